@@ -1,0 +1,69 @@
+"""Hours: the UTC partition key `YYYY-MM-DD-HH:00` and its bounds.
+
+The rule kept here: times are whole nanoseconds since 1970-01-01T00:00:00Z in plain integers, because
+JetStream's store times have nanoseconds and `datetime` has not.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from nats3_dagster.errors import OperatorError
+
+SECOND_NS = 1_000_000_000
+HOUR_NS = 3600 * SECOND_NS
+_KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
+
+
+def hour_of(time_ns: int) -> str:
+    """The key of the hour that holds `time_ns`."""
+    return datetime.fromtimestamp(time_ns // HOUR_NS * 3600, UTC).strftime("%Y-%m-%d-%H:00")
+
+
+def hour_start(hour: str) -> int:
+    """First nanosecond of the hour. Raises OperatorError when `hour` is no key."""
+    if not _KEY.fullmatch(hour):
+        raise OperatorError(f"{hour!r} is not an hour", "Write it as YYYY-MM-DD-HH:00, in UTC")
+    try:
+        start = datetime.strptime(hour, "%Y-%m-%d-%H:00").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise OperatorError(f"{hour!r} is not an hour", "No such date; write YYYY-MM-DD-HH:00, in UTC") from error
+    return int(start.timestamp()) * SECOND_NS
+
+
+def hour_bounds(hour: str) -> tuple[int, int]:
+    """`[start, end)` of the hour in nanoseconds."""
+    start = hour_start(hour)
+    return start, start + HOUR_NS
+
+
+def hours_between(first_ns: int, last_ns: int) -> Iterator[str]:
+    """The keys of all hours that hold a time in `[first_ns, last_ns]`, ascending."""
+    for start in range(first_ns // HOUR_NS * HOUR_NS, last_ns + 1, HOUR_NS):
+        yield hour_of(start)
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds of an RFC 3339 time (`2026-11-21T07:00:00.123456789Z`), a date, an hour key, or now less a
+    duration (`-90m`, `-2h`, `-1d`). Without an offset it is UTC. Raises OperatorError."""
+    if match := re.fullmatch(r"-(\d+)([smhd])", text):
+        unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[match[2]]
+        return int((datetime.now(UTC) - timedelta(**{unit: int(match[1])})).timestamp() * 1e6) * 1000
+    if _KEY.fullmatch(text):
+        return hour_start(text)
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        text += "T00:00:00Z"
+    if not (match := _RFC3339.fullmatch(text)):
+        raise OperatorError(f"{text!r} is not a time", "Write it as 2026-11-21T07:00:00Z, 2026-11-21-07:00 or -2h")
+    try:
+        whole = datetime.fromisoformat(match[1] + (match[3] or "Z"))
+    except ValueError as error:
+        raise OperatorError(f"{text!r} is not a time", "No such date or time of day") from error
+    return int(whole.timestamp()) * SECOND_NS + int((match[2] or "").ljust(9, "0"))
+
+
+def format_time(time_ns: int) -> str:
+    """RFC 3339 in UTC with nanoseconds: what `parse_time` reads back exactly."""
+    seconds, fraction = divmod(time_ns, SECOND_NS)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
