@@ -1,0 +1,196 @@
+"""Subjects: NATS filters, and the transform that maps a subject to another.
+
+The rule kept here: names and semantics are those of NATS (docs.nats.io, "Subject-Based Messaging" and "Subject Mapping
+and Partitioning"). `*` stands for one token, a final `>` for one or more. Pure text, no I/O.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from nats3_dagster.errors import OperatorError
+
+_FUNCTION = re.compile(r"\{\{\s*(\w+)\s*\(([^)]*)\)\s*\}\}|\$(\d+)")
+_ONE_TOKEN = ("wildcard", "partition", "left", "right")
+_MANY_TOKENS = ("split", "splitfromleft", "splitfromright", "slicefromleft", "slicefromright")
+
+
+def check_filter(text: str) -> str:
+    """`text` when it is a subject filter; raises OperatorError that says which token is wrong."""
+    hint = "Subjects are tokens joined by dots; * stands alone for one token, > alone for all the rest at the end"
+    if not text or re.search(r"[\s\0]", text):
+        raise OperatorError(f"{text!r} is not a subject filter", hint)
+    tokens = text.split(".")
+    for at, token in enumerate(tokens, 1):
+        if not token:
+            raise OperatorError(f"{text!r} is not a subject filter: token {at} is empty", hint)
+        if ">" in token and (token != ">" or at < len(tokens)):
+            raise OperatorError(f"{text!r} is not a subject filter: > may only be the last token", hint)
+        if "*" in token and token != "*":
+            raise OperatorError(f"{text!r} is not a subject filter: {token!r} mixes * with text", hint)
+    return text
+
+
+def is_literal(subject: str) -> bool:
+    """Whether the filter has no wildcard, so that it matches itself only."""
+    return not any(token in ("*", ">") for token in subject.split("."))
+
+
+def regex_of(filters: Iterable[str]) -> str:
+    """A pattern for `re.fullmatch` and RE2 (`^(?:...)$` included) that matches what any of `filters` does."""
+    parts = [
+        r"\.".join({"*": "[^.]+", ">": ".+"}.get(token, re.escape(token)) for token in f.split(".")) for f in filters
+    ]
+    return "^(?s:" + "|".join(parts) + ")$"
+
+
+def matches(filter_: str, subject: str) -> bool:
+    """Whether the filter takes the subject."""
+    return covers(filter_, subject)
+
+
+def covers(wide: str, narrow: str) -> bool:
+    """Whether every subject that `narrow` takes is taken by `wide`."""
+    wides, narrows = wide.split("."), narrow.split(".")
+    for at, token in enumerate(wides):
+        if token == ">":
+            return len(narrows) > at
+        if at >= len(narrows) or narrows[at] == ">" or (token != "*" and token != narrows[at]):
+            return False
+    return len(wides) == len(narrows)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether some subject is taken by both filters."""
+    ones, others = one.split("."), other.split(".")
+    for a, b in zip(ones, others, strict=False):
+        if ">" in (a, b):
+            return True
+        if a != b and "*" not in (a, b):
+            return False
+    return len(ones) == len(others)
+
+
+class Transform:
+    """A NATS subject transform: subjects that `source` takes become `destination`.
+
+    The destination may hold `>` (when the source does), `$n` and the functions wildcard, partition, left, right, split,
+    splitfromleft, splitfromright, slicefromleft and slicefromright in `{{...}}`; without any of them all messages get
+    that one subject. Raises OperatorError when the two do not fit."""
+
+    def __init__(self, source: str, destination: str) -> None:
+        self.source = check_filter(source)
+        self.destination = destination
+        self._wildcards = source.split(".").count("*")
+        plain = _FUNCTION.sub("x", destination)
+        check_filter(plain)
+        if "{{" in plain or "}}" in plain:
+            raise OperatorError(f"{destination!r} holds an unfinished {{{{...}}}}", "Write {{wildcard(1)}} for the first *")
+        if "*" in plain.split("."):
+            raise OperatorError(f"The destination {destination!r} holds a bare *", "Write {{wildcard(1)}} for the first *")
+        if destination.endswith(">") and not source.endswith(">"):
+            raise OperatorError(f"{destination!r} ends with > but {source!r} does not", "End both with >, or neither")
+        self._tokens = [self._compile(token) for token in self._split(destination)]
+
+    def __repr__(self) -> str:
+        return f"Transform({self.source!r}, {self.destination!r})"
+
+    def __call__(self, subject: str) -> str | None:
+        """The subject's new name, or None where the source does not take it."""
+        tokens = subject.split(".")
+        if not matches(self.source, subject):
+            return None
+        stars = [t for s, t in zip(self.source.split("."), tokens, strict=False) if s == "*"]
+        rest = tokens[len(self.source.split(".")) - 1 :] if self.source.endswith(">") else []
+        return ".".join(token(stars, rest) for token in self._tokens)
+
+    @cached_property
+    def pattern(self) -> str:
+        """A filter that takes every subject this transform can make, and as few others as a filter can."""
+        out: list[str] = []
+        for token in self._split(self.destination):
+            calls = [m[1].lower() if m[1] else "wildcard" for m in _FUNCTION.finditer(token)]
+            if token == ">" or any(call in _MANY_TOKENS for call in calls):
+                return ".".join([*out, ">"])
+            out.append("*" if calls else token)
+        return ".".join(out)
+
+    @staticmethod
+    def _split(destination: str) -> list[str]:
+        """Tokens of the destination; dots inside {{...}} do not count."""
+        return re.findall(r"(?:\{\{[^}]*\}\}|[^.{]|\{(?!\{))+", destination)
+
+    def _compile(self, token: str) -> Callable[[list[str], list[str]], str]:
+        if token == ">":
+            return lambda stars, rest: ".".join(rest)
+        pieces: list[Callable[[list[str]], str]] = []
+        at = 0
+        for call in _FUNCTION.finditer(token):
+            literal = token[at : call.start()]
+            pieces += [lambda stars, literal=literal: literal, self._function(call)]
+            at = call.end()
+        tail = token[at:]
+        return lambda stars, rest: "".join(piece(stars) for piece in pieces) + tail
+
+    def _function(self, call: re.Match[str]) -> Callable[[list[str]], str]:
+        name = call[1].lower() if call[1] else "wildcard"
+        args = [a.strip() for a in call[2].split(",")] if call[1] else [call[3]]
+        if name not in (*_ONE_TOKEN, *_MANY_TOKENS):
+            raise OperatorError(
+                f"{call[0]} is not a transform function we know", f"Use one of {', '.join((*_ONE_TOKEN, *_MANY_TOKENS))}"
+            )
+        try:
+            if name == "partition":
+                count, at = int(args[0]), [self._index(a) for a in args[1:]]
+                if count < 1 or not at:
+                    raise ValueError
+                return lambda stars: str(_fnv1a("".join(stars[i] for i in at)) % count)
+            index = self._index(args[0])
+            if name == "wildcard":
+                if len(args) != 1:
+                    raise ValueError
+                return lambda stars: stars[index]
+            if len(args) != 2:
+                raise ValueError
+            if name == "split":
+                return lambda stars: ".".join(part for part in stars[index].split(args[1]) if part)
+            size = int(args[1])
+            if size < 1:
+                raise ValueError
+        except ValueError:
+            raise OperatorError(f"{call[0]} has wrong arguments", "See NATS' subject transforms for its form") from None
+        return lambda stars: _cut(name, stars[index], size)
+
+    def _index(self, text: str) -> int:
+        index = int(text) - 1
+        if not 0 <= index < self._wildcards:
+            raise OperatorError(
+                f"{self.destination!r} asks for wildcard {text}, but {self.source!r} has {self._wildcards}",
+                "Number the * of the source from 1",
+            )
+        return index
+
+
+def _cut(name: str, token: str, size: int) -> str:
+    """The functions that cut one token at a position; a token shorter than the cut stays whole, as in NATS."""
+    if name == "left":
+        return token[:size]
+    if name == "right":
+        return token[-size:]
+    if size >= len(token):
+        return token
+    if name == "splitfromleft":
+        return f"{token[:size]}.{token[size:]}"
+    if name == "splitfromright":
+        return f"{token[:-size]}.{token[-size:]}"
+    odd = len(token) % size if name == "slicefromright" else 0
+    pieces = [token[:odd]] if odd else []
+    return ".".join(pieces + [token[at : at + size] for at in range(odd, len(token), size)])
+
+
+def _fnv1a(text: str) -> int:
+    """FNV-1a, 32 bits: the hash of NATS' partition function."""
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value

@@ -1,0 +1,86 @@
+"""Filters and transforms against the examples of NATS' own documentation, and against each other."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.subjects import Transform, check_filter, covers, is_literal, matches, overlap, regex_of
+
+token = st.sampled_from(["a", "b", "orders", "é", "x-y", "$1"])
+subject = st.lists(token, min_size=1, max_size=4).map(".".join)
+filter_ = st.tuples(st.lists(st.one_of(token, st.just("*")), min_size=1, max_size=4), st.booleans()).map(
+    lambda t: ".".join([*t[0], ">"] if t[1] else t[0])
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("", "not a subject"), ("a..b", "token 2"), (".a", "token 1"), ("a.", "token 2"), ("a.>.b", "last token"), ("a b", "not a"),
+     ("a.b>", "last token"), ("a.*b", "mixes"), ("a\r\nb", "not a subject"), ("a\0b", "not a subject")],
+)  # fmt: skip
+def test_a_malformed_filter_is_refused_with_the_token_at_fault(text: str, says: str) -> None:
+    with pytest.raises(OperatorError, match=says):
+        check_filter(text)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "expected"),
+    [(">", "a.b", True), ("a.>", "a", False), ("a.>", "a.b.c", True), ("a.*", "a.>", False), ("a.*", "a.b", True),
+     ("a.*", "a.b.c", False), ("a.b", "a.*", False), ("*.b", "a.b", True), (">", ">", True), ("a.>", "a.*", True)],
+)  # fmt: skip
+def test_covers(wide: str, narrow: str, expected: bool) -> None:
+    assert covers(wide, narrow) is expected
+
+
+@given(filter_, subject)
+def test_the_regex_says_what_the_matcher_says(f: str, s: str) -> None:
+    assert bool(re.fullmatch(regex_of([f]), s)) is matches(f, s)
+
+
+@given(filter_, filter_, subject)
+def test_covering_and_overlapping_agree_with_matching(one: str, other: str, s: str) -> None:
+    if matches(one, s) and matches(other, s):
+        assert overlap(one, other)
+    if covers(one, other) and matches(other, s):
+        assert matches(one, s)
+    assert overlap(one, other) is overlap(other, one)
+    assert is_literal(s)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "given_", "expected"),
+    [(">", ">", "a.b", "a.b"), ("orders.>", "replay.orders.>", "orders.eu.1", "replay.orders.eu.1"),
+     ("orders.*", "replay.{{wildcard(1)}}", "orders.7", "replay.7"), ("bar.*.*", "baz.$2.$1", "bar.a.b", "baz.b.a"),
+     ("a.>", "one", "a.b", "one"), ("a.*", "x", "b.c", None), ("foo.*", "p-{{wildcard(1)}}-q", "foo.1", "p-1-q"),
+     ("*", "{{left(1, 2)}}.{{right(1,3)}}", "abcdef", "ab.def"), ("*", "s.{{split(1,-)}}", "a-b-c", "s.a.b.c"),
+     ("*", "{{SplitFromLeft(1,3)}}", "12345", "123.45"), ("*", "{{SplitFromRight(1,3)}}", "12345", "12.345"),
+     ("*", "{{SliceFromLeft(1,3)}}", "1234567890", "123.456.789.0"), ("*", "{{SliceFromRight(1,3)}}", "1234567890", "1.234.567.890"),
+     ("a.*.>", "b.{{wildcard(1)}}.>", "a.x.y.z", "b.x.y.z")],
+)  # fmt: skip
+def test_transforms(source: str, destination: str, given_: str, expected: str | None) -> None:
+    transform = Transform(source, destination)
+    assert transform(given_) == expected
+    if expected is not None:
+        assert matches(transform.pattern, expected)
+
+
+def test_partition_is_stable_and_within_bounds() -> None:
+    transform = Transform("neworders.*", "neworders.{{wildcard(1)}}.{{partition(3,1)}}")
+    # The table of NATS' documentation (docs.nats.io, "Deterministic subject token partitioning").
+    assert [transform(f"neworders.customerid{n}") for n in range(1, 7)] == [
+        f"neworders.customerid{n}.{p}" for n, p in zip(range(1, 7), (0, 2, 1, 2, 1, 0), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "says"),
+    [("a.*", "b.>", "ends with >"), ("a", "b.*", "bare"), ("a.*", "b.{{wildcard(2)}}", "has 1"), ("a.*", "b.{{nope(1)}}", "know"),
+     ("a.*", "b.{{left(1)}}", "arguments"), ("a.*", "b.{{partition(0,1)}}", "arguments"), ("a.*", "b.{{wildcard(1)", "not a|unfinished"),
+     ("a..b", "c", "token 2"), ("a", "", "not a subject")],
+)  # fmt: skip
+def test_a_transform_that_cannot_be_is_refused(source: str, destination: str, says: str) -> None:
+    with pytest.raises(OperatorError, match=says):
+        Transform(source, destination)
