@@ -1,0 +1,137 @@
+"""nats-server with JetStream on loopback, in a folder of its own.
+
+The rule kept here: a server is ready when it says so itself (its ports file), and keeps its port over a restart.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from nats3_dagster.dev.process import HOST, Process, free_port
+from nats3_dagster.errors import EngineError
+
+
+def find_nats_server(home: Path | None = None) -> Path:
+    """The program: `NATS_SERVER`, else `<home>/bin/nats-server`, else the search path. Raises EngineError."""
+    if named := os.environ.get("NATS_SERVER"):
+        if not (found := shutil.which(named)):
+            raise EngineError(f"NATS_SERVER names no program: {named}", "Set it to the path of a nats-server, or unset it")
+        return Path(found).absolute()
+    # Debian installs it into /usr/sbin, which is not on a plain user's search path.
+    home = (home or Path(os.environ.get("NATS3_HOME", ".nats3"))).absolute()
+    path = os.pathsep.join([str(home / "bin"), os.environ.get("PATH", ""), "/usr/sbin"])
+    if not (found := shutil.which("nats-server", path=path)):
+        raise EngineError("There is no nats-server here", "Run make setup, or set NATS_SERVER to the path of one")
+    return Path(found).absolute()
+
+
+def version_of(binary: Path) -> tuple[int, int, int]:
+    """What `nats-server --version` says, as (2, 15, 1). Raises EngineError."""
+    try:
+        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+    except OSError as error:
+        raise EngineError(f"{binary} does not start: {error.strerror}", "Set NATS_SERVER to a nats-server") from None
+    if not (match := re.search(r"v?(\d+)\.(\d+)\.(\d+)", said)):
+        raise EngineError(f"{binary} does not say its version", "Set NATS_SERVER to a nats-server")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+class NatsServer:
+    """A server that stores under `folder`. `config` is text added to its configuration file.
+
+    `port` 0 takes any free port at the first start. With `stay` it outlives the process that started it."""
+
+    def __init__(
+        self, folder: Path, *, binary: Path | None = None, port: int = 0, config: str = "", name: str = "nats3",
+        stay: bool = False,
+    ) -> None:
+        self.folder = folder.absolute()
+        self.binary = binary or find_nats_server()
+        self.port = port
+        self.config = config
+        self.name = name
+        self.stay = stay
+        self.process: Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{HOST}:{self.port}"
+
+    @property
+    def options(self) -> "NatsOptions":
+        """How our own code connects to it; a test that configures logins adds them with dataclasses.replace."""
+        from nats3_dagster.jetstream.options import NatsOptions
+
+        return NatsOptions(servers=(self.url,))
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        return version_of(self.binary)
+
+    @property
+    def marker(self) -> str:
+        """The word of its command line by which a running server is known."""
+        return str(self.folder / "server.conf")
+
+    def start(self) -> "NatsServer":
+        """Start it and wait until it listens, its streams recovered. Raises EngineError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ports = self.folder / "ports"
+        shutil.rmtree(ports, ignore_errors=True)
+        ports.mkdir()
+        store, files = json.dumps(str(self.folder / "data")), json.dumps(str(ports))
+        port = free_port(self.port) if self.port else -1
+        Path(self.marker).write_text(
+            f"server_name: {json.dumps(self.name)}\nhost: {HOST}\nport: {port}\nports_file_dir: {files}\n"
+            f"jetstream: {{store_dir: {store}}}\n{self.config}\n"
+        )
+        argv = [str(self.binary), "-c", self.marker]
+        self.process = Process.start(argv, self.marker, self.folder / "server.log", stay=self.stay)
+        self.process.wait_until(lambda: any(ports.glob("*.ports")) and self._read_port(ports), "nats-server")
+        return self
+
+    def stop(self) -> None:
+        """Ask it to end, and wait."""
+        if self.process:
+            self.process.stop()
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process:
+            self.process.kill()
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open and nothing answers, as behind a broken network."""
+        if self.process:
+            os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        if self.process:
+            os.kill(self.process.pid, signal.SIGCONT)
+
+    def restart(self) -> "NatsServer":
+        """Stop it and start it on the same port and folder."""
+        self.stop()
+        return self.start()
+
+    def __enter__(self) -> "NatsServer":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _read_port(self, ports: Path) -> bool:
+        try:
+            urls = json.loads(next(ports.glob("*.ports")).read_text())
+        except ValueError:  # half written
+            return False
+        if not (port := urlsplit((urls.get("nats") or urls.get("tls"))[0]).port):
+            return False
+        self.port = port
+        return True

