@@ -1,1 +1,1 @@
-"""The embedded stack: nats-server, Postgres and an S3 endpoint as plain processes on loopback, for tests and trying out."""
+"""The embedded stack: nats-server, Postgres and an S3 endpoint as plain processes on loopback."""

@@ -10,17 +10,21 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nats3_dagster.dev.process import HOST, Process, free_port
 from nats3_dagster.errors import EngineError
+
+if TYPE_CHECKING:
+    from nats3_dagster.jetstream.options import NatsOptions
 
 
 def find_nats_server(home: Path | None = None) -> Path:
     """The program: `NATS_SERVER`, else `<home>/bin/nats-server`, else the search path. Raises EngineError."""
     if named := os.environ.get("NATS_SERVER"):
         if not (found := shutil.which(named)):
-            raise EngineError(f"NATS_SERVER names no program: {named}", "Set it to the path of a nats-server, or unset it")
+            raise EngineError(f"NATS_SERVER names no program: {named}", "Set it to a nats-server, or unset it")
         return Path(found).absolute()
     # Debian installs it into /usr/sbin, which is not on a plain user's search path.
     home = (home or Path(os.environ.get("NATS3_HOME", ".nats3"))).absolute()

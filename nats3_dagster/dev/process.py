@@ -31,7 +31,7 @@ def free_port(port: int = 0) -> int:
         try:
             probe.bind((HOST, port))
         except OSError as error:
-            raise EngineError(f"Port {port} of {HOST} cannot be had: {error.strerror}", "Choose another, or 0") from None
+            raise EngineError(f"Port {port} of {HOST}: {error.strerror}", "Choose another, or 0") from None
         return probe.getsockname()[1]
 
 
@@ -48,13 +48,13 @@ class Process:
     @classmethod
     def start(
         cls, argv: Sequence[str], marker: str, log: Path, *, stay: bool = False, end_signal: int = signal.SIGTERM,
-        env: Mapping[str, str] | None = None, name: str = "",
+        env: Mapping[str, str] | None = None,
     ) -> "Process":
         """Start `argv` in a session of its own, its output appended to `log`. Raises EngineError."""
         try:
             with log.open("ab") as out:
                 child = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, start_new_session=True, cwd=log.parent
+                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=log.parent, start_new_session=True
                 )
         except OSError as error:
             raise EngineError(f"{argv[0]} does not start: {error.strerror}", "Run make setup") from None
@@ -128,7 +128,7 @@ class Process:
 
 
 class _Lifeline:
-    """The one `lifeline` program of this process. A fork of this process gets one of its own when it starts a server."""
+    """The one `lifeline` program of this process; a fork gets one of its own when it starts a server."""
 
     _mine: "_Lifeline | None" = None
     _lock = threading.Lock()

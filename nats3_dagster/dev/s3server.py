@@ -14,10 +14,14 @@ import threading
 import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nats3_dagster.dev.process import HOST, Process, free_port
 from nats3_dagster.dev.swift_config import ACCOUNT, BACKENDS, REGION, USER, write_config
 from nats3_dagster.errors import EngineError, Nats3Error
+
+if TYPE_CHECKING:
+    from nats3_dagster.store import StoreOptions
 
 SERVERS = (*BACKENDS, "proxy")
 _MODULES = {"account": "account", "container": "container", "object": "obj", "proxy": "proxy"}
@@ -63,7 +67,7 @@ class S3Server:
     def start(self) -> "S3Server":
         """Start all four servers and wait until each is healthy (1.8 s). Raises EngineError."""
         if find_spec("swift") is None:
-            raise EngineError("The embedded S3 server is not installed", "Install nats3-dagster[embedded], or run make setup")
+            raise EngineError("The embedded S3 server is not installed", "Install nats3-dagster[embedded]: make setup")
         self.folder.mkdir(parents=True, exist_ok=True)
         require_xattrs(self.folder)
         if not (secret := self.folder / "secret").exists():
