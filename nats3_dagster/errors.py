@@ -52,6 +52,10 @@ class TargetError(SourceError):
     """NATS did not take a message that a replay published."""
 
 
+class Interrupted(TargetError):
+    """The connection was lost, or an answer did not come, while messages were under way: ask the target what it took."""
+
+
 class StoreError(Nats3Error):
     """Object storage: unreachable, refused us, or does not hold what it should."""
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.hours import SECOND_NS, hour_start
 
-Reason = Literal["deleted", "expired", "unselected", "missing"]
+Reason = Literal["deleted", "expired", "unselected", "missing", "retired"]
 Mode = Literal["stream", "consumer"]
 Order = Literal["stream", "subject", "none"]
 # Above this many subjects in one chunk the catalog keeps no per-subject counts: a stream with a subject per message
@@ -129,7 +129,8 @@ class ChunkMeta:
     not selected by the archive's filter; `absent` counts those. `deleted` lists them where the archive takes every
     subject, so that Postgres can check `messages + size(deleted) == size(covers)`; it is None where a filter makes the
     reason unknowable. `first_ns`/`last_ns` are the smallest and largest store time of the messages. `payload_bytes`
-    counts subject, header block and payload; `stored_bytes` is the object's size. `subjects` counts messages by subject;
+    counts subject, header block and payload; `largest_bytes` is the most that header block and payload of one message take
+    (a replay checks it against the target's max_payload); `stored_bytes` is the object's size. `subjects` counts messages by subject;
     it is None with more than MAX_SUBJECTS of them (the chunk's own subject column then answers)."""
 
     archive: str
@@ -140,6 +141,7 @@ class ChunkMeta:
     first_ns: int
     last_ns: int
     payload_bytes: int
+    largest_bytes: int
     stored_bytes: int
     sha256: str
     key: str
@@ -173,3 +175,70 @@ class Gap:
     @property
     def size(self) -> int:
         return sum(r.size for r in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a replay goes: limits per second, or the original timing `speed` times as fast; None: no limit."""
+
+    messages_per_s: float | None = None
+    bytes_per_s: float | None = None
+    speed: float | None = None
+
+    def __post_init__(self) -> None:
+        for what in ("messages_per_s", "bytes_per_s", "speed"):
+            value = getattr(self, what)
+            if value is not None and value <= 0:
+                raise OperatorError(f"{what} is {value}", "A pace must be above 0; leave it out for no limit")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySpec:
+    """A replay as asked for. Hours, times `[from_ns, to_ns)` and sequences narrow the selection together; without any
+    the whole archive is replayed. Raises OperatorError when made wrong (subjects are checked by subjects.Transform)."""
+
+    archive: str
+    read_subject: str = ">"
+    write_subject: str = ">"
+    hours: tuple[str, ...] = ()
+    from_ns: int | None = None
+    to_ns: int | None = None
+    seqs: SeqRange | None = None
+    order: Order = "stream"
+    pace: Pace = Pace()
+    create_stream: str | None = None
+    into_own_stream: bool = False
+    over_gaps: bool = False
+    delete_chunks: bool = False
+
+    def __post_init__(self) -> None:
+        if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
+            raise OperatorError("The selection's from is not before its to", "Give a from that is earlier than to")
+        if self.seqs is not None and not 1 <= self.seqs.first <= self.seqs.last:
+            raise OperatorError(f"{self.seqs} is not a sequence range", "Write first-last, from 1, first not above last")
+        if self.order not in ("stream", "subject", "none"):
+            raise OperatorError(f"{self.order!r} is not an order", "Use stream, subject or none")
+        if self.order != "stream" and self.pace.speed is not None:
+            raise OperatorError("The original timing needs one publisher", "Use the order stream with a speed")
+        for hour in self.hours:
+            hour_start(hour)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTarget:
+    """A stream that takes what a replay publishes; whatever the replay put there has `since_seq` or a later sequence."""
+
+    incarnation: Incarnation
+    since_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """What a replay did with one chunk: of `selected` messages, `published` now, `found` already in the target from an
+    earlier attempt; `duplicates` of the published ones the target refused as known. All four count messages."""
+
+    chunk_id: int
+    selected: int
+    published: int
+    found: int
+    duplicates: int

@@ -202,3 +202,30 @@ def file_store(tmp_path: Path) -> Any:
 
     (tmp_path / "store" / "archive").mkdir(parents=True)
     return StoreOptions(url=f"file://{tmp_path / 'store'}")
+
+
+# The whole
+
+
+@pytest.fixture
+def settings(nats: NatsServer, postgres_url: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Settings for the test's clean servers, also in the environment, so that processes it starts find them."""
+    from nats3_dagster.settings import Settings
+
+    environment = {
+        "NATS3_NATS_URL": nats.url, "NATS3_POSTGRES_URL": postgres_url, "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
+        "AWS_REGION": s3_server.region, "AWS_ACCESS_KEY_ID": s3_server.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
+    }  # fmt: skip
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return Settings.load()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The session's Spark: a JVM takes 5 s to start."""
+    from nats3_dagster.pipeline.session import session
+
+    with session() as running:
+        yield running

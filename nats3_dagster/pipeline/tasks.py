@@ -1,0 +1,77 @@
+"""Tasks: run one function over a list of plans in Spark's Python workers and bring its results back.
+
+The rule kept here: a failure that we foresee comes back as a row, so that the driver raises the error the task raised
+and keeps what the other tasks achieved; anything else fails the Spark job, as a defect should.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from nats3_dagster.errors import EngineError, Nats3Error, from_json
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+_SCHEMA = "task int, error string, result binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[Result]):
+    """All that came back: `results` in the order of the tasks, and the first task's `error`, if any ended in one."""
+
+    results: tuple[Result, ...]
+    error: Nats3Error | None
+
+
+def run_tasks(
+    session: SparkSession, name: str, work: Callable[[Task], Iterator[Result]], tasks: Sequence[Task]
+) -> Finished[Result]:
+    """`work(task)` for each task, each in a Spark partition of its own. Tasks and results must pickle.
+
+    Raises EngineError when Spark loses a worker for good; an interrupt cancels the Spark job before it goes on."""
+    if not tasks:
+        return Finished((), None)
+
+    def in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column("id").to_pylist():
+                try:
+                    for result in work(tasks[at]):
+                        yield _row(at, None, pickle.dumps(result))
+                except Nats3Error as error:
+                    yield _row(at, error.to_json(), None)
+
+    session.addTag(name)
+    try:
+        # range() and not createDataFrame(): it promises one id a partition, in classic Spark and in Connect.
+        table = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, _SCHEMA).toArrow()
+    except (PySparkException, Py4JError) as error:
+        raise EngineError(f"Spark lost a task of {name}: {_reason(error)}", "See Spark's log; run it again: it is safe") from error
+    except BaseException:
+        session.interruptTag(name)
+        raise
+    finally:
+        session.removeTag(name)
+    rows = sorted(table.to_pylist(), key=lambda row: row["task"])
+    errors = [from_json(row["error"]) for row in rows if row["error"] is not None]
+    return Finished(tuple(pickle.loads(r["result"]) for r in rows if r["error"] is None), errors[0] if errors else None)
+
+
+def _row(task: int, error: str | None, result: bytes | None) -> pa.RecordBatch:
+    return pa.record_batch(
+        [pa.array([task], pa.int32()), pa.array([error], pa.string()), pa.array([result], pa.binary())],
+        names=["task", "error", "result"],
+    )
+
+
+def _reason(error: Exception) -> str:
+    """The last line of the Python worker's traceback, or the first of Spark's own message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
+    return (python or lines or [type(error).__name__])[-1 if python else 0][:300]

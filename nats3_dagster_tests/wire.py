@@ -1,0 +1,88 @@
+"""A NATS client of forty lines that shares nothing with the code under test: bytes out, bytes in."""
+
+import base64
+import json
+import socket
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+
+class Message(NamedTuple):
+    """What a stream holds: `headers` is the raw block, empty when the message has none."""
+
+    seq: int
+    subject: str
+    headers: bytes
+    data: bytes
+    time: str = ""
+
+
+class Wire:
+    """One plain connection. Publishes raw frames and asks the JetStream API; every call is bounded by 10 s."""
+
+    def __init__(self, url: str) -> None:
+        at = urlsplit(url)
+        self._socket = socket.create_connection((at.hostname or "127.0.0.1", at.port or 4222), timeout=10)
+        self._file = self._socket.makefile("rb")
+        self._file.readline()  # INFO
+        options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", "version": "0"}
+        self._socket.sendall(b"CONNECT " + json.dumps(options).encode() + b"\r\nSUB _TEST.reply 1\r\n")
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def publish(self, messages: Iterable[tuple[str, bytes, bytes]]) -> None:
+        """Publish (subject, header block, payload) and return when the server has taken them all in."""
+        frames = bytearray()
+        for subject, headers, data in messages:
+            to = subject.encode()
+            if headers:
+                frames += b"HPUB %b %d %d\r\n%b%b\r\n" % (to, len(headers), len(headers) + len(data), headers, data)
+            else:
+                frames += b"PUB %b %d\r\n%b\r\n" % (to, len(data), data)
+            if len(frames) > 1 << 20:
+                self._socket.sendall(frames)
+                frames.clear()
+        self._socket.sendall(frames + b"PING\r\n")
+        while (line := self._file.readline()) != b"PONG\r\n":
+            assert line == b"PING\r\n", line
+
+    def api(self, what: str, **request: Any) -> dict[str, Any]:
+        """The answer of `$JS.API.<what>`; fails on an error in it."""
+        answer = self.try_api(what, **request)
+        assert "error" not in answer, answer["error"]
+        return answer
+
+    def try_api(self, what: str, **request: Any) -> dict[str, Any]:
+        body = json.dumps(request).encode() if request else b""
+        self._socket.sendall(b"PUB $JS.API.%b _TEST.reply %d\r\n%b\r\n" % (what.encode(), len(body), body))
+        while True:
+            line = self._file.readline()
+            if line.startswith((b"MSG", b"HMSG")):
+                payload = self._file.read(int(line.split()[-1]) + 2)
+                return json.loads(payload) if line.startswith(b"MSG") else {"error": payload.decode()}
+            if line == b"PING\r\n":
+                self._socket.sendall(b"PONG\r\n")
+            assert line == b"PING\r\n" or line == b"PONG\r\n", line
+
+    def create_stream(self, name: str, *subjects: str, **config: Any) -> None:
+        self.api(f"STREAM.CREATE.{name}", **{"name": name, "subjects": list(subjects), "storage": "file", **config})
+
+    def state(self, stream: str) -> dict[str, Any]:
+        return self.api(f"STREAM.INFO.{stream}")["state"]
+
+    def messages(self, stream: str) -> Iterator[Message]:
+        """All messages of the stream by STREAM.MSG.GET, one by one: slow, and independent of consumers."""
+        state = self.state(stream)
+        for seq in range(state["first_seq"], state["last_seq"] + 1):
+            answer = self.try_api(f"STREAM.MSG.GET.{stream}", seq=seq)
+            if "message" in answer:
+                m = answer["message"]
+                headers, data = (base64.b64decode(m.get(key, "")) for key in ("hdrs", "data"))
+                yield Message(seq, m["subject"], headers, data, m["time"])
