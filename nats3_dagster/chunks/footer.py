@@ -1,0 +1,169 @@
+"""A chunk's footer: what the file says of itself, apart from where its bytes come from.
+
+The rule kept here: what we act on stands in the key-value metadata, and is believed when its digest matches. Parquet
+has checksums for pages and none for its footer: a flipped bit in a row group's statistics would make a reader skip
+messages without a word. So the bounds of the row groups are kept here once more, and Parquet's own statistics are for
+other engines. (Nor may they be looked at from Python: Arrow 26 ends the process, uncatchably, when the type of a column
+does not match there.) Where the whole object's SHA-256 is unknown, in a ranged read or a rebuild, the digest stands in.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from nats3_dagster.chunks.schema import FORMAT_VERSION, SCHEMA
+from nats3_dagster.errors import ChunkError
+from nats3_dagster.hours import hour_start
+from nats3_dagster.model import Incarnation, SeqRange
+
+_SPACE = "nats3."
+VERSION = _SPACE + "format_version"
+DIGEST = _SPACE + "digest"
+DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket"
+
+
+class RowGroup(NamedTuple):
+    """Rows, and the smallest and largest sequence and store time, of one row group."""
+
+    rows: int
+    first_seq: int
+    last_seq: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """Everything that the key-value metadata and the row groups say. `stream_config` is canonical JSON."""
+
+    archive: str
+    bucket: str
+    prefix: str
+    incarnation: Incarnation
+    hour: str
+    covers: SeqRange
+    lists_deleted: bool
+    payload_bytes: int
+    largest_bytes: int
+    stream_config: str = field(repr=False)
+    row_groups: tuple[RowGroup, ...] = field(repr=False)
+
+    @property
+    def messages(self) -> int:
+        return sum(group.rows for group in self.row_groups)
+
+    @property
+    def first_ns(self) -> int:
+        return min(group.first_ns for group in self.row_groups)
+
+    @property
+    def last_ns(self) -> int:
+        return max(group.last_ns for group in self.row_groups)
+
+    def metadata(self) -> dict[str, str]:
+        """The key-value pairs to write, the digest among them."""
+        pairs = {
+            VERSION: str(FORMAT_VERSION),
+            _SPACE + "archive": self.archive,
+            _SPACE + "bucket": self.bucket,
+            _SPACE + "prefix": self.prefix,
+            _SPACE + "stream": self.incarnation.stream,
+            _SPACE + "stream_created_ns": str(self.incarnation.created_ns),
+            _SPACE + "hour": self.hour,
+            _SPACE + "covers_first": str(self.covers.first),
+            _SPACE + "covers_last": str(self.covers.last),
+            _SPACE + "lists_deleted": "true" if self.lists_deleted else "false",
+            _SPACE + "messages": str(self.messages),
+            _SPACE + "payload_bytes": str(self.payload_bytes),
+            _SPACE + "largest_bytes": str(self.largest_bytes),
+            _SPACE + "first_time_ns": str(self.first_ns),
+            _SPACE + "last_time_ns": str(self.last_ns),
+            _SPACE + "row_groups": json.dumps(self.row_groups, separators=(",", ":")),
+            _SPACE + "stream_config": self.stream_config,
+        }
+        return pairs | {DIGEST: _digest(pairs)}
+
+
+def canonical_json(value: Mapping[str, Any]) -> str:
+    """Keys sorted, no white space, UTF-8 as it is: the same configuration is always the same bytes."""
+    return json.dumps(dict(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def read_footer(metadata: pq.FileMetaData) -> Footer:
+    """The footer of a chunk. Raises ChunkError for a file that is no chunk, of a newer version, or damaged."""
+    raw: dict[bytes, bytes] = metadata.metadata or {}
+    pairs = {
+        key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+        for key, value in raw.items()
+        if key.startswith(_SPACE.encode())
+    }
+    version = pairs.get(VERSION)
+    if version is None:
+        raise ChunkError("The object is not a chunk: it is Parquet, but has no format version of ours", DAMAGED)
+    if version != str(FORMAT_VERSION):
+        if re.fullmatch(r"[1-9]\d{0,3}", version):
+            raise ChunkError(
+                f"The chunk has format version {version}, and this release reads up to {FORMAT_VERSION}",
+                "Upgrade nats3-dagster to read it",
+            )
+        raise ChunkError(f"The chunk's format version is {version!r}", DAMAGED)
+    if not metadata.schema.to_arrow_schema().equals(SCHEMA):
+        raise ChunkError("The chunk's columns are not those of its format version", DAMAGED)
+    if pairs.pop(DIGEST, None) != _digest(pairs):
+        raise ChunkError("The chunk's metadata does not match its own digest", DAMAGED)
+    footer = _parsed(pairs)
+    _agree(footer, pairs)
+    if metadata.num_row_groups != len(footer.row_groups) or metadata.num_rows != footer.messages:
+        raise ChunkError("The chunk does not have the row groups that its metadata names", DAMAGED)
+    return footer
+
+
+def _digest(pairs: Mapping[str, str]) -> str:
+    """SHA-256 of a line `key=value` for each pair, in the order of the keys."""
+    return hashlib.sha256("".join(f"{key}={pairs[key]}\n" for key in sorted(pairs)).encode()).hexdigest()
+
+
+def _parsed(pairs: Mapping[str, str]) -> Footer:
+    def text(name: str) -> str:
+        return pairs[_SPACE + name]
+
+    def number(name: str) -> int:
+        return int(text(name))
+
+    try:
+        hour_start(text("hour"))
+        return Footer(
+            archive=text("archive"),
+            bucket=text("bucket"),
+            prefix=text("prefix"),
+            incarnation=Incarnation(text("stream"), number("stream_created_ns")),
+            hour=text("hour"),
+            covers=SeqRange(number("covers_first"), number("covers_last")),
+            lists_deleted=text("lists_deleted") == "true",
+            payload_bytes=number("payload_bytes"),
+            largest_bytes=number("largest_bytes"),
+            stream_config=text("stream_config"),
+            row_groups=tuple(RowGroup(*map(int, bounds)) for bounds in json.loads(text("row_groups"))),
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        raise ChunkError(f"The chunk's metadata cannot be read: {error}", DAMAGED) from error
+
+
+def _agree(footer: Footer, pairs: Mapping[str, str]) -> None:
+    """Raises ChunkError when the metadata contradicts itself: a writer's mistake, for the digest matched."""
+    bounds = [footer.covers.first - 1]
+    for group in footer.row_groups:
+        bounds += [group.first_seq, group.last_seq]
+    rows = all(0 < group.rows <= group.last_seq - group.first_seq + 1 for group in footer.row_groups)
+    apart = all(a < b for a, b in zip(bounds[::2], bounds[1::2], strict=False))
+    if not (footer.row_groups and rows and apart and bounds[-1] <= footer.covers.last):
+        raise ChunkError("The chunk's row groups do not lie in the sequences it covers", DAMAGED)
+    written = footer.metadata()
+    del written[DIGEST]
+    if written != pairs:
+        raise ChunkError("The chunk's metadata contradicts itself", DAMAGED)

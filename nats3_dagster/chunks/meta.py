@@ -1,0 +1,62 @@
+"""The catalog's row of a chunk, made alike by the writer and from a chunk that is read back.
+
+The rule kept here: both sides count with the same code, so that a rebuild from the bucket gives the rows that a capture
+committed.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nats3_dagster.chunks.footer import Footer
+from nats3_dagster.chunks.naming import object_key
+from nats3_dagster.chunks.schema import Int64s
+from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
+
+
+def meta_of(
+    footer: Footer,
+    *,
+    sha256: str,
+    stored_bytes: int,
+    deleted: tuple[SeqRange, ...] | None = None,
+    subjects: Mapping[str, int] | None = None,
+) -> ChunkMeta:
+    """The catalog's row of a chunk, from its footer and what a footer cannot know."""
+    return ChunkMeta(
+        archive=footer.archive,
+        incarnation=footer.incarnation,
+        hour=footer.hour,
+        covers=footer.covers,
+        messages=footer.messages,
+        first_ns=footer.first_ns,
+        last_ns=footer.last_ns,
+        payload_bytes=footer.payload_bytes,
+        largest_bytes=footer.largest_bytes,
+        stored_bytes=stored_bytes,
+        sha256=sha256,
+        key=object_key(footer.prefix, footer.archive, footer.hour, footer.incarnation, footer.covers, sha256),
+        bucket=footer.bucket,
+        deleted=deleted,
+        subjects=subjects,
+    )
+
+
+def add_counts(counts: dict[str, int] | None, subjects: pa.ChunkedArray) -> dict[str, int] | None:
+    """`counts` and the number of messages of each subject; None, for good, above MAX_SUBJECTS of them."""
+    if counts is None:
+        return None
+    for pair in pc.value_counts(subjects).to_pylist():
+        subject: str = pair["values"]
+        counts[subject] = counts.get(subject, 0) + pair["counts"]
+    return counts if len(counts) <= MAX_SUBJECTS else None
+
+
+def ranges_between(covers: SeqRange, first: int, last: int, gaps: list[Int64s]) -> tuple[SeqRange, ...]:
+    """The sequences of `covers` before `first`, in `gaps` (rows of first and last) and after `last`."""
+    ends = [np.array([[covers.first, first - 1]]), *gaps, np.array([[last + 1, covers.last]])]
+    ranges = np.concatenate(ends)
+    ranges = ranges[ranges[:, 0] <= ranges[:, 1]]
+    return tuple(SeqRange(a, b) for a, b in ranges.tolist())

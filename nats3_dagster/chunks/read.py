@@ -1,0 +1,172 @@
+"""Reading a chunk: proof first, then its messages.
+
+The rule kept here: a chunk is read exactly as it was written, or ChunkError is raised. Whatever bytes come in, no other
+error goes out and no message is left out silently.
+"""
+
+import hashlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
+from nats3_dagster.chunks.meta import add_counts, meta_of, ranges_between
+from nats3_dagster.chunks.schema import SCHEMA, WIRE, Int64s, body_sizes, payload_sizes
+from nats3_dagster.errors import ChunkError
+from nats3_dagster.model import ChunkMeta, SeqRange
+
+# Compared with what the catalog expects. Not the bucket: an archive may be read from a copy of its bucket. Not
+# `deleted` and `subjects`: the footer does not hold them, and the SHA-256 proves the columns they come from.
+_IDENTITY = (
+    "archive",
+    "incarnation",
+    "hour",
+    "covers",
+    "messages",
+    "payload_bytes",
+    "largest_bytes",
+    "first_ns",
+    "last_ns",
+)
+
+
+def open_chunk(data: bytes | memoryview | pa.Buffer, expect: ChunkMeta | None = None) -> "ChunkReader":
+    """A reader of the object's bytes, whose footer is proven.
+
+    With `expect` also size, SHA-256 and identity are, so nothing can be wrong any more. Without it, damage of a page is
+    found when its messages are read (see `ChunkReader.verify`). Raises ChunkError."""
+    buffer = pa.py_buffer(data)
+    sha256 = hashlib.sha256(buffer).hexdigest()
+    if expect is not None:
+        if buffer.size != expect.stored_bytes:
+            raise ChunkError(f"{expect.key} has {buffer.size} bytes and should have {expect.stored_bytes}", DAMAGED)
+        if sha256 != expect.sha256:
+            raise ChunkError(f"{expect.key} has SHA-256 {sha256} and should have {expect.sha256}", DAMAGED)
+    if buffer.slice(0, 4).to_pybytes() != b"PAR1":
+        raise ChunkError("The object is not Parquet", DAMAGED)
+    with _garbage():
+        footer = read_footer(pq.read_metadata(pa.BufferReader(buffer)))
+    meta = meta_of(footer, sha256=sha256, stored_bytes=buffer.size)
+    if expect is not None:
+        for name in _IDENTITY:
+            if getattr(meta, name) != getattr(expect, name):
+                raise ChunkError(
+                    f"{expect.key} has {name} {getattr(meta, name)} and should have {getattr(expect, name)}", DAMAGED
+                )
+    return ChunkReader(buffer, footer, meta)
+
+
+class ChunkReader:
+    """The messages of one chunk. `meta` comes from the footer: its `deleted` and `subjects` are None (see `verify`)."""
+
+    def __init__(self, source: pa.Buffer, footer: Footer, meta: ChunkMeta) -> None:
+        self._source = source
+        self._footer = footer
+        self.meta = meta
+
+    @property
+    def stream_config(self) -> str:
+        """The stream's configuration when the chunk was written, as JSON."""
+        return self._footer.stream_config
+
+    @property
+    def row_groups(self) -> tuple[RowGroup, ...]:
+        return self._footer.row_groups
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        seqs: SeqRange | None = None,
+        times: tuple[int, int] | None = None,
+        dictionary: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The messages in order, one batch for each row group that has any.
+
+        `columns`: names in the order wanted, by default those of WIRE. `seqs`: both ends included. `times`:
+        `[from, to)` in nanoseconds. Row groups out of either are not read. `dictionary`: `subject` comes as a
+        dictionary array, for work that is done once a subject. Raises ChunkError when a page does not match."""
+        names = list(columns) if columns is not None else WIRE.names
+        wanted = {*names, "seq", *(["time_ns"] if times else [])}
+        ordered = [name for name in SCHEMA.names if name in wanted]
+        with _garbage():
+            file = pq.ParquetFile(
+                pa.BufferReader(self._source),
+                read_dictionary=["subject"] if dictionary else None,
+                page_checksum_verification=True,
+                pre_buffer=False,
+            )
+        for index, group in enumerate(self._footer.row_groups):
+            if seqs is not None and (group.last_seq < seqs.first or group.first_seq > seqs.last):
+                continue
+            if times is not None and (group.last_ns < times[0] or group.first_ns >= times[1]):
+                continue
+            with _garbage():
+                batch = _whole(file.read_row_group(index, columns=ordered, use_threads=False), group, index)
+            if seqs is not None:
+                numbers = batch.column("seq").to_numpy()
+                first, end = np.searchsorted(numbers, [seqs.first, seqs.last + 1])
+                batch = batch.slice(first, end - first)
+            if times is not None and not (times[0] <= group.first_ns and group.last_ns < times[1]):
+                stamps = batch.column("time_ns").to_numpy()
+                batch = batch.filter(pa.array((stamps >= times[0]) & (stamps < times[1])))
+            if batch.num_rows:
+                yield batch.select(names)
+
+    def verify(self) -> ChunkMeta:
+        """Read every column of every message and check it against the footer; `meta` with `deleted` and `subjects`.
+
+        This rebuilds the catalog's row from the object alone. Raises ChunkError."""
+        counts: dict[str, int] | None = {}
+        gaps: list[Int64s] = []
+        last = self._footer.row_groups[0].first_seq - 1
+        size = largest = 0
+        for batch in self.batches(SCHEMA.names):
+            numbers = np.concatenate([[last], batch.column("seq").to_numpy()])
+            gap = np.diff(numbers) > 1
+            gaps.append(np.stack([numbers[:-1][gap] + 1, numbers[1:][gap] - 1], axis=1))
+            last = int(numbers[-1])
+            size += int(payload_sizes(batch).sum())
+            largest = max(largest, int(body_sizes(batch).max()))
+            counts = add_counts(counts, pa.chunked_array([batch.column("subject")]))
+            micros = batch.column("time").view(pa.int64()).to_numpy()
+            if (micros != batch.column("time_ns").to_numpy() // 1000).any():
+                raise ChunkError(f"The columns time and time_ns of {self.meta.key} differ", DAMAGED)
+        if (size, largest) != (self._footer.payload_bytes, self._footer.largest_bytes):
+            raise ChunkError(f"The messages of {self.meta.key} do not have the sizes that its footer names", DAMAGED)
+        covers = self._footer.covers
+        first = self._footer.row_groups[0].first_seq
+        return meta_of(
+            self._footer,
+            sha256=self.meta.sha256,
+            stored_bytes=self.meta.stored_bytes,
+            deleted=ranges_between(covers, first, last, gaps) if self._footer.lists_deleted else None,
+            subjects=None if counts is None else dict(sorted(counts.items())),
+        )
+
+
+def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:
+    """The row group as one batch, if it is the one that the footer describes."""
+    table.validate(full=True)
+    batch = table.combine_chunks().to_batches()[0]
+    numbers = batch.column("seq").to_numpy()
+    sound = len(numbers) == group.rows and numbers[0] == group.first_seq and numbers[-1] == group.last_seq
+    sound = sound and bool((np.diff(numbers) > 0).all())
+    if sound and "time_ns" in table.column_names:
+        stamps = batch.column("time_ns").to_numpy()
+        sound = stamps.min() == group.first_ns and stamps.max() == group.last_ns
+    if not sound:
+        raise ChunkError(f"Row group {index} does not hold the messages that the footer names", DAMAGED)
+    return batch
+
+
+@contextmanager
+def _garbage() -> Generator[None]:
+    """Arrow's many errors about bad bytes, as the one that callers are promised."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError, TypeError, IndexError) as error:
+        raise ChunkError(f"The chunk cannot be read: {str(error).splitlines()[0][:200]}", DAMAGED) from error

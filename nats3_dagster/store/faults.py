@@ -1,0 +1,111 @@
+"""What went wrong with a store, in one line with the next step.
+
+The rule kept here: nothing of a library's text is passed on but S3's own error code and message, for the rest of it may
+hold signatures, addresses with a password, and forty lines of Rust.
+"""
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from nats3_dagster.errors import ObjectMissing, StoreError
+
+_KEYS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a pair that this store knows"
+_GRANTS = "Grant s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket on the bucket"
+_NOT_S3 = "Set AWS_ENDPOINT_URL_S3 to the address of the S3 API (not of a web console)"
+_ROOM: Final = "Make room, then try again; what was captured before is safe"
+# S3's error codes, as what and hint.
+_CODES: Final = {
+    "NoSuchBucket": ("The bucket {bucket!r} does not exist in {place}", "Create it, or give --create-bucket"),
+    "SignatureDoesNotMatch": ("{place} refuses the S3 credentials", _KEYS),
+    "InvalidAccessKeyId": ("{place} does not know the S3 access key", _KEYS),
+    "NoCredentials": ("There are no S3 credentials for {place}", _KEYS),
+    "ExpiredToken": ("{place} says that the S3 credentials have expired", "Renew them, then try again"),
+    "AccessDenied": ("{place} does not let these S3 credentials use the bucket {bucket!r}", _GRANTS),
+    "RequestTimeTooSkewed": ("{place} says that this machine's clock is wrong", "Set the clock, then try again"),
+    "PermanentRedirect": ("The bucket {bucket!r} is in another region than {place}", "Set AWS_REGION to its region"),
+    "AuthorizationHeaderMalformed": ("{place} expects another region", "Set AWS_REGION to the region it uses"),
+    "BucketAlreadyExists": ("The bucket name {bucket!r} is taken by somebody else in {place}", "Choose another name"),
+    "InvalidBucketName": ("{place} does not allow the bucket name {bucket!r}", "Use lower case letters, digits and -"),
+}
+# HTTP status codes where S3 gave no code that we know; a HEAD has no body at all.
+_STATUSES: Final = {
+    401: ("{place} refuses the S3 credentials", _KEYS),
+    403: ("{place} refuses the S3 credentials or what they asked for in the bucket {bucket!r}", f"{_KEYS}. {_GRANTS}"),
+    501: ("{place} does not know create-only PUT (If-None-Match)", "Use a store that does: an archive depends on it"),
+    507: ("{place} is full", _ROOM),
+}
+_ERRNOS: Final = {
+    errno.ENOSPC: ("The disk of {place} is full", _ROOM),
+    errno.EDQUOT: ("The disk quota of {place} is used up", _ROOM),
+    errno.EFBIG: ("{place} does not take files of this size", "Raise the limit, or lower the archive's max bytes"),
+    errno.EACCES: ("This user may not use {place}/{bucket}", "Change the owner or mode of the folder, or the user"),
+    errno.EROFS: ("{place} is mounted read-only", "Mount it for writing, or choose another store"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an operation went: for texts only."""
+
+    place: str
+    bucket: str
+
+
+def explain(where: Place, text: str) -> StoreError:
+    """The StoreError for an exception of obstore, whose `text` is its only content."""
+    code = re.search(r"<Code>\s*(\w+)", text)
+    message = re.search(r"<Message>([^<]{1,200})", text)
+    status = re.search(r"status code: (\d{3})", text)
+    if code or status:
+        return refused(where, code[1] if code else "", int(status[1]) if status else 0, message[1] if message else "")
+    if "os error" in text and (number := re.search(r"os error (\d+)", text)) and "HttpError" not in text:
+        return system_fault(where, OSError(int(number[1]), ""))
+    if "CredentialProvider" in text or "169.254.169.254" in text:
+        return refused(where, "NoCredentials", 0, "")
+    if "ertificate" in text or "InvalidContentType" in text:
+        return StoreError(
+            f"{where.place} has no TLS certificate that is trusted here",
+            "Trust its authority, or write http:// in AWS_ENDPOINT_URL_S3 if it speaks no TLS",
+        )
+    if "kind: Connect" in text or "kind: Timeout" in text or "kind: Interrupted" in text:
+        return unreachable(where, "its name is unknown" if "dns error" in text else "no answer")
+    return not_s3(where)
+
+
+def unreachable(where: Place, why: str) -> StoreError:
+    return StoreError(
+        f"{where.place} cannot be reached: {why}", "Start it, or set AWS_ENDPOINT_URL_S3 to where it is; then try again"
+    )
+
+
+def not_s3(where: Place) -> StoreError:
+    return StoreError(f"{where.place} does not answer as an S3 endpoint", _NOT_S3)
+
+
+def refused(where: Place, code: str, status: int, message: str) -> StoreError:
+    """The StoreError for an answer of the store with S3's error code, or with the HTTP status alone."""
+    what, hint = _CODES.get(code) or _STATUSES.get(status) or ("", "")
+    if not what:
+        said = " ".join(part for part in (str(status) if status else "", code, message) if part)
+        what, hint = f"{{place}} answered {said}".replace("{place}", where.place), "Look at the store's own log"
+        if status >= 500:
+            hint = "The store has a fault of its own; try again when it is well"
+        return StoreError(what, hint)
+    return StoreError(what.format(place=where.place, bucket=where.bucket), hint)
+
+
+def system_fault(where: Place, error: OSError) -> StoreError:
+    """The StoreError for what the operating system said about a `file://` store."""
+    what, hint = _ERRNOS.get(error.errno or 0, ("{place} has a fault: {fault}", "Look at the disk and its mount"))
+    fault = os.strerror(error.errno or 0)
+    return StoreError(what.format(place=where.place, bucket=where.bucket, fault=fault), hint)
+
+
+def object_missing(where: Place, key: str) -> ObjectMissing:
+    return ObjectMissing(
+        f"{key} is not in the bucket {where.bucket!r} of {where.place}",
+        "It was deleted or moved outside nats3; bring it back from a copy of the bucket",
+    )

@@ -1,0 +1,66 @@
+"""A new file, durable and at once: how a `file://` store gets an object.
+
+The rule kept here: when `create` returns, the file survives a power cut whole under its name, and before that nothing
+is there under that name. obstore's local store gives the second and not the first: it never calls fsync, and what is
+acknowledged to NATS after this call is gone there.
+"""
+
+import errno
+import os
+import time
+from pathlib import Path
+from threading import get_ident
+
+from nats3_dagster.errors import StoreError
+
+
+def create(root: Path, key: str, data: memoryview) -> bool:
+    """Write `data` as `root/key`; False when there is a file already, whatever it holds. Raises OSError.
+
+    A process killed meanwhile leaves `<name>#<digits>` beside it, which no listing shows. Raises ValueError for a key
+    that leads elsewhere."""
+    if {"", ".", ".."} & {*(parts := key.split("/"))}:
+        raise ValueError(key)
+    path = root.joinpath(*parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    created = not path.exists() and _publish(path, data)
+    if not created:
+        _sync(path)  # its writer may have died between the two steps
+    folder = path.parent
+    while True:
+        _sync(folder)
+        if folder == root:
+            return created
+        folder = folder.parent
+
+
+def _publish(path: Path, data: memoryview) -> bool:
+    draft = path.with_name(f"{path.name}#{os.getpid()}{get_ident()}{time.monotonic_ns()}")
+    try:
+        with draft.open("xb", buffering=0) as file:
+            rest = data
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+                raise StoreError(
+                    "The store's file system has no hard links, which make a new file appear at once",
+                    "Choose a folder on a local disk, or an S3 store",
+                ) from error
+            raise
+        return True
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

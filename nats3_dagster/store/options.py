@@ -1,0 +1,59 @@
+"""How to reach the store: a value that travels to Spark's executors.
+
+The rule kept here: nothing is read from the environment, and no secret shows in a `repr` or in `place`.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from nats3_dagster.errors import OperatorError
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """`url` is `s3://`, or `file:///folder` where a bucket is a folder of that folder.
+
+    For S3: no `endpoint` means AWS itself in `region`; no access key means whatever the AWS SDK finds (profile, web
+    identity, container or instance role). Raises OperatorError when made wrong."""
+
+    url: str = "s3://"
+    endpoint: str | None = None
+    region: str = "us-east-1"
+    access_key_id: str | None = None
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        local = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
+        if not local and self.url.rstrip("/") not in ("s3:", "s3"):
+            raise OperatorError(
+                "The store's address is neither s3:// nor file:///folder",
+                "Set NATS3_STORE_URL to one of them; the archive names the bucket, AWS_ENDPOINT_URL_S3 the endpoint",
+            )
+        if self.endpoint is not None and not (urlsplit(self.endpoint).scheme in ("http", "https") and self._host):
+            raise OperatorError("The S3 endpoint is not an http:// or https:// address", "Set AWS_ENDPOINT_URL_S3")
+        if bool(self.access_key_id) != bool(self.secret_access_key):
+            raise OperatorError(
+                "Only one half of the S3 credentials is set", "Set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a `file://` store, None for S3."""
+        parts = urlsplit(self.url)
+        return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+    @property
+    def place(self) -> str:
+        """The store's name for people: never with what an address may hold of user and password."""
+        if self.folder is not None:
+            return str(self.folder)
+        if self.endpoint is None:
+            return f"AWS S3 in {self.region}"
+        return f"{urlsplit(self.endpoint).scheme}://{self._host}"
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self.endpoint or "").netloc.rpartition("@")[2]

@@ -1,0 +1,4 @@
+# pyarrow ships no types; without this every value of it counts as unknown rather than as Any.
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
