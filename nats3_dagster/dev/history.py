@@ -93,10 +93,8 @@ def _write_entries(out: IO[bytes], messages: Iterable[Past]) -> dict[str, Any]:
 def _entry(name: bytes, time_ns: int, seq: int, headers: bytes, body: bytes) -> bytes:
     """One entry: a file (named) or a message (named by its subject), all lengths as unsigned varints."""
     zigzag = (time_ns << 1) ^ (time_ns >> 63)
-    return b"".join((
-        _uvarint(len(name)), _uvarint(zigzag), _uvarint(seq), _uvarint(len(headers)), _uvarint(len(body)), name, headers,
-        body,
-    ))
+    lengths = _uvarint(len(headers)) + _uvarint(len(body))
+    return b"".join((_uvarint(len(name)), _uvarint(zigzag), _uvarint(seq), lengths, name, headers, body))
 
 
 def _uvarint(number: int) -> bytes:

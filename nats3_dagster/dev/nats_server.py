@@ -9,11 +9,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from nats3_dagster.dev.process import HOST, Process, free_port
+from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def find_nats_server(home: Path | None = None) -> Path:
         return Path(found).absolute()
     # Debian installs it into /usr/sbin, which is not on a plain user's search path.
     home = (home or Path(os.environ.get("NATS3_HOME", ".nats3"))).absolute()
-    path = os.pathsep.join([str(home / "bin"), os.environ.get("PATH", ""), "/usr/sbin"])
+    checkout = Path(sys.prefix).parent / ".nats3"  # where `make setup` puts it, whatever folder we are called in
+    path = os.pathsep.join([f"{home}/bin", f"{checkout}/bin", os.environ.get("PATH", ""), "/usr/sbin"])
     if not (found := shutil.which("nats-server", path=path)):
         raise EngineError("There is no nats-server here", "Run make setup, or set NATS_SERVER to the path of one")
     return Path(found).absolute()
@@ -55,7 +57,7 @@ class NatsServer:
         stay: bool = False,
     ) -> None:
         self.folder = folder.absolute()
-        self.binary = binary or find_nats_server()
+        self._binary = binary
         self.port = port
         self.config = config
         self.name = name
@@ -65,6 +67,11 @@ class NatsServer:
     @property
     def url(self) -> str:
         return f"nats://{HOST}:{self.port}"
+
+    @property
+    def binary(self) -> Path:
+        """The program. Raises EngineError when there is none."""
+        return self._binary or find_nats_server()
 
     @property
     def options(self) -> "NatsOptions":
@@ -78,25 +85,30 @@ class NatsServer:
         return version_of(self.binary)
 
     @property
-    def marker(self) -> str:
-        """The word of its command line by which a running server is known."""
-        return str(self.folder / "server.conf")
+    def marker(self) -> Marker:
+        """The words of its command line by which a running server is known."""
+        return "-c", str(self.folder / "server.conf")
+
+    def find(self) -> bool:
+        """Take over the server of this folder if one runs and answers, whoever started it."""
+        if self.process is None or not self.process.running:
+            self.process = Process.find(self.marker)
+        return self.process is not None and self._read_port() and answers(self.port)
 
     def start(self) -> "NatsServer":
         """Start it and wait until it listens, its streams recovered. Raises EngineError."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        ports = self.folder / "ports"
-        shutil.rmtree(ports, ignore_errors=True)
-        ports.mkdir()
-        store, files = json.dumps(str(self.folder / "data")), json.dumps(str(ports))
+        shutil.rmtree(self._ports, ignore_errors=True)
+        self._ports.mkdir()
+        store, files = json.dumps(str(self.folder / "data")), json.dumps(str(self._ports))
         port = free_port(self.port) if self.port else -1
-        Path(self.marker).write_text(
+        Path(self.marker[1]).write_text(
             f"server_name: {json.dumps(self.name)}\nhost: {HOST}\nport: {port}\nports_file_dir: {files}\n"
             f"jetstream: {{store_dir: {store}}}\n{self.config}\n"
         )
-        argv = [str(self.binary), "-c", self.marker]
+        argv = [str(self.binary), *self.marker]
         self.process = Process.start(argv, self.marker, self.folder / "server.log", stay=self.stay)
-        self.process.wait_until(lambda: any(ports.glob("*.ports")) and self._read_port(ports), "nats-server")
+        self.process.wait_until(self._read_port, "nats-server")
         return self
 
     def stop(self) -> None:
@@ -130,10 +142,14 @@ class NatsServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _read_port(self, ports: Path) -> bool:
+    @property
+    def _ports(self) -> Path:
+        return self.folder / "ports"
+
+    def _read_port(self) -> bool:
         try:
-            urls = json.loads(next(ports.glob("*.ports")).read_text())
-        except ValueError:  # half written
+            urls = json.loads(next(self._ports.glob("*.ports")).read_text())
+        except (StopIteration, ValueError):  # not written, or half written
             return False
         if not (port := urlsplit((urls.get("nats") or urls.get("tls"))[0]).port):
             return False

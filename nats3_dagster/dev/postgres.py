@@ -16,7 +16,7 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-from nats3_dagster.dev.process import HOST, Process, free_port
+from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
 
 USER = "nats3"
@@ -47,9 +47,26 @@ class Postgres:
         return self.folder / "data"
 
     @property
-    def marker(self) -> str:
-        """The word of its command line by which a running server is known."""
-        return str(self.data)
+    def marker(self) -> Marker:
+        """The words of its command line by which a running server is known."""
+        return "-D", str(self.data)
+
+    def find(self) -> bool:
+        """Take over the server of this folder if one runs and answers, whoever started it."""
+        if self.process is None or not self.process.running:
+            self.process = Process.find(self.marker, end_signal=signal.SIGINT)
+        if self.process is None or not self._ready():
+            return False
+        self.port = int(self._pid_file()[3])
+        return answers(self.port)
+
+    def create_database(self, name: str) -> None:
+        """Make the database unless it exists. Raises EngineError."""
+        argv = [str(programs() / "createdb"), "-h", HOST, "-p", str(self.port), "-U", USER, "-w", name]
+        env = {**_plain_env(), "PGPASSWORD": self.password, "LC_ALL": "C"}
+        done = subprocess.run(argv, capture_output=True, text=True, env=env, check=False)
+        if done.returncode and "already exists" not in done.stderr:
+            raise EngineError(f"Database {name} cannot be made: {done.stderr.strip()}", f"See {self.folder}/server.log")
 
     @property
     def password(self) -> str:
@@ -72,7 +89,7 @@ class Postgres:
             # Dagster and the catalog both wait for commits one at a time: a cluster for one host needs no more.
             "max_wal_senders": "0", "wal_level": "minimal", **(_FAST if self.fast else {}),
         }
-        argv = [*as_user, str(programs() / "postgres"), "-D", self.marker]
+        argv = [*as_user, str(programs() / "postgres"), *self.marker]
         argv += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         # SIGINT is Postgres' fast shutdown: it ends open sessions, where SIGTERM would wait for them.
         self.process = Process.start(
@@ -112,8 +129,8 @@ class Postgres:
                 os.chown(path, nobody.pw_uid, nobody.pw_gid)
         argv = [
             *as_user, str(programs() / "initdb"), "-D", str(new), "-U", USER, "--pwfile", str(password),
-            "--encoding", "UTF8", "--auth", "scram-sha-256", "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8",
-            "--no-instructions", *(["--no-sync"] if self.fast else []),
+            "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--locale-provider", "builtin",
+            "--builtin-locale", "C.UTF-8", "--no-instructions", *(["--no-sync"] if self.fast else []),
         ]
         done = subprocess.run(
             argv, capture_output=True, text=True, errors="replace", env=_plain_env(), cwd=self.folder, check=False
@@ -124,12 +141,16 @@ class Postgres:
         new.rename(self.data)
 
     def _ready(self) -> bool:
-        try:
-            lines = (self.data / "postmaster.pid").read_text().splitlines()
-        except FileNotFoundError:
-            return False
+        lines = self._pid_file()
         # The file of a server that was killed is still there: the pid tells them apart.
         return len(lines) > 7 and lines[0] == str(self.process and self.process.pid) and lines[7].strip() == "ready"
+
+
+    def _pid_file(self) -> list[str]:
+        try:
+            return (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return []
 
 
 def _as_user(*folders: Path) -> list[str]:

@@ -1,7 +1,8 @@
 """A server process that is ours: started, found again, stopped.
 
-The rule kept here: a pid is believed only while the process behind it names the file that we gave it, so a recycled
-pid is never signalled. A process ends with the one that started it unless it was started to `stay`.
+The rule kept here: a server is known by the words of its command line that name its folder, never by a number in a
+file, so a recycled pid is never signalled and a server that nobody wrote down is found all the same. A process ends
+with the one that started it unless it was started to `stay`.
 """
 
 import atexit
@@ -22,6 +23,7 @@ from nats3_dagster.dev import lifeline
 from nats3_dagster.errors import EngineError
 
 HOST = "127.0.0.1"
+Marker = tuple[str, ...]
 
 
 def free_port(port: int = 0) -> int:
@@ -35,26 +37,37 @@ def free_port(port: int = 0) -> int:
         return probe.getsockname()[1]
 
 
-class Process:
-    """One running server. `marker` is a word of its command line that no other process has: its configuration file."""
+def answers(port: int) -> bool:
+    """True when something takes connections there."""
+    try:
+        socket.create_connection((HOST, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
-    def __init__(self, pid: int, marker: str, *, end_signal: int = signal.SIGTERM) -> None:
+
+class Process:
+    """One running server. `marker` are successive words of its command line that no other has: `-c`, its file."""
+
+    def __init__(self, pid: int, marker: Marker, *, end_signal: int = signal.SIGTERM) -> None:
         self.pid = pid
         self.marker = marker
         self.end_signal = end_signal
         self.log: Path | None = None
         self._child: subprocess.Popen[bytes] | None = None
+        self._held = False
 
     @classmethod
     def start(
-        cls, argv: Sequence[str], marker: str, log: Path, *, stay: bool = False, end_signal: int = signal.SIGTERM,
+        cls, argv: Sequence[str], marker: Marker, log: Path, *, stay: bool = False, end_signal: int = signal.SIGTERM,
         env: Mapping[str, str] | None = None,
     ) -> "Process":
         """Start `argv` in a session of its own, its output appended to `log`. Raises EngineError."""
         try:
             with log.open("ab") as out:
                 child = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=log.parent, start_new_session=True
+                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=log.parent,
+                    start_new_session=True,
                 )
         except OSError as error:
             raise EngineError(f"{argv[0]} does not start: {error.strerror}", "Run make setup") from None
@@ -62,7 +75,19 @@ class Process:
         process.log, process._child = log, child
         if not stay:
             _Lifeline.of_this_process().hold(child.pid, end_signal)
+            process._held = True
         return process
+
+    @classmethod
+    def find(cls, marker: Marker, *, end_signal: int = signal.SIGTERM) -> "Process | None":
+        """The running server that has these words, whoever started it; None when there is none."""
+        found = {p.pid: p for p in psutil.process_iter(["cmdline"]) if _has(p.info["cmdline"], marker)}
+        for pid, process in found.items():
+            with suppress(psutil.Error):
+                # A server's child has its words until it takes its own title.
+                if process.ppid() not in found and process.status() != psutil.STATUS_ZOMBIE:
+                    return cls(pid, marker, end_signal=end_signal)
+        return None
 
     @property
     def running(self) -> bool:
@@ -71,7 +96,7 @@ class Process:
             return self._child.poll() is None
         try:
             found = psutil.Process(self.pid)
-            return found.status() != psutil.STATUS_ZOMBIE and self.marker in found.cmdline()
+            return found.status() != psutil.STATUS_ZOMBIE and _has(found.cmdline(), self.marker)
         except psutil.Error:
             return False
 
@@ -119,12 +144,18 @@ class Process:
         return True
 
     def _forget(self) -> None:
-        if self._child is not None:
+        if self._held:
             _Lifeline.of_this_process().release(self.pid)
+            self._held = False
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log else []
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+
+
+def _has(words: Sequence[str] | None, marker: Marker) -> bool:
+    words = words or ()
+    return any(tuple(words[at : at + len(marker)]) == marker for at in range(len(words)))
 
 
 class _Lifeline:

@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nats3_dagster.dev.process import HOST, Process, free_port
-from nats3_dagster.dev.swift_config import ACCOUNT, BACKENDS, REGION, USER, write_config
+from nats3_dagster.dev.process import HOST, Marker, Process, free_port
+from nats3_dagster.dev.swift_config import ACCOUNT, BACKENDS, REGION, USER, read_ports, write_config
 from nats3_dagster.errors import EngineError, Nats3Error
 
 if TYPE_CHECKING:
@@ -60,9 +60,22 @@ class S3Server:
             secret_access_key=self.secret_key,
         )
 
-    def marker(self, server: str) -> str:
-        """The word of a server's command line by which it is known when it runs."""
-        return str(self.folder / "etc" / f"{server}.conf")
+    def marker(self, server: str) -> Marker:
+        """The words of a server's command line by which it is known when it runs."""
+        return "-m", f"swift.{_MODULES[server]}.server", str(self.folder / "etc" / f"{server}.conf")
+
+    def find(self) -> bool:
+        """Take over the servers of this folder if all four run and answer, whoever started them."""
+        for name in SERVERS:
+            if name not in self.processes or not self.processes[name].running:
+                self.processes.pop(name, None)
+                if process := Process.find(self.marker(name)):
+                    self.processes[name] = process
+        if len(self.processes) < len(SERVERS):
+            return False
+        ports = read_ports(self.folder)
+        self.port = ports["proxy"]
+        return all(_healthy(port) for port in ports.values())
 
     def start(self) -> "S3Server":
         """Start all four servers and wait until each is healthy (1.8 s). Raises EngineError."""
@@ -106,7 +119,7 @@ class S3Server:
         # The proxy loads our create lock by name, also where this package runs from a checkout.
         ours = str(Path(__file__).parents[2])
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [ours, os.environ.get("PYTHONPATH")]))}
-        argv = [sys.executable, "-W", "ignore", "-m", f"swift.{_MODULES[name]}.server", self.marker(name), "-v"]
+        argv = [sys.executable, "-W", "ignore", *self.marker(name), "-v"]
         return Process.start(argv, self.marker(name), self.folder / f"{name}.log", stay=self.stay, env=env)
 
 

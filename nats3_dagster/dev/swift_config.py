@@ -7,6 +7,7 @@ because one of them holds the secret key.
 import os
 import pwd
 from collections.abc import Mapping
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,16 @@ def write_config(folder: Path, ports: Mapping[str, int], secret: str, *, create_
         _write_ring(etc / f"{name}.ring.gz", ports[name])
     _ini(etc / "proxy.conf", _proxy({**common, "bind_port": ports["proxy"]}, secret, create_lock=create_lock))
     return etc
+
+
+def read_ports(folder: Path) -> dict[str, int]:
+    """Where the servers of the folder were told to listen; by server."""
+    ports: dict[str, int] = {}
+    for name in (*BACKENDS, "proxy"):
+        config = ConfigParser(interpolation=None)
+        config.read(folder / "etc" / f"{name}.conf")
+        ports[name] = config.getint("DEFAULT", "bind_port")
+    return ports
 
 
 def _backend(name: str, default: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -1,0 +1,44 @@
+# Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
+
+.PHONY: help setup demo test bench check dev lock clean
+
+BIN = .venv/bin
+# Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
+RUN = if [ -d .nats3/java ]; then JAVA_HOME="$$(cd .nats3/java && pwd -P)"; export JAVA_HOME; fi; exec
+
+help:
+	@echo "make demo [UI=1]         archive and replay this host's logs, and compare every message"
+	@echo "make test [ARGS=...]     the whole suite, or what pytest is told by ARGS"
+	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
+	@echo "make check               lint, types, layers"
+	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
+	@echo "make setup               what the others call first: .venv, nats-server, Java"
+	@echo "make lock [UPGRADE=1]    compile requirements.lock anew"
+	@echo "make clean               remove what the above made; data under .nats3 too"
+
+setup:
+	@scripts/setup.sh
+
+demo: setup
+	@$(RUN) $(BIN)/nats3 demo $(if $(UI),--ui)
+
+test: setup
+	@$(RUN) $(BIN)/python -m pytest $(ARGS)
+
+bench: setup
+	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench $(if $(N),--messages $(N)) $(if $(ONLY),--only $(ONLY))
+
+dev: setup
+	@$(RUN) $(BIN)/nats3 dev
+
+check: setup
+	@$(BIN)/ruff check
+	@$(BIN)/basedpyright --level error
+	@$(BIN)/lint-imports --no-logo
+
+lock: setup
+	@scripts/lock.sh
+
+clean:
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m nats3_dagster.dev.stack stop; fi
+	@rm -rf .venv .nats3 .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -1,0 +1,72 @@
+#!/bin/sh
+# Everything that the other make targets need: .venv with the pinned dependencies and the project, nats-server, Java.
+# Idempotent, and quick when nothing changed. Nothing is asked for, and nothing is installed outside this folder but
+# system packages, and those only where that works without a password.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/say.sh
+
+python=.venv/bin/python
+fits='import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'
+
+# find_python: prints an interpreter that fits. The one that `python3` names comes first.
+find_python() {
+    for name in python3 python3.13 python3.12 python3.11 /opt/homebrew/bin/python3.13 /opt/homebrew/bin/python3.12; do
+        # Running it is the only proof: a version manager's shim exists for versions that are not there.
+        if "$name" -c "$fits" </dev/null >/dev/null 2>&1; then
+            command -v "$name"
+            return 0
+        fi
+    done
+    return 1
+}
+
+make_venv() {
+    if ! found=$(find_python); then
+        if have apt-get && root_words >/dev/null; then
+            apt_install python3.13-venv || apt_install python3.12-venv || apt_install python3.11-venv || true
+        elif have brew; then
+            brew install --quiet python@3.13 </dev/null >&2 || true
+        fi
+        found=$(find_python) || fail "Python is missing: install Python 3.11, 3.12 or 3.13"
+    fi
+    # Debian keeps venv's part of the standard library in a package of its own.
+    if ! "$found" -c 'import ensurepip, venv' 2>/dev/null; then
+        package=$("$found" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')
+        apt_install "$package" || fail "Python's venv is missing: sudo apt-get install $package"
+    fi
+    say "Making .venv with $("$found" --version)"
+    rm -rf .venv
+    "$found" -m venv .venv
+}
+
+"$python" -c "$fits" 2>/dev/null && [ -x .venv/bin/pip ] || make_venv
+
+# stamp NAME FILE...: what the environment has; differs when a file changed, or the folder was moved.
+stamp() { { pwd; cat "$@"; } | cksum; }
+installed() { [ "$(cat ".venv/.$1" 2>/dev/null)" = "$2" ]; }
+
+want=$(stamp requirements.lock)
+if ! installed requirements "$want"; then
+    say "Installing the pinned dependencies into .venv"
+    total=$(grep -c '^[a-z0-9].*==' requirements.lock)
+    # A line of pip's for each package becomes one that moves; its errors come by standard error. A pipe has only the
+    # last command's status, so pip leaves its own in a file.
+    rm -f .venv/.failed
+    { "$python" -m pip install --disable-pip-version-check --no-input --require-hashes -r requirements.lock ||
+        touch .venv/.failed; } | awk -v total="$total" -v live="$([ -t 2 ] && echo 1)" '
+            live && /^(Collecting|Requirement already|Ignoring)/ { printf "\r  %d of %d\033[K", ++n, total }
+            live && /^Installing/ { printf "\r  unpacking %d\033[K", n }
+            END { if (live) printf "\r\033[K" }' >&2
+    [ ! -e .venv/.failed ] || fail "The dependencies were not installed: see pip's words above"
+    echo "$want" >.venv/.requirements
+fi
+want=$(stamp pyproject.toml nats3_dagster/__init__.py)
+if ! installed project "$want" || [ ! -x .venv/bin/nats3 ]; then
+    # Its build backend is among the pinned dependencies: nothing is fetched for this step.
+    "$python" -m pip install --disable-pip-version-check --quiet --no-input --no-deps --no-build-isolation --no-index \
+        --editable .
+    echo "$want" >.venv/.project
+fi
+if [ -z "${NATS_SERVER:-}" ]; then scripts/nats-server.sh newest .nats3/bin; fi
+scripts/java.sh .nats3
