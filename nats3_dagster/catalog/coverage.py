@@ -1,0 +1,95 @@
+"""Coverage: which sequences of a stream's incarnation an archive accounts for, and which it lacks.
+
+The rule kept here: what is covered is computed by Postgres from the rows of chunks and gaps; up to the frontier, which
+its triggers keep, one number stands for all rows, so an archive of a million chunks is asked in under a millisecond.
+"""
+
+import json
+from typing import Any
+
+from nats3_dagster.catalog.ranges import from_multirange
+from nats3_dagster.catalog.records import Coverage
+from nats3_dagster.catalog.session import Session
+from nats3_dagster.errors import CatalogError
+from nats3_dagster.model import Archive, Incarnation, SeqRange, StreamState
+
+
+class Coverages(Session):
+    """Observe streams; ask what is covered."""
+
+    def observe(self, archive: Archive, state: StreamState) -> None:
+        """Keep the stream's state. The archive's first incarnation begins here, with the oldest message the stream has;
+        another one only by `adopt`."""
+        with self.transaction() as sql:
+            incarnation = self._keep_state(sql, state)
+            if not sql.has_coverage(archive=archive.id):
+                self._begin(sql, archive, state, incarnation)
+
+    def adopt(self, archive: Archive, state: StreamState) -> None:
+        """Keep the stream's state and archive this incarnation as well. One made after an earlier one of this archive
+        is expected from its first sequence on: what expired before it was seen is a loss."""
+        with self.transaction() as sql:
+            self._begin(sql, archive, state, self._keep_state(sql, state))
+
+    def incarnations(self, archive: Archive) -> tuple[Incarnation, ...]:
+        """Those that the archive has coverage of, oldest first."""
+        return tuple(c.incarnation for c in self.coverages(archive))
+
+    def coverages(self, archive: Archive) -> tuple[Coverage, ...]:
+        """One for each incarnation of the archive, oldest first. Reads no chunk."""
+        with self.reading() as sql:
+            return tuple(Coverage.of(row) for row in sql.coverages(archive=archive.id))
+
+    def coverage_of(self, archive: Archive, incarnation: Incarnation) -> Coverage:
+        """Raises CatalogError when the archive has not begun this incarnation."""
+        return Coverage.of(self._coverage(archive, incarnation))
+
+    def expected_start(self, archive: Archive, incarnation: Incarnation) -> int:
+        """The first sequence that the archive accounts for."""
+        return self.coverage_of(archive, incarnation).start
+
+    def coverage(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
+        """The sequences of `within` that are in a chunk or a gap, ascending, joined where they touch."""
+        row = self._coverage(archive, incarnation)
+        with self.reading() as sql:
+            text = sql.covered(archive=archive.id, incarnation=row.incarnation_id, first=within.first, last=within.last)
+        return from_multirange(text)
+
+    def missing(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
+        """The sequences of `within` from the archive's start on that are in neither, ascending."""
+        row = self._coverage(archive, incarnation)
+        with self.reading() as sql:
+            text = sql.missing(archive=archive.id, incarnation=row.incarnation_id, first=within.first, last=within.last)
+        return from_multirange(text)
+
+    def last_state(self, incarnation: Incarnation) -> StreamState | None:
+        """The stream's state when it was last observed."""
+        with self.reading() as sql:
+            row = sql.stream_state(stream=incarnation.stream, created_ns=incarnation.created_ns)
+        return row and StreamState(
+            incarnation, row.first_seq, row.last_seq, row.first_ns, row.last_ns, row.messages, row.bytes, row.config
+        )
+
+    def _coverage(self, archive: Archive, incarnation: Incarnation) -> Any:
+        with self.reading() as sql:
+            row = sql.coverage_of(archive=archive.id, stream=incarnation.stream, created_ns=incarnation.created_ns)
+        if row is None:
+            raise CatalogError(
+                f"Archive {archive.name} does not archive the {incarnation.stream} of {incarnation.token}",
+                f"To archive it as well: nats3 store run {archive.name} --adopt",
+            )
+        return row
+
+    def _keep_state(self, sql: Any, state: StreamState) -> int:
+        return sql.observe_stream(
+            stream=state.name, created_ns=state.incarnation.created_ns, config=json.dumps(dict(state.config)),
+            first_seq=state.first_seq, last_seq=state.last_seq, first_ns=state.first_ns, last_ns=state.last_ns,
+            messages=state.messages, bytes=state.bytes,
+        )  # fmt: skip
+
+    def _begin(self, sql: Any, archive: Archive, state: StreamState, incarnation: int) -> None:
+        sql.begin_coverage(
+            archive=archive.id, incarnation=incarnation, created_ns=state.incarnation.created_ns,
+            # A stream that never had a message reports 0, and one may be made to begin above 1.
+            first_seq=max(state.first_seq, 1), born_at=max(int(state.config.get("first_seq") or 1), 1),
+        )  # fmt: skip

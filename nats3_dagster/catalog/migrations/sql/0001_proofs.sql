@@ -1,0 +1,251 @@
+-- What Postgres guarantees, whoever writes: no sequence is in a chunk and in a gap, nothing is covered before the
+-- archive's start, chunk and gap rows never change, and the sums and the frontier follow the rows.
+-- Every change of an archive updates its row first, so that changes of one archive follow one another.
+
+create function nats3.refuse() returns trigger language plpgsql as $$
+begin
+    raise exception using
+        errcode = 'integrity_constraint_violation',
+        message = format('%s of nats3.%s is refused: rows there are immutable', tg_op, tg_table_name),
+        constraint = tg_name;
+end
+$$;
+
+create trigger chunk_immutable before update of id, archive_id, incarnation_id, hour, seqs, messages, deleted, first_ns,
+    last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, dagster_run_id, committed_at
+    on nats3.chunk for each row execute function nats3.refuse();
+create trigger chunk_retired_once before update of deleted_at on nats3.chunk for each row
+    when (old.deleted_at is not null or new.deleted_at is null) execute function nats3.refuse();
+create trigger chunk_live_kept before delete on nats3.chunk for each row
+    when (old.deleted_at is null) execute function nats3.refuse();
+create trigger gap_immutable before update or delete on nats3.gap for each row execute function nats3.refuse();
+
+create function nats3.touch_archives(ids bigint[]) returns void language plpgsql as $$
+declare
+    gone text;
+begin
+    -- The lock comes before the check: a delete that came first is then seen.
+    perform from nats3.archive where id = any(ids) order by id for no key update;
+    update nats3.archive set revision = revision + 1 where id = any(ids);
+    select name into gone from nats3.archive where id = any(ids) and deleted_at is not null limit 1;
+    if found then
+        raise exception using errcode = 'integrity_constraint_violation', constraint = 'archive_live',
+            message = format('archive %s is deleted', gone), detail = gone;
+    end if;
+end
+$$;
+
+create function nats3.refuse_overlap(archive bigint, chunk_seqs int8range, gap_seqs int8range) returns void
+    language plpgsql as $$
+begin
+    raise exception using errcode = 'exclusion_violation', constraint = 'chunk_or_gap',
+        message = 'a sequence cannot be in a chunk and in a gap',
+        detail = format('Chunk %s conflicts with gap %s.', chunk_seqs, gap_seqs);
+end
+$$;
+
+create function nats3.refuse_early(start_seq bigint, seqs int8range) returns void language plpgsql as $$
+begin
+    raise exception using errcode = 'check_violation', constraint = 'covered_from_start',
+        message = format('%s begins before %s, where the archive begins', seqs, start_seq),
+        detail = format('%s begins before %s.', seqs, start_seq);
+end
+$$;
+
+-- The last sequence covered without a hole, given that everything up to `known` is. Reads on only to the first hole.
+create function nats3.frontier(archive bigint, incarnation bigint, known bigint) returns bigint language sql as $$
+    with ahead as not materialized (
+        select lower(seqs) as first, upper(seqs) as next from nats3.chunk
+        where archive_id = archive and incarnation_id = incarnation and deleted_at is null and lower(seqs) > known
+        union all
+        select lower(seqs), upper(seqs) from nats3.gap
+        where archive_id = archive and incarnation_id = incarnation and lower(seqs) > known
+        union all
+        select 9223372036854775807, null
+    ), steps as (
+        select first, lag(next, 1, known + 1) over (order by first) as expected from ahead
+    )
+    select expected - 1 from steps where first <> expected order by first limit 1
+$$;
+
+-- What is covered of first to last. Up to the frontier one range stands for all rows.
+create function nats3.covered(archive bigint, incarnation bigint, first bigint, last bigint) returns int8multirange
+    language sql stable as $$
+    select coalesce(range_agg(part) * int8multirange(int8range(first, last, '[]')), '{}')
+    from (
+        select int8range(start_seq, frontier + 1) as part from nats3.coverage
+        where archive_id = archive and incarnation_id = incarnation
+        union all
+        select k.seqs from nats3.coverage c join nats3.chunk k using (archive_id, incarnation_id)
+        where c.archive_id = archive and c.incarnation_id = incarnation and k.deleted_at is null
+          and k.seqs && int8range(greatest(c.frontier + 1, first), greatest(c.frontier + 1, last), '[]')
+        union all
+        select g.seqs from nats3.coverage c join nats3.gap g using (archive_id, incarnation_id)
+        where c.archive_id = archive and c.incarnation_id = incarnation
+          and g.seqs && int8range(greatest(c.frontier + 1, first), greatest(c.frontier + 1, last), '[]')
+    ) parts
+$$;
+
+create function nats3.chunk_added() returns trigger language plpgsql as $$
+declare
+    clash record;
+begin
+    perform nats3.touch_archives(array(select distinct archive_id from added));
+
+    select a.archive_id, a.seqs as chunk_seqs, g.seqs as gap_seqs into clash
+    from added a join nats3.gap g using (archive_id, incarnation_id) where a.seqs && g.seqs limit 1;
+    if found then
+        perform nats3.refuse_overlap(clash.archive_id, clash.chunk_seqs, clash.gap_seqs);
+    end if;
+
+    select c.start_seq, a.seqs into clash
+    from added a join nats3.coverage c using (archive_id, incarnation_id) where lower(a.seqs) < c.start_seq limit 1;
+    if found then
+        perform nats3.refuse_early(clash.start_seq, clash.seqs);
+    end if;
+
+    -- An object that is being deleted must not come back into the catalog. Commits hold this lock shared, claims hold it
+    -- alone (removals.sql), so that neither misses the other.
+    perform pg_advisory_xact_lock_shared(hashtextextended('nats3.removal', 0));
+    select r.key into clash
+    from added a join nats3.removal r using (bucket, key) where r.removed_at is null limit 1;
+    if found then
+        raise exception using errcode = 'integrity_constraint_violation', constraint = 'chunk_object_kept',
+            message = format('the object %s is being deleted', clash.key), detail = clash.key;
+    end if;
+
+    insert into nats3.hour as h (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
+                                 first_seq, last_seq, first_ns, last_ns, revision)
+    select a.archive_id, a.incarnation_id, a.hour, count(*), sum(a.messages), sum(a.absent), sum(a.payload_bytes),
+           sum(a.stored_bytes), min(lower(a.seqs)), max(upper(a.seqs)) - 1, min(a.first_ns), max(a.last_ns),
+           max(archive.revision)
+    from added a join nats3.archive on archive.id = a.archive_id
+    group by a.archive_id, a.incarnation_id, a.hour
+    on conflict (archive_id, hour, incarnation_id) do update set
+        chunks = h.chunks + excluded.chunks, messages = h.messages + excluded.messages,
+        absent = h.absent + excluded.absent, payload_bytes = h.payload_bytes + excluded.payload_bytes,
+        stored_bytes = h.stored_bytes + excluded.stored_bytes,
+        first_seq = least(h.first_seq, excluded.first_seq), last_seq = greatest(h.last_seq, excluded.last_seq),
+        first_ns = least(h.first_ns, excluded.first_ns), last_ns = greatest(h.last_ns, excluded.last_ns),
+        revision = excluded.revision;
+
+    update nats3.coverage c set
+        chunks = c.chunks + n.chunks, messages = c.messages + n.messages, absent = c.absent + n.absent,
+        payload_bytes = c.payload_bytes + n.payload_bytes, stored_bytes = c.stored_bytes + n.stored_bytes,
+        first_ns = least(c.first_ns, n.first_ns), last_ns = greatest(c.last_ns, n.last_ns),
+        last_seq = greatest(c.last_seq, n.last_seq),
+        frontier = nats3.frontier(c.archive_id, c.incarnation_id, c.frontier)
+    from (
+        select archive_id, incarnation_id, count(*) as chunks, sum(messages) as messages, sum(absent) as absent,
+               sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes, max(upper(seqs)) - 1 as last_seq,
+               min(first_ns) as first_ns, max(last_ns) as last_ns
+        from added group by archive_id, incarnation_id
+    ) n
+    where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;
+    return null;
+end
+$$;
+create trigger chunk_added after insert on nats3.chunk
+    referencing new table as added for each statement execute function nats3.chunk_added();
+
+create function nats3.gap_added() returns trigger language plpgsql as $$
+declare
+    clash record;
+begin
+    perform nats3.touch_archives(array(select distinct archive_id from added));
+
+    select g.archive_id, c.seqs as chunk_seqs, g.seqs as gap_seqs into clash
+    from added g join nats3.chunk c using (archive_id, incarnation_id)
+    where c.seqs && g.seqs and c.deleted_at is null limit 1;
+    if found then
+        perform nats3.refuse_overlap(clash.archive_id, clash.chunk_seqs, clash.gap_seqs);
+    end if;
+
+    select c.start_seq, g.seqs into clash
+    from added g join nats3.coverage c using (archive_id, incarnation_id) where lower(g.seqs) < c.start_seq limit 1;
+    if found then
+        perform nats3.refuse_early(clash.start_seq, clash.seqs);
+    end if;
+
+    update nats3.coverage c set
+        last_seq = greatest(c.last_seq, n.last_seq),
+        frontier = nats3.frontier(c.archive_id, c.incarnation_id, c.frontier)
+    from (
+        select archive_id, incarnation_id, max(upper(seqs)) - 1 as last_seq from added group by archive_id, incarnation_id
+    ) n
+    where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;
+    return null;
+end
+$$;
+create trigger gap_added after insert on nats3.gap
+    referencing new table as added for each statement execute function nats3.gap_added();
+
+create function nats3.chunk_retired() returns trigger language plpgsql as $$
+begin
+    perform nats3.touch_archives(array(select distinct archive_id from retired));
+
+    delete from nats3.hour h
+    using (select distinct archive_id, incarnation_id, hour from retired) r
+    where h.archive_id = r.archive_id and h.incarnation_id = r.incarnation_id and h.hour = r.hour;
+
+    insert into nats3.hour (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
+                            first_seq, last_seq, first_ns, last_ns, revision)
+    select c.archive_id, c.incarnation_id, c.hour, count(*), sum(c.messages), sum(c.absent), sum(c.payload_bytes),
+           sum(c.stored_bytes), min(lower(c.seqs)), max(upper(c.seqs)) - 1, min(c.first_ns), max(c.last_ns),
+           max(archive.revision)
+    from (select distinct archive_id, incarnation_id, hour from retired) r
+    join nats3.chunk c using (archive_id, incarnation_id, hour)
+    join nats3.archive on archive.id = c.archive_id
+    where c.deleted_at is null
+    group by c.archive_id, c.incarnation_id, c.hour;
+
+    -- A chunk retired together with a gap in its place leaves the coverage as it was.
+    update nats3.coverage c set
+        chunks = c.chunks - n.chunks, messages = c.messages - n.messages, absent = c.absent - n.absent,
+        payload_bytes = c.payload_bytes - n.payload_bytes, stored_bytes = c.stored_bytes - n.stored_bytes,
+        first_ns = (select min(h.first_ns) from nats3.hour h
+                    where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id),
+        last_ns = (select max(h.last_ns) from nats3.hour h
+                   where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id),
+        frontier = least(c.frontier, n.first_hole - 1),
+        last_seq = greatest(
+            c.start_seq - 1,
+            (select upper(seqs) - 1 from nats3.chunk where archive_id = c.archive_id
+             and incarnation_id = c.incarnation_id and deleted_at is null order by lower(seqs) desc limit 1),
+            (select upper(seqs) - 1 from nats3.gap where archive_id = c.archive_id
+             and incarnation_id = c.incarnation_id order by lower(seqs) desc limit 1))
+    from (
+        select r.archive_id, r.incarnation_id, count(*) as chunks, sum(r.messages) as messages, sum(r.absent) as absent,
+               sum(r.payload_bytes) as payload_bytes, sum(r.stored_bytes) as stored_bytes,
+               min(lower(r.seqs)) filter (where not exists (
+                   select from nats3.gap g where g.archive_id = r.archive_id and g.incarnation_id = r.incarnation_id
+                   and g.seqs @> r.seqs)) as first_hole
+        from retired r group by r.archive_id, r.incarnation_id
+    ) n
+    where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;
+    return null;
+end
+$$;
+create trigger chunk_retired after update on nats3.chunk
+    referencing new table as retired for each statement execute function nats3.chunk_retired();
+
+create function nats3.subjects_added() returns trigger language plpgsql as $$
+declare
+    wrong record;
+begin
+    select c.id, c.messages, s.messages as counted into wrong
+    from (select distinct chunk_id from added) a
+    join nats3.chunk c on c.id = a.chunk_id
+    cross join lateral (
+        select sum(messages) as messages, count(*) as subjects from nats3.chunk_subject where chunk_id = a.chunk_id
+    ) s
+    where s.messages <> c.messages or s.subjects is distinct from c.subjects limit 1;
+    if found then
+        raise exception using errcode = 'check_violation', constraint = 'chunk_subjects_account',
+            message = format('the subjects of chunk %s count %s of its %s messages', wrong.id, wrong.counted, wrong.messages);
+    end if;
+    return null;
+end
+$$;
+create trigger subjects_added after insert on nats3.chunk_subject
+    referencing new table as added for each statement execute function nats3.subjects_added();

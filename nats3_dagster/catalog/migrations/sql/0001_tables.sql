@@ -1,0 +1,228 @@
+-- What exists. Sequences are JetStream stream sequences; a range covers its lower bound and stops before its upper.
+-- Times ending in _ns are nanoseconds since 1970 in UTC. dagster_run_id is the run that made the row, where one did.
+
+create function nats3.size(int8range) returns bigint
+    language sql immutable strict parallel safe
+    return upper($1) - lower($1);
+
+create function nats3.size(int8multirange) returns bigint
+    language sql immutable strict parallel safe
+    return (select coalesce(sum(upper(r) - lower(r)), 0)::bigint from unnest($1) r);
+
+-- One life of a stream, with the state last seen.
+create table nats3.incarnation (
+    id          bigint generated always as identity primary key,
+    stream      text not null,
+    created_ns  bigint not null,
+    config      jsonb not null,
+    first_seq   bigint not null,
+    last_seq    bigint not null,
+    first_ns    bigint not null,
+    last_ns     bigint not null,
+    messages    bigint not null,
+    bytes       bigint not null,
+    observed_at timestamptz not null default now(),
+    constraint incarnation_once unique (stream, created_ns)
+);
+
+create table nats3.archive (
+    id           bigint generated always as identity primary key,
+    name         text not null check (name ~ '^[A-Za-z0-9_]+$'),
+    stream       text not null,
+    bucket       text not null,
+    prefix       text not null,
+    subjects     text[] not null,
+    mode         text not null check (mode in ('stream', 'consumer')),
+    durable      text,
+    max_messages bigint not null check (max_messages > 0),
+    max_bytes    bigint not null check (max_bytes > 0),
+    max_age_s    bigint not null check (max_age_s > 0),
+    zstd_level   smallint not null check (zstd_level between 1 and 22),
+    paused       boolean not null default false,
+    -- Goes up by one with every commit or retirement: a reader that saw revision n asks for what came after n.
+    revision     bigint not null default 0,
+    created_at   timestamptz not null default now(),
+    deleted_at   timestamptz
+);
+create unique index archive_name on nats3.archive (name) where deleted_at is null;
+
+-- What an archive has of one incarnation. Kept by triggers (0001_proofs.sql) but for start_seq.
+create table nats3.coverage (
+    archive_id     bigint not null references nats3.archive,
+    incarnation_id bigint not null references nats3.incarnation,
+    start_seq      bigint not null check (start_seq >= 1),
+    -- Everything in [start_seq, frontier] is covered; start_seq - 1 when nothing is.
+    frontier       bigint not null,
+    -- The highest sequence covered, beyond a hole or not.
+    last_seq       bigint not null,
+    chunks         bigint not null default 0,
+    messages       bigint not null default 0,
+    absent         bigint not null default 0,
+    payload_bytes  bigint not null default 0,
+    stored_bytes   bigint not null default 0,
+    first_ns       bigint,
+    last_ns        bigint,
+    first_seen_at  timestamptz not null default now(),
+    primary key (archive_id, incarnation_id),
+    constraint coverage_order check (start_seq - 1 <= frontier and frontier <= last_seq)
+);
+create index coverage_incarnation on nats3.coverage (incarnation_id);
+
+create table nats3.chunk (
+    id             bigint generated always as identity primary key,
+    archive_id     bigint not null,
+    incarnation_id bigint not null,
+    hour           text collate "C" not null check (hour ~ '^\d{4}-\d\d-\d\d-\d\d:00$'),
+    seqs           int8range not null,
+    messages       bigint not null check (messages > 0),
+    absent         bigint not null generated always as (upper(seqs) - lower(seqs) - messages) stored,
+    deleted        int8multirange,
+    first_ns       bigint not null,
+    last_ns        bigint not null,
+    payload_bytes  bigint not null check (payload_bytes >= 0),
+    largest_bytes  bigint not null check (largest_bytes >= 0),
+    stored_bytes   bigint not null check (stored_bytes > 0),
+    sha256         text collate "C" not null check (sha256 ~ '^[0-9a-f]{64}$'),
+    bucket         text collate "C" not null,
+    key            text collate "C" not null,
+    -- How many subjects nats3.chunk_subject has for it; null where they were not counted.
+    subjects       integer check (subjects > 0),
+    dagster_run_id text,
+    committed_at   timestamptz not null default now(),
+    deleted_at     timestamptz,
+    foreign key (archive_id, incarnation_id) references nats3.coverage,
+    constraint chunk_seqs_proper check (coalesce(lower(seqs) >= 1, false) and not upper_inf(seqs)),
+    constraint chunk_accounts check (absent >= 0),
+    constraint chunk_deleted_accounts check (deleted is null or (deleted <@ seqs and nats3.size(deleted) = absent)),
+    constraint chunk_times_ordered check (first_ns <= last_ns),
+    constraint chunk_no_overlap exclude using gist (archive_id with =, incarnation_id with =, seqs with &&)
+        where (deleted_at is null)
+);
+create unique index chunk_key on nats3.chunk (bucket, key) where deleted_at is null;
+create index chunk_hour on nats3.chunk (archive_id, hour) where deleted_at is null;
+create index chunk_order on nats3.chunk (archive_id, incarnation_id, lower(seqs)) where deleted_at is null;
+create index chunk_times on nats3.chunk using gist (archive_id, int8range(first_ns, last_ns, '[]'))
+    where deleted_at is null;
+create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
+
+create table nats3.chunk_subject (
+    chunk_id bigint not null references nats3.chunk on delete cascade,
+    subject  text collate "C" not null,
+    messages bigint not null check (messages > 0)
+);
+-- Not unique with the subject: a subject may be longer than an index entry can be.
+create index chunk_subject_chunk on nats3.chunk_subject (chunk_id);
+
+-- What no chunk holds, and why: one row for each contiguous range.
+create table nats3.gap (
+    id             bigint generated always as identity primary key,
+    archive_id     bigint not null,
+    incarnation_id bigint not null,
+    seqs           int8range not null,
+    reason         text not null check (reason in ('deleted', 'expired', 'unselected', 'missing', 'retired')),
+    dagster_run_id text,
+    recorded_at    timestamptz not null default now(),
+    foreign key (archive_id, incarnation_id) references nats3.coverage,
+    constraint gap_seqs_proper check (coalesce(lower(seqs) >= 1, false) and not upper_inf(seqs)),
+    constraint gap_no_overlap exclude using gist (archive_id with =, incarnation_id with =, seqs with &&)
+);
+create index gap_order on nats3.gap (archive_id, incarnation_id, lower(seqs));
+
+-- Live chunks summed by hour, kept by triggers: a listing of a year's hours must not read a million chunks.
+create table nats3.hour (
+    archive_id     bigint not null,
+    incarnation_id bigint not null,
+    hour           text collate "C" not null,
+    chunks         bigint not null,
+    messages       bigint not null,
+    absent         bigint not null,
+    payload_bytes  bigint not null,
+    stored_bytes   bigint not null,
+    first_seq      bigint not null,
+    last_seq       bigint not null,
+    first_ns       bigint not null,
+    last_ns        bigint not null,
+    revision       bigint not null,
+    primary key (archive_id, hour, incarnation_id),
+    foreign key (archive_id, incarnation_id) references nats3.coverage
+);
+create index hour_revision on nats3.hour (archive_id, revision);
+
+-- Objects that somebody is deleting, or has deleted, from the store.
+create table nats3.removal (
+    bucket     text collate "C" not null,
+    key        text collate "C" not null,
+    claimed_at timestamptz not null default now(),
+    removed_at timestamptz,
+    primary key (bucket, key)
+);
+
+create table nats3.replay (
+    id             text collate "C" primary key check (id ~ '^[0-9a-f]{16}$'),
+    archive_id     bigint not null references nats3.archive,
+    spec           jsonb not null,
+    state          text not null default 'planned'
+        check (state in ('planned', 'running', 'succeeded', 'failed', 'canceled')),
+    attempt        integer not null default 0,
+    error          text,
+    chunks         bigint not null,
+    -- Sums over the chunks that are done.
+    chunks_done    bigint not null default 0,
+    selected       bigint not null default 0,
+    published      bigint not null default 0,
+    found          bigint not null default 0,
+    duplicates     bigint not null default 0,
+    dagster_run_id text,
+    created_at     timestamptz not null default now(),
+    started_at     timestamptz,
+    finished_at    timestamptz,
+    deleted_at     timestamptz,
+    constraint replay_complete check (chunks_done <= chunks and (state <> 'succeeded' or chunks_done = chunks))
+);
+create index replay_archive on nats3.replay (archive_id, created_at);
+create index replay_newest on nats3.replay (created_at);
+
+create table nats3.replay_attempt (
+    replay_id      text collate "C" not null references nats3.replay on delete cascade,
+    attempt        integer not null,
+    state          text not null default 'running'
+        check (state in ('running', 'succeeded', 'failed', 'canceled', 'lost')),
+    error          text,
+    dagster_run_id text,
+    started_at     timestamptz not null default now(),
+    finished_at    timestamptz,
+    primary key (replay_id, attempt)
+);
+
+-- Where a replay publishes, and the target's last sequence before its first message: where a resumed one looks for
+-- what it already published.
+create table nats3.replay_target (
+    replay_id  text collate "C" not null references nats3.replay on delete cascade,
+    stream     text not null,
+    created_ns bigint not null,
+    since_seq  bigint not null,
+    primary key (replay_id, stream, created_ns)
+);
+
+create table nats3.replay_chunk (
+    replay_id      text collate "C" not null references nats3.replay on delete cascade,
+    chunk_id       bigint not null references nats3.chunk,
+    position       bigint not null,
+    -- Messages of the chunk, and so an upper bound of what the replay selects of it.
+    planned        bigint not null check (planned > 0),
+    selected       bigint not null default 0,
+    published      bigint not null default 0 check (published >= 0),
+    found          bigint not null default 0 check (found >= 0),
+    duplicates     bigint not null default 0,
+    state          text not null default 'pending' check (state in ('pending', 'done')),
+    attempt        integer,
+    dagster_run_id text,
+    finished_at    timestamptz,
+    primary key (replay_id, chunk_id),
+    -- A replay loses nothing: what was selected was published, or found in the target.
+    constraint replay_chunk_accounts check (published + found = selected and selected <= planned),
+    constraint replay_chunk_duplicates check (duplicates between 0 and published)
+);
+create index replay_chunk_order on nats3.replay_chunk (replay_id, position);
+create index replay_chunk_pending on nats3.replay_chunk (replay_id, position) where state <> 'done';
+create index replay_chunk_chunk on nats3.replay_chunk (chunk_id);

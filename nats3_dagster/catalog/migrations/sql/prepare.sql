@@ -1,0 +1,14 @@
+-- Run before Alembic looks at anything: its version table lives in our schema, and two migrators must not race.
+select pg_advisory_xact_lock(hashtextextended('nats3.migrate', 0));
+
+do $$
+begin
+    -- CREATE SCHEMA IF NOT EXISTS asks for the privilege even where the schema exists.
+    if to_regnamespace('nats3') is null then
+        create schema nats3;
+    end if;
+end
+$$;
+
+-- In our own schema: a role that may create in this database need not be able to create in public.
+create extension if not exists btree_gist schema nats3;

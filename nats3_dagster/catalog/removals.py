@@ -1,0 +1,36 @@
+"""Removals: which objects may be deleted from the store, and that nobody brings them back meanwhile.
+
+The rule kept here: claim, delete the object, finish. Postgres refuses a claim of a live chunk's object, and a chunk
+whose object is claimed: a capture finds objects of an equal name and content in the store and takes them for its own.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from nats3_dagster.catalog.gaps import Gaps
+from nats3_dagster.catalog.records import DeadObject
+
+_PAGE = 1000
+
+
+class Removals(Gaps):
+    """Find dead objects, claim them, say that they are gone."""
+
+    def dead_objects(self, archive_name: str) -> Iterator[DeadObject]:
+        """Objects of chunks that were retired, or whose archive was deleted, and that have not been removed."""
+        after, page = 0, _PAGE
+        while page == _PAGE:
+            with self.reading() as sql:
+                rows = list(sql.removable(archive_name=archive_name, after=after, limit_to=_PAGE))
+            yield from (DeadObject(row.id, row.bucket, row.key) for row in rows)
+            after, page = (rows[-1].id if rows else after), len(rows)
+
+    def claim_removals(self, bucket: str, keys: Sequence[str]) -> tuple[str, ...]:
+        """Those of the keys that may be deleted now: no live chunk has them, and none can until `finish_removals`."""
+        with self.transaction() as sql:
+            sql.lock_removals()
+            return tuple(row.key for row in sql.claim_removals(bucket=bucket, keys=list(keys)))
+
+    def finish_removals(self, bucket: str, keys: Sequence[str]) -> None:
+        """The objects are gone from the store."""
+        with self.transaction() as sql:
+            sql.finish_removals(bucket=bucket, keys=list(keys))

@@ -1,0 +1,83 @@
+"""The schema's version: bring a database to it, and refuse one that has another.
+
+The rule kept here: two migrators do not race (a Postgres lock, in migrations/sql/prepare.sql), all migrations together
+are one transaction, and code never runs on a schema it was not written for.
+"""
+
+from pathlib import Path
+
+import psycopg
+from psycopg import errors
+
+from nats3_dagster.catalog.connection import Statements, address, open_connection
+from nats3_dagster.catalog.failures import failed, not_migrated
+from nats3_dagster.errors import CatalogError
+
+# The newest migration in migrations/versions. A test holds the two together.
+VERSION = "0001"
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def check_version(statements: Statements, where: str) -> None:
+    """Raises CatalogError unless the database has this release's schema."""
+    found = _version(statements, where)
+    if found is None:
+        raise CatalogError(f"There is no catalog in the database {where}", "Make it: nats3 migrate")
+    if found != VERSION:
+        raise CatalogError(
+            f"The catalog in {where} has schema {found}, and this release {VERSION}", "Run nats3 migrate"
+        )
+
+
+def migrate(url: str) -> None:
+    """Bring the database to this release's schema; nothing happens where it is there already. Raises CatalogError."""
+    where = address(url)
+    with open_connection(url) as connection:
+        if connection.info.server_version < 140000:
+            release = connection.info.server_version // 10000
+            raise CatalogError(f"Postgres at {where} is release {release}", "Use 14 or newer: older has no multiranges")
+        try:
+            found = _version(Statements(connection), where)
+        except psycopg.Error as error:
+            raise failed(error, where) from error
+        user = connection.info.user
+    if found == VERSION:
+        return
+    try:
+        _upgrade(url)
+    except psycopg.Error as error:
+        raise not_migrated(error, where, user) from error
+
+
+def _version(statements: Statements, where: str) -> str | None:
+    """The version found, None where there is no schema. Raises CatalogError when it is newer than VERSION."""
+    try:
+        found = statements.schema_version()
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return None
+    if found is not None and found > VERSION:
+        raise CatalogError(
+            f"The catalog in {where} has schema {found}, newer than this release's {VERSION}", "Upgrade nats3-dagster"
+        )
+    return found
+
+
+def _upgrade(url: str) -> None:
+    # Alembic and SQLAlchemy take 0.4 s to import, and only this needs them.
+    from alembic import command
+    from alembic.config import Config
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.pool import NullPool
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: open_connection(url, autocommit=False), poolclass=NullPool
+    )
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except DBAPIError as error:
+            raise (error.orig if isinstance(error.orig, psycopg.Error) else error) from error

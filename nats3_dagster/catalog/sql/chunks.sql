@@ -1,0 +1,79 @@
+-- name: add_chunks(archive, run_id, chunks)
+-- One statement for all, so that the triggers sum them once.
+insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, deleted, first_ns, last_ns, payload_bytes,
+                         largest_bytes, stored_bytes, sha256, bucket, key, subjects, dagster_run_id)
+select :archive, incarnation_id, hour, int8range(first_seq, last_seq, '[]'), messages, deleted::int8multirange, first_ns,
+       last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, :run_id
+from json_to_recordset(:chunks::json) as c(
+    incarnation_id bigint, hour text, first_seq bigint, last_seq bigint, messages bigint, deleted text, first_ns bigint,
+    last_ns bigint, payload_bytes bigint, largest_bytes bigint, stored_bytes bigint, sha256 text, bucket text, key text, subjects integer)
+order by incarnation_id, first_seq
+returning id, bucket, key;
+
+-- name: copy_subjects()#
+copy nats3.chunk_subject (chunk_id, subject, messages) from stdin;
+
+-- name: removed_since(buckets, keys, since)$
+select r.key from unnest(:buckets::text[], :keys::text[]) as o(bucket, key)
+join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
+
+-- name: list_chunks(archive, hours, timed, first_ns, end_ns, first_seq, last_seq, stream, created_ns, after, limit_to)
+select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
+       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.committed_at, c.dagster_run_id,
+       i.stream, i.created_ns
+from nats3.chunk c join nats3.incarnation i on i.id = c.incarnation_id
+where c.archive_id = :archive and c.deleted_at is null
+  and (:hours::text[] is null or c.hour = any(:hours::text[]))
+  and (not :timed::boolean or int8range(c.first_ns, c.last_ns, '[]') && int8range(:first_ns::bigint, :end_ns::bigint))
+  and (:first_seq::bigint is null or c.seqs && int8range(:first_seq::bigint, :last_seq::bigint, '[]'))
+  and (:created_ns::bigint is null or (i.stream = :stream and i.created_ns = :created_ns))
+  and (:after::bigint is null or (i.created_ns, lower(c.seqs)) > (
+      select ai.created_ns, lower(a.seqs) from nats3.chunk a join nats3.incarnation ai on ai.id = a.incarnation_id
+      where a.id = :after))
+order by i.created_ns, lower(c.seqs)
+limit :limit_to;
+
+-- name: chunk(chunk)^
+select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
+       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.committed_at, c.dagster_run_id,
+       i.stream, i.created_ns, a.name as archive
+from nats3.chunk c
+join nats3.incarnation i on i.id = c.incarnation_id
+join nats3.archive a on a.id = c.archive_id
+where c.id = :chunk and c.deleted_at is null;
+
+-- name: chunk_id(bucket, key)$
+select id from nats3.chunk where bucket = :bucket and key = :key and deleted_at is null;
+
+-- name: deleted_of(chunks)
+select id, deleted::text as deleted from nats3.chunk where id = any(:chunks::bigint[]);
+
+-- name: subjects_of(chunks)
+select s.chunk_id, array_agg(s.subject) as subjects, array_agg(s.messages) as messages
+from nats3.chunk_subject s where s.chunk_id = any(:chunks::bigint[])
+group by s.chunk_id;
+
+-- name: subject_counts(archive, hours)
+select s.subject, sum(s.messages)::bigint as messages
+from nats3.chunk c join nats3.chunk_subject s on s.chunk_id = c.id
+where c.archive_id = :archive and c.deleted_at is null and c.hour = any(:hours::text[])
+group by s.subject
+order by s.subject;
+
+-- name: uncounted(archive, hours)$
+select coalesce(sum(messages), 0)::bigint from nats3.chunk
+where archive_id = :archive and deleted_at is null and hour = any(:hours::text[]) and subjects is null;
+
+-- name: retire_chunks(archive, chunks)!
+update nats3.chunk set deleted_at = now()
+where archive_id = :archive and id = any(:chunks::bigint[]) and deleted_at is null;
+
+-- name: retire_chunks_as_gaps(archive, chunks, run_id)!
+-- One statement: the triggers run when both changes are made, and find the coverage unchanged.
+with retired as (
+    update nats3.chunk set deleted_at = now()
+    where archive_id = :archive and id = any(:chunks::bigint[]) and deleted_at is null
+    returning archive_id, incarnation_id, seqs
+)
+insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id)
+select archive_id, incarnation_id, seqs, 'retired', :run_id from retired;

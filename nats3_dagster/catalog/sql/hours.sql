@@ -1,0 +1,20 @@
+-- name: list_hours(archive, first_hour, last_hour, since_revision, limit_to, skip)
+with chosen as (
+    select hour from nats3.hour
+    where archive_id = :archive
+      and (:first_hour::text is null or hour >= :first_hour) and (:last_hour::text is null or hour <= :last_hour)
+      and (:since_revision::bigint is null or revision > :since_revision)
+    group by hour
+    order by hour
+    limit :limit_to offset :skip
+)
+select h.*, i.stream, i.created_ns
+from chosen join nats3.hour h using (hour) join nats3.incarnation i on i.id = h.incarnation_id
+where h.archive_id = :archive
+order by h.hour, i.created_ns;
+
+-- name: hour_count(archive)$
+select count(distinct hour) from nats3.hour where archive_id = :archive;
+
+-- name: revision(archive)$
+select revision from nats3.archive where id = :archive;
