@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from nats3_dagster.chunks.schema import FORMAT_VERSION, SCHEMA
-from nats3_dagster.errors import ChunkError
+from nats3_dagster.errors import ChunkError, OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Incarnation, SeqRange
 
@@ -150,7 +150,7 @@ def _parsed(pairs: Mapping[str, str]) -> Footer:
             stream_config=text("stream_config"),
             row_groups=tuple(RowGroup(*map(int, bounds)) for bounds in json.loads(text("row_groups"))),
         )
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OperatorError) as error:
         raise ChunkError(f"The chunk's metadata cannot be read: {error}", DAMAGED) from error
 
 

@@ -56,7 +56,6 @@ def add_counts(counts: dict[str, int] | None, subjects: pa.ChunkedArray) -> dict
 
 def ranges_between(covers: SeqRange, first: int, last: int, gaps: list[Int64s]) -> tuple[SeqRange, ...]:
     """The sequences of `covers` before `first`, in `gaps` (rows of first and last) and after `last`."""
-    ends = [np.array([[covers.first, first - 1]]), *gaps, np.array([[last + 1, covers.last]])]
-    ranges = np.concatenate(ends)
-    ranges = ranges[ranges[:, 0] <= ranges[:, 1]]
-    return tuple(SeqRange(a, b) for a, b in ranges.tolist())
+    inside: list[list[int]] = np.concatenate(gaps).tolist() if gaps else []
+    # Plain integers at the ends: `last + 1` may be the one that 64 bits do not hold.
+    return tuple(SeqRange(a, b) for a, b in ([covers.first, first - 1], *inside, [last + 1, covers.last]) if a <= b)

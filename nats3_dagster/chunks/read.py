@@ -45,7 +45,7 @@ def open_chunk(data: bytes | memoryview | pa.Buffer, expect: ChunkMeta | None = 
             raise ChunkError(f"{expect.key} has {buffer.size} bytes and should have {expect.stored_bytes}", DAMAGED)
         if sha256 != expect.sha256:
             raise ChunkError(f"{expect.key} has SHA-256 {sha256} and should have {expect.sha256}", DAMAGED)
-    if buffer.slice(0, 4).to_pybytes() != b"PAR1":
+    if bytes(memoryview(buffer)[:4]) != b"PAR1":
         raise ChunkError("The object is not Parquet", DAMAGED)
     with _garbage():
         footer = read_footer(pq.read_metadata(pa.BufferReader(buffer)))
@@ -108,7 +108,8 @@ class ChunkReader:
                 batch = _whole(file.read_row_group(index, columns=ordered, use_threads=False), group, index)
             if seqs is not None:
                 numbers = batch.column("seq").to_numpy()
-                first, end = np.searchsorted(numbers, [seqs.first, seqs.last + 1])
+                first = int(np.searchsorted(numbers, max(seqs.first, group.first_seq)))
+                end = int(np.searchsorted(numbers, min(seqs.last, group.last_seq), side="right"))
                 batch = batch.slice(first, end - first)
             if times is not None and not (times[0] <= group.first_ns and group.last_ns < times[1]):
                 stamps = batch.column("time_ns").to_numpy()

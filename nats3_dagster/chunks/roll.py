@@ -6,10 +6,9 @@ that is deleted at the source belongs to one chunk as well, and coverage has no 
 
 from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.chunks.schema import as_wire, fitting, payload_sizes
+from nats3_dagster.chunks.schema import CHUNK_BYTES, CHUNK_MESSAGES, as_wire
 from nats3_dagster.chunks.write import ChunkWriter
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
@@ -21,8 +20,8 @@ def roll(
     make_writer: Callable[[], ChunkWriter],
     *,
     list_deleted: bool,
-    max_bytes: int = 64 << 20,
-    max_messages: int = 1_000_000,
+    max_bytes: int = CHUNK_BYTES,
+    max_messages: int = CHUNK_MESSAGES,
 ) -> Iterator[tuple[pa.Buffer, ChunkMeta]]:
     """Chunks of at most `max_messages` messages and `max_bytes` of payload (or one larger message), lazily.
 
@@ -41,16 +40,14 @@ def roll(
                 f"Messages {seqs[0]}-{seqs[-1]} came where {last + 1}-{covers.last} were asked for",
                 "The stream was read twice or out of order; run the capture again",
             )
-        ends = np.cumsum(payload_sizes(batch))
         done = 0
         while done < batch.num_rows:
-            rows = min(fitting(ends, done, max_bytes - writer.payload_bytes), max_messages - writer.messages)
-            rows = max(rows, 0 if writer.messages else 1)
+            rows = writer.room(batch.slice(done), max_bytes=max_bytes, max_messages=max_messages)
             if rows:
                 writer.write(batch.slice(done, rows))
                 done += rows
                 last = int(seqs[done - 1])
-            if done < batch.num_rows:
+            else:
                 yield writer.finish(SeqRange(start, last), list_deleted)
                 start = last + 1
                 writer = make_writer()

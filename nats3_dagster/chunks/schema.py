@@ -21,6 +21,9 @@ Int64s = npt.NDArray[np.int64]
 ROW_GROUP_BYTES: Final = 2 << 20
 # Messages of a few bytes would otherwise make groups of hundreds of thousands of rows.
 ROW_GROUP_ROWS: Final = 1 << 16
+# Where a chunk rolls: what a worker holds is bounded, and a replay fetches about this much ahead.
+CHUNK_BYTES: Final = 64 << 20
+CHUNK_MESSAGES: Final = 1_000_000
 
 SCHEMA: Final = pa.schema(
     [

@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
 from nats3_dagster.chunks.meta import add_counts, meta_of, ranges_between
 from nats3_dagster.chunks.schema import (
+    CHUNK_BYTES,
+    CHUNK_MESSAGES,
     ROW_GROUP_BYTES,
     ROW_GROUP_ROWS,
     SCHEMA,
@@ -23,6 +25,7 @@ from nats3_dagster.chunks.schema import (
     as_wire,
     body_sizes,
     fitting,
+    payload_sizes,
     sizes,
 )
 from nats3_dagster.errors import ChunkError
@@ -112,6 +115,15 @@ class ChunkWriter:
                 start += rows
             if start < batch.num_rows:
                 self._write_row_group()
+
+    def room(self, batch: pa.RecordBatch, *, max_bytes: int = CHUNK_BYTES, max_messages: int = CHUNK_MESSAGES) -> int:
+        """How many messages of a WIRE batch, from its first on, this chunk still takes; 0 says that it is full.
+
+        An empty chunk takes one message of any size. The answer does not depend on how the stream was cut into
+        batches, so a capture that is tried again rolls at the same message."""
+        ends = np.cumsum(payload_sizes(as_wire(batch)))
+        rows = min(fitting(ends, 0, max_bytes - self.payload_bytes), max_messages - self.messages)
+        return max(rows, 0) if self.messages else min(max(rows, 1), batch.num_rows)
 
     def finish(self, covers: SeqRange, list_deleted: bool) -> tuple[pa.Buffer, ChunkMeta]:
         """The whole object, and what it says of itself. The writer is of no use afterwards.

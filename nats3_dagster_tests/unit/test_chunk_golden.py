@@ -1,0 +1,139 @@
+"""Golden chunks: files of format version 1 as they were written once, which every later release reads.
+
+How they were made: `python nats3_dagster_tests/unit/test_chunk_golden.py` writes those of RECIPES that do not exist yet
+and overwrites none. A file never changes again; a change of the format is a new version with a folder of its own.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nats3_dagster.chunks import SCHEMA, WIRE, ChunkWriter, open_chunk, parse_key
+from nats3_dagster.hours import hour_of
+from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
+
+FOLDER = Path(__file__).parent.parent / "data" / "v1"
+START = 1_794_726_000_000_000_000  # 2026-11-15T07:00:00Z
+ORDERS = Incarnation("ORDERS", 1_790_000_000_123_456_789)
+
+
+class Recipe(NamedTuple):
+    """Messages as (seq, nanoseconds into the hour, subject, header block, payload), and what the file says of them."""
+
+    sha256: str
+    messages: list[tuple[int, int, str, bytes | None, bytes]]
+    covers: SeqRange
+    list_deleted: bool
+    config: dict[str, Any]
+    says: dict[str, Any]
+
+    def write(self) -> tuple[bytes, ChunkMeta]:
+        writer = ChunkWriter("orders_all", ORDERS, "2026-11-15-07:00", "cold", "team/eu", 3, self.config)
+        for message in self.messages:  # batches of one: how they come is not to matter
+            columns = zip(*[(message[0], START + message[1], *message[2:])], strict=True)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, WIRE, strict=True)]
+            writer.write(pa.record_batch(arrays, schema=WIRE))
+        data, meta = writer.finish(self.covers, self.list_deleted)
+        return data.to_pybytes(), meta
+
+    def rows(self) -> list[dict[str, Any]]:
+        times = [START + ns for _, ns, *_ in self.messages]
+        return [
+            {"seq": seq, "time": ns // 1000, "time_ns": ns, "subject": subject, "headers": headers, "data": data}
+            for ns, (seq, _, subject, headers, data) in zip(times, self.messages, strict=True)
+        ]
+
+
+RECIPES = {
+    # Header blocks as servers send them and as clients must not touch them, payloads that are no text, absent
+    # sequences at both ends and inside, a clock that steps back, and times before and after the hour.
+    "messages": Recipe(
+        sha256="657c7855e5cb32e9303124f235f4116dc5508d1c8c72c4b42e6089e723d3e054",
+        messages=[
+            (3, 0, "orders.new", None, b"first"),
+            (4, 1, "orders.new", b"NATS/1.0\r\n\r\n", b""),
+            (5, 999, "orders.new.eu", b"NATS/1.0\r\nA: 1\r\nA: 2\r\na: 3\r\n\r\n", bytes(range(256))),
+            (9, 1_000, "orders.Müller.日本", b"NATS/1.0\r\nStatus: 503\r\nEmpty:\r\n\r\n", b'{"n":1}'),
+            (10, 500, "orders.new", b"NATS/1.0 100 Idle\r\n\r\n", b"\x00"),
+            (11, 3_599_999_999_999, "orders.paid", b"NATS/1.0\r\nRaw: \xff\xfe\r\n\r\n", b"\r\n"),
+            (12, 3_600_000_000_001, "orders.paid", None, b"after the hour"),
+            (13, -1, "$KV.orders.1", None, b"before the hour"),
+        ],
+        covers=SeqRange(1, 20),
+        list_deleted=True,
+        config={"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"title": "Aufträge"}, "max_age": 0},
+        says={
+            "messages": 8, "payload_bytes": 515, "largest_bytes": 286,
+            "first_ns": START - 1, "last_ns": START + 3_600_000_000_001,
+            "deleted": (SeqRange(1, 2), SeqRange(6, 8), SeqRange(14, 20)),
+            "subjects": {"$KV.orders.1": 1, "orders.Müller.日本": 1, "orders.new": 3, "orders.new.eu": 1,
+                         "orders.paid": 2},
+        },
+    ),
+    # Several row groups, sequences as large as they get, and a filter: absent sequences have no known reason.
+    "groups": Recipe(
+        sha256="dc609e51b435879014f3c1fe81466386bcaa9b11d6c64fa2bb217bd4e4ea2ae1",
+        messages=[(2**62 + 2 * n, n * 10**9, f"orders.{n % 2}", None, bytes([n]) * 900_000) for n in range(6)],
+        covers=SeqRange(2**62, 2**62 + 10),
+        list_deleted=False,
+        config={},
+        says={
+            "messages": 6, "payload_bytes": 5_400_048, "largest_bytes": 900_000, "first_ns": START,
+            "last_ns": START + 5 * 10**9, "deleted": None, "subjects": {"orders.0": 3, "orders.1": 3},
+        },
+    ),
+}  # fmt: skip
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for batch in batches:
+        micros = batch.column("time").view(pa.int64())
+        rows += batch.set_column(1, "time", micros).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_what_was_written_once_is_read_exactly(name: str) -> None:
+    recipe, data = RECIPES[name], (FOLDER / f"{name}.parquet").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == recipe.sha256, "a golden file must never change"
+    reader = open_chunk(data)
+    assert rows_of(reader.batches(SCHEMA.names)) == recipe.rows()
+    meta = reader.verify()
+    assert {key: getattr(meta, key) for key in recipe.says} == recipe.says
+    assert (meta.archive, meta.incarnation, meta.bucket) == ("orders_all", ORDERS, "cold")
+    assert meta.hour == hour_of(START) == "2026-11-15-07:00"
+    assert (meta.covers, meta.sha256, meta.stored_bytes) == (recipe.covers, recipe.sha256, len(data))
+    assert parse_key(meta.key).prefix == "team/eu"
+    assert parse_key(meta.key).digest == recipe.sha256[:12]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_todays_writer_still_writes_the_same(name: str) -> None:
+    old = (FOLDER / f"{name}.parquet").read_bytes()
+    new, meta = RECIPES[name].write()
+    kept = open_chunk(old).verify()
+    assert replace(meta, sha256=kept.sha256, stored_bytes=kept.stored_bytes, key=kept.key) == kept
+    assert rows_of(open_chunk(new, meta).batches(SCHEMA.names)) == RECIPES[name].rows()
+    before, after = (pq.read_metadata(pa.BufferReader(data)) for data in (old, new))
+    assert after.metadata == before.metadata  # the digest of footer and row groups among it
+    assert after.schema.equals(before.schema)
+
+
+def write_missing() -> None:
+    for name, recipe in RECIPES.items():
+        path = FOLDER / f"{name}.parquet"
+        if not path.exists():
+            data, _ = recipe.write()
+            path.write_bytes(data)
+            print(name, hashlib.sha256(data).hexdigest(), len(data))
+
+
+if __name__ == "__main__":
+    write_missing()
