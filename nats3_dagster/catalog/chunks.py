@@ -57,15 +57,22 @@ class Chunks(Archives):
         any message's time in `[from, to)`, None for no bound; any sequence in `seqs`. `after` is the id of the last
         chunk of the page before."""
         start, end = time_range or (None, None)
-        with self.reading() as sql:
-            rows = list(
-                sql.list_chunks(
-                    archive=archive.id, hours=None if hours is None else list(hours), timed=time_range is not None,
-                    first_ns=start, end_ns=end, first_seq=seqs and seqs.first, last_seq=seqs and seqs.last,
-                    stream=incarnation and incarnation.stream, created_ns=incarnation and incarnation.created_ns,
-                    after=after, limit_to=limit,
-                )
-            )  # fmt: skip
+        last = self.chunk(after) if after is not None else None
+        rows: list[Any] = []
+        with self.transaction() as sql:
+            # One incarnation at a time: the rows then come in the order of an index, and a page reads a page.
+            for of in list(sql.coverages(archive=archive.id)):
+                if incarnation and incarnation != Incarnation(of.stream, of.created_ns):
+                    continue
+                if last and of.created_ns < last.meta.incarnation.created_ns:
+                    continue
+                passed = last and of.created_ns == last.meta.incarnation.created_ns
+                rows += sql.list_chunks(
+                    archive=archive.id, incarnation=of.incarnation_id, hours=None if hours is None else list(hours),
+                    timed=time_range is not None, first_ns=start, end_ns=end, first_seq=seqs and seqs.first,
+                    last_seq=seqs and seqs.last, after=last.meta.covers.last if last and passed else None,
+                    limit_to=None if limit is None else limit - len(rows),
+                )  # fmt: skip
             ids = [row.id for row in rows]
             subjects = self._subjects(sql, ids) if with_subjects else {}
             deleted = self._deleted(sql, ids) if with_deleted else {}
@@ -101,9 +108,10 @@ class Chunks(Archives):
         with `recapture` are missing again, so that the next capture of the hour fills them. Objects stay: see
         `Removals`."""
         with self.transaction() as sql:
-            if recapture:
-                return sql.retire_chunks(archive=archive.id, chunks=list(chunk_ids))
-            return sql.retire_chunks_as_gaps(archive=archive.id, chunks=list(chunk_ids), run_id=run_id)
+            retired = [row.id for row in sql.retire_chunks(archive=archive.id, chunks=list(chunk_ids))]
+            if not recapture:
+                sql.add_retired_gaps(chunks=retired, run_id=run_id)
+            return len(retired)
 
     def now(self) -> datetime:
         """Postgres' clock."""

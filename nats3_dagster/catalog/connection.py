@@ -64,5 +64,4 @@ def address(url: str) -> str:
 
 @cache
 def _queries() -> Any:
-    load: Any = aiosql.from_path  # its signature is typed in part
-    return load(Path(__file__).parent / "sql", "psycopg")
+    return aiosql.from_path(Path(__file__).parent / "sql", "psycopg")  # pyright: ignore[reportUnknownMemberType]

@@ -1,11 +1,11 @@
 """Coverage: which sequences of a stream's incarnation an archive accounts for, and which it lacks.
 
-The rule kept here: what is covered is computed by Postgres from the rows of chunks and gaps; up to the frontier, which
-its triggers keep, one number stands for all rows, so an archive of a million chunks is asked in under a millisecond.
+The rule kept here: Postgres keeps what is covered, in the transaction that adds or retires a chunk or a gap; nothing
+here reads a chunk, so an archive of a million chunks is asked in a millisecond.
 """
 
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 from nats3_dagster.catalog.ranges import from_multirange
 from nats3_dagster.catalog.records import Coverage
@@ -42,7 +42,9 @@ class Coverages(Session):
 
     def coverage_of(self, archive: Archive, incarnation: Incarnation) -> Coverage:
         """Raises CatalogError when the archive has not begun this incarnation."""
-        return Coverage.of(self._coverage(archive, incarnation))
+        with self.reading() as sql:
+            row = sql.coverage_of(archive=archive.id, **_named(incarnation))
+        return _unknown(archive, incarnation) if row is None else Coverage.of(row)
 
     def expected_start(self, archive: Archive, incarnation: Incarnation) -> int:
         """The first sequence that the archive accounts for."""
@@ -50,35 +52,23 @@ class Coverages(Session):
 
     def coverage(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
         """The sequences of `within` that are in a chunk or a gap, ascending, joined where they touch."""
-        row = self._coverage(archive, incarnation)
         with self.reading() as sql:
-            text = sql.covered(archive=archive.id, incarnation=row.incarnation_id, first=within.first, last=within.last)
-        return from_multirange(text)
+            text = sql.covered(archive=archive.id, **_named(incarnation), first=within.first, last=within.last)
+        return _unknown(archive, incarnation) if text is None else from_multirange(text)
 
     def missing(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
         """The sequences of `within` from the archive's start on that are in neither, ascending."""
-        row = self._coverage(archive, incarnation)
         with self.reading() as sql:
-            text = sql.missing(archive=archive.id, incarnation=row.incarnation_id, first=within.first, last=within.last)
-        return from_multirange(text)
+            text = sql.missing(archive=archive.id, **_named(incarnation), first=within.first, last=within.last)
+        return _unknown(archive, incarnation) if text is None else from_multirange(text)
 
     def last_state(self, incarnation: Incarnation) -> StreamState | None:
         """The stream's state when it was last observed."""
         with self.reading() as sql:
-            row = sql.stream_state(stream=incarnation.stream, created_ns=incarnation.created_ns)
+            row = sql.stream_state(**_named(incarnation))
         return row and StreamState(
             incarnation, row.first_seq, row.last_seq, row.first_ns, row.last_ns, row.messages, row.bytes, row.config
         )
-
-    def _coverage(self, archive: Archive, incarnation: Incarnation) -> Any:
-        with self.reading() as sql:
-            row = sql.coverage_of(archive=archive.id, stream=incarnation.stream, created_ns=incarnation.created_ns)
-        if row is None:
-            raise CatalogError(
-                f"Archive {archive.name} does not archive the {incarnation.stream} of {incarnation.token}",
-                f"To archive it as well: nats3 store run {archive.name} --adopt",
-            )
-        return row
 
     def _keep_state(self, sql: Any, state: StreamState) -> int:
         return sql.observe_stream(
@@ -93,3 +83,14 @@ class Coverages(Session):
             # A stream that never had a message reports 0, and one may be made to begin above 1.
             first_seq=max(state.first_seq, 1), born_at=max(int(state.config.get("first_seq") or 1), 1),
         )  # fmt: skip
+
+
+def _named(incarnation: Incarnation) -> dict[str, Any]:
+    return {"stream": incarnation.stream, "created_ns": incarnation.created_ns}
+
+
+def _unknown(archive: Archive, incarnation: Incarnation) -> NoReturn:
+    raise CatalogError(
+        f"Archive {archive.name} does not archive the {incarnation.stream} of {incarnation.token}",
+        f"To archive it as well: nats3 store run {archive.name} --adopt",
+    )

@@ -17,20 +17,17 @@ copy nats3.chunk_subject (chunk_id, subject, messages) from stdin;
 select r.key from unnest(:buckets::text[], :keys::text[]) as o(bucket, key)
 join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
 
--- name: list_chunks(archive, hours, timed, first_ns, end_ns, first_seq, last_seq, stream, created_ns, after, limit_to)
+-- name: list_chunks(archive, incarnation, hours, timed, first_ns, end_ns, first_seq, last_seq, after, limit_to)
 select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
        c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.committed_at, c.dagster_run_id,
        i.stream, i.created_ns
 from nats3.chunk c join nats3.incarnation i on i.id = c.incarnation_id
-where c.archive_id = :archive and c.deleted_at is null
+where c.archive_id = :archive and c.incarnation_id = :incarnation and c.deleted_at is null
   and (:hours::text[] is null or c.hour = any(:hours::text[]))
   and (not :timed::boolean or int8range(c.first_ns, c.last_ns, '[]') && int8range(:first_ns::bigint, :end_ns::bigint))
   and (:first_seq::bigint is null or c.seqs && int8range(:first_seq::bigint, :last_seq::bigint, '[]'))
-  and (:created_ns::bigint is null or (i.stream = :stream and i.created_ns = :created_ns))
-  and (:after::bigint is null or (i.created_ns, lower(c.seqs)) > (
-      select ai.created_ns, lower(a.seqs) from nats3.chunk a join nats3.incarnation ai on ai.id = a.incarnation_id
-      where a.id = :after))
-order by i.created_ns, lower(c.seqs)
+  and (:after::bigint is null or lower(c.seqs) > :after::bigint)
+order by lower(c.seqs)
 limit :limit_to;
 
 -- name: chunk(chunk)^
@@ -64,16 +61,11 @@ order by s.subject;
 select coalesce(sum(messages), 0)::bigint from nats3.chunk
 where archive_id = :archive and deleted_at is null and hour = any(:hours::text[]) and subjects is null;
 
--- name: retire_chunks(archive, chunks)!
+-- name: retire_chunks(archive, chunks)
 update nats3.chunk set deleted_at = now()
-where archive_id = :archive and id = any(:chunks::bigint[]) and deleted_at is null;
+where archive_id = :archive and id = any(:chunks::bigint[]) and deleted_at is null
+returning id;
 
--- name: retire_chunks_as_gaps(archive, chunks, run_id)!
--- One statement: the triggers run when both changes are made, and find the coverage unchanged.
-with retired as (
-    update nats3.chunk set deleted_at = now()
-    where archive_id = :archive and id = any(:chunks::bigint[]) and deleted_at is null
-    returning archive_id, incarnation_id, seqs
-)
+-- name: add_retired_gaps(chunks, run_id)!
 insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id)
-select archive_id, incarnation_id, seqs, 'retired', :run_id from retired;
+select archive_id, incarnation_id, seqs, 'retired', :run_id from nats3.chunk where id = any(:chunks::bigint[]);

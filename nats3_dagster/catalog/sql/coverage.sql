@@ -14,23 +14,22 @@ select exists (select from nats3.coverage where archive_id = :archive);
 -- name: begin_coverage(archive, incarnation, created_ns, first_seq, born_at)!
 -- The first incarnation begins where the stream does today: what expired before the archive existed was never asked for.
 -- A later one, made while the archive existed, begins with its first message.
-insert into nats3.coverage (archive_id, incarnation_id, start_seq, frontier, last_seq)
-select :archive, :incarnation, start, start - 1, start - 1
-from (
-    select case when exists (
-        select from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
-        where c.archive_id = :archive and i.created_ns < :created_ns
-    ) then :born_at::bigint else :first_seq::bigint end as start
-) s
+insert into nats3.coverage (archive_id, incarnation_id, start_seq)
+select :archive, :incarnation, case when exists (
+    select from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
+    where c.archive_id = :archive and i.created_ns < :created_ns
+) then :born_at::bigint else :first_seq::bigint end
 on conflict (archive_id, incarnation_id) do nothing;
 
 -- name: coverage_of(archive, stream, created_ns)^
-select c.*, i.stream, i.created_ns
+select c.archive_id, c.incarnation_id, c.start_seq, c.frontier, c.last_seq, c.chunks, c.messages, c.absent, c.payload_bytes,
+       c.stored_bytes, c.first_ns, c.last_ns, i.stream, i.created_ns
 from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
 where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns;
 
 -- name: coverages(archive)
-select c.*, i.stream, i.created_ns
+select c.archive_id, c.incarnation_id, c.start_seq, c.frontier, c.last_seq, c.chunks, c.messages, c.absent, c.payload_bytes,
+       c.stored_bytes, c.first_ns, c.last_ns, i.stream, i.created_ns
 from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
 where c.archive_id = :archive
 order by i.created_ns;
@@ -38,11 +37,13 @@ order by i.created_ns;
 -- name: stream_state(stream, created_ns)^
 select * from nats3.incarnation where stream = :stream and created_ns = :created_ns;
 
--- name: covered(archive, incarnation, first, last)$
-select nats3.covered(:archive, :incarnation, :first, :last)::text;
+-- name: covered(archive, stream, created_ns, first, last)$
+select (c.covered * int8multirange(int8range(:first, :last, '[]')))::text
+from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
+where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns;
 
--- name: missing(archive, incarnation, first, last)$
+-- name: missing(archive, stream, created_ns, first, last)$
 -- Before its start an archive misses nothing.
-select (int8multirange(int8range(:first, :last, '[]')) * int8multirange(int8range(start_seq, null))
-        - nats3.covered(archive_id, incarnation_id, :first, :last))::text
-from nats3.coverage where archive_id = :archive and incarnation_id = :incarnation;
+select (int8multirange(int8range(:first, :last, '[]')) * int8multirange(int8range(c.start_seq, null)) - c.covered)::text
+from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
+where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns;

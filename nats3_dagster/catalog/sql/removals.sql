@@ -12,10 +12,12 @@ returning key;
 update nats3.removal set removed_at = clock_timestamp()
 where bucket = :bucket and key = any(:keys::text[]) and removed_at is null;
 
--- name: removable(archive_name, after, limit_to)
+-- name: archives_named(name)
+select id from nats3.archive where name = :name order by id;
+
+-- name: removable(archive, after, limit_to)
 select c.id, c.bucket, c.key from nats3.chunk c
-where c.archive_id in (select id from nats3.archive where name = :archive_name)
-  and c.deleted_at is not null and c.id > :after
+where c.archive_id = :archive and c.deleted_at is not null and c.id > :after
   and not exists (
       select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at)
   and not exists (select from nats3.chunk l where l.bucket = c.bucket and l.key = c.key and l.deleted_at is null)

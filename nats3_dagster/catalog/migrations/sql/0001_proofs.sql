@@ -1,5 +1,5 @@
 -- What Postgres guarantees, whoever writes: no sequence is in a chunk and in a gap, nothing is covered before the
--- archive's start, chunk and gap rows never change, and the sums and the frontier follow the rows.
+-- archive's start, chunk and gap rows never change, and what is covered and all sums follow the rows.
 -- Every change of an archive updates its row first, so that changes of one archive follow one another.
 
 create function nats3.refuse() returns trigger language plpgsql as $$
@@ -35,84 +35,49 @@ begin
 end
 $$;
 
-create function nats3.refuse_overlap(archive bigint, chunk_seqs int8range, gap_seqs int8range) returns void
-    language plpgsql as $$
+-- Add ranges to what is covered, or refuse them: they must not be there yet, nor begin before the archive does. The
+-- exclusion constraints hold this among chunks and among gaps; here it is held between the two.
+create function nats3.cover(archive bigint, incarnation bigint, ranges int8multirange) returns void language plpgsql as $$
+declare
+    known nats3.coverage;
+    clash text;
 begin
-    raise exception using errcode = 'exclusion_violation', constraint = 'chunk_or_gap',
-        message = 'a sequence cannot be in a chunk and in a gap',
-        detail = format('Chunk %s conflicts with gap %s.', chunk_seqs, gap_seqs);
+    select * into known from nats3.coverage where archive_id = archive and incarnation_id = incarnation;
+    if lower(ranges) < known.start_seq then
+        raise exception using errcode = 'check_violation', constraint = 'covered_from_start',
+            message = 'what is to be covered begins before the archive',
+            detail = format('%s is before %s.', lower(ranges), known.start_seq);
+    end if;
+    if known.covered && ranges then
+        select format('Chunk %s conflicts with gap %s.', c.seqs, g.seqs) into clash
+        from nats3.gap g join nats3.chunk c using (archive_id, incarnation_id)
+        where g.archive_id = archive and g.incarnation_id = incarnation and g.seqs && (known.covered * ranges)
+          and c.archive_id = archive and c.incarnation_id = incarnation and c.seqs && g.seqs and c.deleted_at is null
+        limit 1;
+        raise exception using errcode = 'exclusion_violation', constraint = 'chunk_or_gap',
+            message = 'a sequence cannot be in a chunk and in a gap', detail = clash;
+    end if;
+    update nats3.coverage set covered = covered + ranges where archive_id = archive and incarnation_id = incarnation;
 end
-$$;
-
-create function nats3.refuse_early(start_seq bigint, seqs int8range) returns void language plpgsql as $$
-begin
-    raise exception using errcode = 'check_violation', constraint = 'covered_from_start',
-        message = format('%s begins before %s, where the archive begins', seqs, start_seq),
-        detail = format('%s begins before %s.', seqs, start_seq);
-end
-$$;
-
--- The last sequence covered without a hole, given that everything up to `known` is. Reads on only to the first hole.
-create function nats3.frontier(archive bigint, incarnation bigint, known bigint) returns bigint language sql as $$
-    with ahead as not materialized (
-        select lower(seqs) as first, upper(seqs) as next from nats3.chunk
-        where archive_id = archive and incarnation_id = incarnation and deleted_at is null and lower(seqs) > known
-        union all
-        select lower(seqs), upper(seqs) from nats3.gap
-        where archive_id = archive and incarnation_id = incarnation and lower(seqs) > known
-        union all
-        select 9223372036854775807, null
-    ), steps as (
-        select first, lag(next, 1, known + 1) over (order by first) as expected from ahead
-    )
-    select expected - 1 from steps where first <> expected order by first limit 1
-$$;
-
--- What is covered of first to last. Up to the frontier one range stands for all rows.
-create function nats3.covered(archive bigint, incarnation bigint, first bigint, last bigint) returns int8multirange
-    language sql stable as $$
-    select coalesce(range_agg(part) * int8multirange(int8range(first, last, '[]')), '{}')
-    from (
-        select int8range(start_seq, frontier + 1) as part from nats3.coverage
-        where archive_id = archive and incarnation_id = incarnation
-        union all
-        select k.seqs from nats3.coverage c join nats3.chunk k using (archive_id, incarnation_id)
-        where c.archive_id = archive and c.incarnation_id = incarnation and k.deleted_at is null
-          and k.seqs && int8range(greatest(c.frontier + 1, first), greatest(c.frontier + 1, last), '[]')
-        union all
-        select g.seqs from nats3.coverage c join nats3.gap g using (archive_id, incarnation_id)
-        where c.archive_id = archive and c.incarnation_id = incarnation
-          and g.seqs && int8range(greatest(c.frontier + 1, first), greatest(c.frontier + 1, last), '[]')
-    ) parts
 $$;
 
 create function nats3.chunk_added() returns trigger language plpgsql as $$
 declare
-    clash record;
+    kept text;
 begin
     perform nats3.touch_archives(array(select distinct archive_id from added));
-
-    select a.archive_id, a.seqs as chunk_seqs, g.seqs as gap_seqs into clash
-    from added a join nats3.gap g using (archive_id, incarnation_id) where a.seqs && g.seqs limit 1;
-    if found then
-        perform nats3.refuse_overlap(clash.archive_id, clash.chunk_seqs, clash.gap_seqs);
-    end if;
-
-    select c.start_seq, a.seqs into clash
-    from added a join nats3.coverage c using (archive_id, incarnation_id) where lower(a.seqs) < c.start_seq limit 1;
-    if found then
-        perform nats3.refuse_early(clash.start_seq, clash.seqs);
-    end if;
 
     -- An object that is being deleted must not come back into the catalog. Commits hold this lock shared, claims hold it
     -- alone (removals.sql), so that neither misses the other.
     perform pg_advisory_xact_lock_shared(hashtextextended('nats3.removal', 0));
-    select r.key into clash
+    select r.key into kept
     from added a join nats3.removal r using (bucket, key) where r.removed_at is null limit 1;
     if found then
         raise exception using errcode = 'integrity_constraint_violation', constraint = 'chunk_object_kept',
-            message = format('the object %s is being deleted', clash.key), detail = clash.key;
+            message = format('the object %s is being deleted', kept), detail = kept;
     end if;
+
+    perform nats3.cover(archive_id, incarnation_id, range_agg(seqs)) from added group by archive_id, incarnation_id;
 
     insert into nats3.hour as h (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
                                  first_seq, last_seq, first_ns, last_ns, revision)
@@ -132,12 +97,10 @@ begin
     update nats3.coverage c set
         chunks = c.chunks + n.chunks, messages = c.messages + n.messages, absent = c.absent + n.absent,
         payload_bytes = c.payload_bytes + n.payload_bytes, stored_bytes = c.stored_bytes + n.stored_bytes,
-        first_ns = least(c.first_ns, n.first_ns), last_ns = greatest(c.last_ns, n.last_ns),
-        last_seq = greatest(c.last_seq, n.last_seq),
-        frontier = nats3.frontier(c.archive_id, c.incarnation_id, c.frontier)
+        first_ns = least(c.first_ns, n.first_ns), last_ns = greatest(c.last_ns, n.last_ns)
     from (
         select archive_id, incarnation_id, count(*) as chunks, sum(messages) as messages, sum(absent) as absent,
-               sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes, max(upper(seqs)) - 1 as last_seq,
+               sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes,
                min(first_ns) as first_ns, max(last_ns) as last_ns
         from added group by archive_id, incarnation_id
     ) n
@@ -149,31 +112,9 @@ create trigger chunk_added after insert on nats3.chunk
     referencing new table as added for each statement execute function nats3.chunk_added();
 
 create function nats3.gap_added() returns trigger language plpgsql as $$
-declare
-    clash record;
 begin
     perform nats3.touch_archives(array(select distinct archive_id from added));
-
-    select g.archive_id, c.seqs as chunk_seqs, g.seqs as gap_seqs into clash
-    from added g join nats3.chunk c using (archive_id, incarnation_id)
-    where c.seqs && g.seqs and c.deleted_at is null limit 1;
-    if found then
-        perform nats3.refuse_overlap(clash.archive_id, clash.chunk_seqs, clash.gap_seqs);
-    end if;
-
-    select c.start_seq, g.seqs into clash
-    from added g join nats3.coverage c using (archive_id, incarnation_id) where lower(g.seqs) < c.start_seq limit 1;
-    if found then
-        perform nats3.refuse_early(clash.start_seq, clash.seqs);
-    end if;
-
-    update nats3.coverage c set
-        last_seq = greatest(c.last_seq, n.last_seq),
-        frontier = nats3.frontier(c.archive_id, c.incarnation_id, c.frontier)
-    from (
-        select archive_id, incarnation_id, max(upper(seqs)) - 1 as last_seq from added group by archive_id, incarnation_id
-    ) n
-    where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;
+    perform nats3.cover(archive_id, incarnation_id, range_agg(seqs)) from added group by archive_id, incarnation_id;
     return null;
 end
 $$;
@@ -199,28 +140,18 @@ begin
     where c.deleted_at is null
     group by c.archive_id, c.incarnation_id, c.hour;
 
-    -- A chunk retired together with a gap in its place leaves the coverage as it was.
     update nats3.coverage c set
+        covered = c.covered - n.ranges,
         chunks = c.chunks - n.chunks, messages = c.messages - n.messages, absent = c.absent - n.absent,
         payload_bytes = c.payload_bytes - n.payload_bytes, stored_bytes = c.stored_bytes - n.stored_bytes,
         first_ns = (select min(h.first_ns) from nats3.hour h
                     where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id),
         last_ns = (select max(h.last_ns) from nats3.hour h
-                   where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id),
-        frontier = least(c.frontier, n.first_hole - 1),
-        last_seq = greatest(
-            c.start_seq - 1,
-            (select upper(seqs) - 1 from nats3.chunk where archive_id = c.archive_id
-             and incarnation_id = c.incarnation_id and deleted_at is null order by lower(seqs) desc limit 1),
-            (select upper(seqs) - 1 from nats3.gap where archive_id = c.archive_id
-             and incarnation_id = c.incarnation_id order by lower(seqs) desc limit 1))
+                   where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id)
     from (
-        select r.archive_id, r.incarnation_id, count(*) as chunks, sum(r.messages) as messages, sum(r.absent) as absent,
-               sum(r.payload_bytes) as payload_bytes, sum(r.stored_bytes) as stored_bytes,
-               min(lower(r.seqs)) filter (where not exists (
-                   select from nats3.gap g where g.archive_id = r.archive_id and g.incarnation_id = r.incarnation_id
-                   and g.seqs @> r.seqs)) as first_hole
-        from retired r group by r.archive_id, r.incarnation_id
+        select archive_id, incarnation_id, range_agg(seqs) as ranges, count(*) as chunks, sum(messages) as messages,
+               sum(absent) as absent, sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes
+        from retired group by archive_id, incarnation_id
     ) n
     where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;
     return null;

@@ -51,10 +51,14 @@ create table nats3.coverage (
     archive_id     bigint not null references nats3.archive,
     incarnation_id bigint not null references nats3.incarnation,
     start_seq      bigint not null check (start_seq >= 1),
+    -- The union of all live chunks and gaps: one range, and one more for each hole. It is kept, because a sensor asks
+    -- for it every few seconds, and range_agg over a million chunks takes a second.
+    covered        int8multirange not null default '{}' check (covered <@ int8range(start_seq, null)),
     -- Everything in [start_seq, frontier] is covered; start_seq - 1 when nothing is.
-    frontier       bigint not null,
+    frontier       bigint not null
+        generated always as (lower(int8multirange(int8range(start_seq, null)) - covered) - 1) stored,
     -- The highest sequence covered, beyond a hole or not.
-    last_seq       bigint not null,
+    last_seq       bigint not null generated always as (coalesce(upper(covered), start_seq) - 1) stored,
     chunks         bigint not null default 0,
     messages       bigint not null default 0,
     absent         bigint not null default 0,
@@ -63,8 +67,7 @@ create table nats3.coverage (
     first_ns       bigint,
     last_ns        bigint,
     first_seen_at  timestamptz not null default now(),
-    primary key (archive_id, incarnation_id),
-    constraint coverage_order check (start_seq - 1 <= frontier and frontier <= last_seq)
+    primary key (archive_id, incarnation_id)
 );
 create index coverage_incarnation on nats3.coverage (incarnation_id);
 
