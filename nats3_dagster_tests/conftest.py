@@ -20,10 +20,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_of
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server, require_xattrs
 from nats3_dagster.errors import EngineError
+from nats3_dagster.store import StoreOptions
 
 _TEMPLATE = "nats3_template"
 NatsFactory = Callable[..., NatsServer]
@@ -121,12 +123,7 @@ def postgres_session(server_folder: Path) -> Iterator[Postgres]:
     """The session's cluster, with a template database that has the catalog's schema. Tests take `postgres_url`."""
     with Postgres(server_folder / "postgres", fast=True) as server:
         _execute(server, "CREATE DATABASE {}", _TEMPLATE)
-        try:
-            from nats3_dagster.catalog import migrate
-        except ImportError:
-            pass
-        else:
-            migrate(server.url(_TEMPLATE))
+        migrate(server.url(_TEMPLATE))
         yield server
 
 
@@ -171,7 +168,7 @@ def own_s3(tmp_path: Path) -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="session")
-def s3(s3_server: S3Server) -> Any:
+def s3(s3_server: S3Server) -> StoreOptions:
     """StoreOptions for the session's endpoint."""
     return s3_server.options
 
@@ -196,10 +193,8 @@ def bucket(s3_client: Any) -> str:
 
 
 @pytest.fixture
-def file_store(tmp_path: Path) -> Any:
+def file_store(tmp_path: Path) -> StoreOptions:
     """StoreOptions for a local folder that holds one empty bucket, `archive`."""
-    from nats3_dagster.store import StoreOptions
-
     (tmp_path / "store" / "archive").mkdir(parents=True)
     return StoreOptions(url=f"file://{tmp_path / 'store'}")
 

@@ -11,14 +11,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
-
-if TYPE_CHECKING:
-    from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.options import NatsOptions
 
 
 def find_nats_server(home: Path | None = None) -> Path:
@@ -74,10 +71,8 @@ class NatsServer:
         return self._binary or find_nats_server()
 
     @property
-    def options(self) -> "NatsOptions":
+    def options(self) -> NatsOptions:
         """How our own code connects to it; a test that configures logins adds them with dataclasses.replace."""
-        from nats3_dagster.jetstream.options import NatsOptions
-
         return NatsOptions(servers=(self.url,))
 
     @property

@@ -162,7 +162,8 @@ def _as_user(*folders: Path) -> list[str]:
     nobody = pwd.getpwnam("nobody")
     words = [setpriv, f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
     if not all(_reachable(folder) for folder in folders):
-        words += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+        # Without the bit, access(2), by which Postgres looks for its own programs, counts no capability of a non-root.
+        words += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup"]
     return words
 
 

@@ -55,7 +55,7 @@ class Process:
         self.end_signal = end_signal
         self.log: Path | None = None
         self._child: subprocess.Popen[bytes] | None = None
-        self._held = False
+        self._lifeline: _Lifeline | None = None
 
     @classmethod
     def start(
@@ -74,8 +74,8 @@ class Process:
         process = cls(child.pid, marker, end_signal=end_signal)
         process.log, process._child = log, child
         if not stay:
-            _Lifeline.of_this_process().hold(child.pid, end_signal)
-            process._held = True
+            process._lifeline = _Lifeline.of_this_process()
+            process._lifeline.hold(process)
         return process
 
     @classmethod
@@ -144,9 +144,8 @@ class Process:
         return True
 
     def _forget(self) -> None:
-        if self._held:
-            _Lifeline.of_this_process().release(self.pid)
-            self._held = False
+        if self._lifeline:
+            self._lifeline.release(self)
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log else []
@@ -166,6 +165,7 @@ class _Lifeline:
 
     def __init__(self) -> None:
         self._owner = os.getpid()
+        self._held: dict[int, Process] = {}
         argv = [sys.executable, "-I", "-S", lifeline.__file__, str(self._owner)]
         self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
         atexit.register(self._close)
@@ -177,11 +177,13 @@ class _Lifeline:
                 cls._mine = cls()
             return cls._mine
 
-    def hold(self, pid: int, number: int) -> None:
-        self._say(f"+{pid} {int(number)}\n")
+    def hold(self, process: Process) -> None:
+        self._held[process.pid] = process
+        self._say(f"+{process.pid} {int(process.end_signal)}\n")
 
-    def release(self, pid: int) -> None:
-        self._say(f"-{pid}\n")
+    def release(self, process: Process) -> None:
+        if self._held.pop(process.pid, None):
+            self._say(f"-{process.pid}\n")
 
     def _say(self, line: str) -> None:
         assert self._program.stdin is not None
@@ -191,5 +193,7 @@ class _Lifeline:
 
     def _close(self) -> None:
         if self._owner == os.getpid() and self._program.stdin is not None:
+            for process in list(self._held.values()):
+                process.stop(5)
             self._program.stdin.close()
             self._program.wait()

@@ -14,14 +14,11 @@ import threading
 import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nats3_dagster.dev.process import HOST, Marker, Process, free_port
 from nats3_dagster.dev.swift_config import ACCOUNT, BACKENDS, REGION, USER, read_ports, write_config
 from nats3_dagster.errors import EngineError, Nats3Error
-
-if TYPE_CHECKING:
-    from nats3_dagster.store import StoreOptions
+from nats3_dagster.store import StoreOptions
 
 SERVERS = (*BACKENDS, "proxy")
 _MODULES = {"account": "account", "container": "container", "object": "obj", "proxy": "proxy"}
@@ -51,10 +48,8 @@ class S3Server:
         return (self.folder / "secret").read_text()
 
     @property
-    def options(self) -> "StoreOptions":
+    def options(self) -> StoreOptions:
         """How our own code reaches it."""
-        from nats3_dagster.store import StoreOptions
-
         return StoreOptions(
             url="s3://", endpoint=self.endpoint, region=REGION, access_key_id=self.access_key,
             secret_access_key=self.secret_key,

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import free_port
@@ -49,13 +50,15 @@ class Endpoints:
 class Stack:
     """The stack under `home`: NATS3_HOME, else `.nats3` in the working directory.
 
-    It outlives the process that started it unless `stay` is False."""
+    It outlives the process that started it unless `stay` is False. `fast` gives up durability: for tests."""
 
-    def __init__(self, home: Path | None = None, *, stay: bool = True, binary: Path | None = None) -> None:
+    def __init__(
+        self, home: Path | None = None, *, stay: bool = True, fast: bool = False, binary: Path | None = None
+    ) -> None:
         self.home = (home or Path(os.environ.get("NATS3_HOME", ".nats3"))).absolute()
         before = self._ports_before()
         self.nats = NatsServer(self.home / "nats", binary=binary, port=before.get("nats_url", 0), stay=stay)
-        self.postgres = Postgres(self.home / "postgres", port=before.get("postgres_url", 0), stay=stay)
+        self.postgres = Postgres(self.home / "postgres", port=before.get("postgres_url", 0), fast=fast, stay=stay)
         self.s3 = S3Server(self.home / "s3", port=before.get("s3_endpoint", 0), stay=stay)
 
     @property
@@ -71,7 +74,7 @@ class Stack:
         )
 
     def start(self, told: Callable[[str], None] = lambda _: None) -> "Stack":
-        """Start what does not run, wait until all of it answers, and write `stack.json`.
+        """Start what does not run, wait until all of it answers, bring the catalog's schema up, write `stack.json`.
 
         `told` hears a word before each step. Raises EngineError; what this call had started is then stopped again."""
         with self._alone():
@@ -84,7 +87,9 @@ class Stack:
                         started.append(server)
                         server.port = _still_free(server.port)
                         server.start()
+                told("catalog")
                 self.postgres.create_database(DATABASE)
+                migrate(self.endpoints.postgres_url)
             except BaseException:
                 for server in reversed(started):
                     server.kill()
@@ -132,8 +137,13 @@ class Stack:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the folder's lock: two `nats3 dev` at once make one stack."""
-        self.home.mkdir(parents=True, exist_ok=True)
-        with (self.home / "stack.lock").open("w") as lock:
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+            lock = (self.home / "stack.lock").open("w")
+        except OSError as error:
+            what = f"{self.home} cannot be used: {error.strerror}"
+            raise EngineError(what, "Set NATS3_HOME to a folder that you may write") from None
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -1,7 +1,10 @@
 """The fixtures' promise: real servers and a clean state for each test."""
 
 import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
+import boto3
 import nats as nats_py
 import psycopg
 import pytest
@@ -48,3 +51,36 @@ def test_every_test_has_an_empty_bucket(s3_client, bucket, turn):
     assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
     s3_client.put_object(Bucket=bucket, Key="a", Body=b"1")
 
+
+
+def test_of_many_creates_of_one_key_one_wins(s3_client, bucket):
+    def create(number):
+        try:
+            s3_client.put_object(Bucket=bucket, Key="one", Body=b"%d" % number, IfNoneMatch="*")
+        except s3_client.exceptions.ClientError as error:
+            return error.response["Error"]["Code"]
+        return b"%d" % number
+
+    with ThreadPoolExecutor(32) as threads:
+        said = Counter(threads.map(create, range(64)))
+    assert said.pop("PreconditionFailed") == 63
+    assert s3_client.get_object(Bucket=bucket, Key="one")["Body"].read() in said
+
+
+def test_the_endpoint_refuses_a_wrong_secret_and_keeps_objects_over_kill_9(own_s3):
+    def client(secret):
+        return boto3.client(
+            "s3", endpoint_url=own_s3.endpoint, aws_access_key_id=own_s3.access_key, aws_secret_access_key=secret,
+            region_name=own_s3.region,
+        )
+
+    mine = client(own_s3.secret_key)
+    mine.create_bucket(Bucket="kept")
+    mine.put_object(Bucket="kept", Key="a", Body=b"1" * 100_000)
+    with pytest.raises(mine.exceptions.ClientError, match="SignatureDoesNotMatch"):
+        client("wrong").get_object(Bucket="kept", Key="a")
+    endpoint = own_s3.endpoint
+    own_s3.kill()
+    own_s3.start()
+    assert own_s3.endpoint == endpoint
+    assert mine.get_object(Bucket="kept", Key="a")["Body"].read() == b"1" * 100_000

@@ -1,0 +1,232 @@
+"""The embedded stack: started once, found by whoever comes next, stopped whole, and never left behind by a test run."""
+
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from nats3_dagster.dev.nats_server import find_nats_server, version_of
+from nats3_dagster.dev.process import Process, free_port
+from nats3_dagster.dev.stack import Stack
+from nats3_dagster.errors import EngineError
+
+START_ALL = """
+import sys, time
+from pathlib import Path
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.postgres import Postgres
+from nats3_dagster.dev.s3server import S3Server
+folder = Path(sys.argv[1])
+servers = [NatsServer(folder / "nats"), Postgres(folder / "pg", fast=True), S3Server(folder / "s3")]
+for server in servers:
+    server.start()
+print("up", flush=True)
+%s
+"""
+
+
+def _of(folder):
+    """The live servers whose command line names the folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        words = process.info["cmdline"] or ()
+        if process.info["status"] == psutil.STATUS_ZOMBIE or any("NatsServer" in word for word in words):
+            continue
+        if any(str(folder) in word for word in words):
+            found.append(process)
+    return found
+
+
+def _pid(server):
+    assert server.process
+    return server.process.pid
+
+
+def _gone(folder, within_s=15.0):
+    deadline = time.monotonic() + within_s
+    while left := _of(folder):
+        if time.monotonic() > deadline:
+            return [p.cmdline() for p in left]
+        time.sleep(0.05)
+    return []
+
+
+@pytest.fixture
+def home(server_folder, request):
+    """A folder for a stack; what a failed test leaves running there is ended."""
+    folder = server_folder / f"stack-{request.node.name[:40]}"
+    yield folder
+    for process in _of(folder):
+        process.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(home, action):
+    env = {**os.environ, "NATS3_HOME": str(home)}
+    argv = [sys.executable, "-m", "nats3_dagster.dev.stack", action]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        ("time.sleep(60)", "kill -9"),
+        ("import os; os.fork(); time.sleep(60)", "kill -9 while a fork still holds its files"),
+        ("", "forgot to stop them"),
+        ("raise SystemExit(1)", "failed"),
+    ],
+)
+def test_no_server_outlives_the_process_that_started_it(home, end, why):
+    home.mkdir()
+    child = subprocess.Popen([sys.executable, "-c", START_ALL % end, str(home)], stdout=subprocess.PIPE, text=True)
+    with child:
+        assert child.stdout and child.stdout.readline() == "up\n"
+        if "kill" in why:
+            assert len([p for p in _of(home) if p.ppid() == child.pid]) == 6  # nats, postgres, four of Swift's
+            child.kill()
+        child.wait(30)
+        assert _gone(home) == []
+    for fork in (p for p in psutil.process_iter(["cmdline"]) if str(home) in (p.info["cmdline"] or ())):
+        fork.kill()
+
+
+def test_servers_started_by_a_thread_live_on_after_it(nats_factory):
+    server = []
+    thread = threading.Thread(target=lambda: server.append(nats_factory()))
+    thread.start()
+    thread.join()
+    time.sleep(0.5)
+    os.kill(_pid(server[0]), 0)
+
+
+def test_the_stack_outlives_its_starter_is_found_again_and_stops_whole(home):
+    began = _run(home, "start")
+    assert (began.returncode, began.stderr) == (0, "")
+    first = json.loads((home / "stack.json").read_text())
+    pids = {p.pid for p in _of(home)}
+    assert stat.S_IMODE((home / "stack.json").stat().st_mode) == 0o600
+
+    stack = Stack(home).start()
+    assert {p.pid for p in _of(home)} == pids
+    assert json.loads((home / "stack.json").read_text()) == first
+    assert stack.running() == {"nats": True, "postgres": True, "s3": True}
+    with psycopg.connect(stack.endpoints.postgres_url) as connection:
+        assert connection.execute("SHOW fsync").fetchone() == ("on",)
+
+    assert _run(home, "stop").returncode == 0
+    assert _of(home) == []
+    assert not (home / "stack.json").exists()
+    assert stack.running() == {"nats": False, "postgres": False, "s3": False}
+
+
+def test_what_died_is_started_again_on_its_port_and_keeps_its_data(home):
+    stack = Stack(home, stay=False, fast=True).start()
+    before = stack.endpoints
+    with psycopg.connect(before.postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept (id int)")
+    alive = _pid(stack.nats)
+    stack.postgres.kill()
+    stack.s3.processes["proxy"].kill()
+
+    again = stack.start()
+    assert again.endpoints == before
+    assert _pid(again.nats) == alive
+    with psycopg.connect(before.postgres_url) as connection:
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+    with urllib.request.urlopen(f"{before.s3_endpoint}/healthcheck") as answer:
+        assert answer.status == 200
+    stack.stop()
+    assert _of(home) == []
+
+
+def test_a_port_of_last_time_that_is_taken_by_now_is_another_one(home):
+    with Stack(home, stay=False, fast=True) as stack:
+        before = stack.endpoints
+    with socket.create_server(("127.0.0.1", stack.nats.port)), Stack(home, stay=False, fast=True) as again:
+        assert again.endpoints.nats_url != before.nats_url
+        assert again.endpoints.s3_endpoint == before.s3_endpoint
+
+
+def test_two_starts_at_once_make_one_stack(home):
+    argv = [sys.executable, "-m", "nats3_dagster.dev.stack", "start"]
+    both = [subprocess.Popen(argv, env={**os.environ, "NATS3_HOME": str(home)}) for _ in range(2)]
+    assert [process.wait(60) for process in both] == [0, 0]
+    assert len([p for p in _of(home) if p.ppid() not in {q.pid for q in _of(home)}]) == 6
+    Stack(home).stop()
+    assert _of(home) == []
+
+
+def test_a_stack_that_cannot_start_leaves_nothing_running(home, monkeypatch):
+    home.mkdir()
+    (home / "s3").write_text("not a folder")
+    with pytest.raises((EngineError, OSError)):
+        Stack(home).start()
+    assert _of(home) == []
+    assert not (home / "stack.json").exists()
+
+
+def test_a_stranger_with_a_recycled_pid_is_left_alone():
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        ours = Process(stranger.pid, ("-c", "/some/server.conf"))
+        assert not ours.running
+        ours.stop(timeout_s=1)
+        ours.kill()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line():
+    with pytest.raises(EngineError, match="Set NATS3_HOME to a folder that you may write"):
+        Stack(Path("/proc/nats3") if sys.platform == "linux" else Path("/nats3")).start()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="makes a file system without xattrs")
+def test_a_folder_without_xattrs_is_one_line_with_the_next_step(home):
+    home.mkdir()
+    script = f"mount -t ramfs none {home} && exec {sys.executable} -m nats3_dagster.dev.s3server {home}/s3"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    if "mount:" in done.stderr or "unshare:" in done.stderr:
+        pytest.skip("needs to be allowed to mount")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "no user xattrs there" in done.stderr
+    assert "Set NATS3_HOME to a folder on" in done.stderr
+
+
+def test_a_missing_nats_server_names_the_next_step(tmp_path, monkeypatch):
+    monkeypatch.setenv("NATS_SERVER", "/no/such/nats-server")
+    with pytest.raises(EngineError, match="NATS_SERVER names no program: /no/such/nats-server"):
+        find_nats_server()
+    monkeypatch.delenv("NATS_SERVER")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    if not Path("/usr/sbin/nats-server").exists():
+        with pytest.raises(EngineError, match="Run make setup"):
+            find_nats_server(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nats-server").write_text("#!/bin/sh\necho nats-server: v2.14.3-RC.1\n")
+    (tmp_path / "bin" / "nats-server").chmod(0o755)
+    assert find_nats_server(tmp_path) == tmp_path / "bin" / "nats-server"
+    assert version_of(find_nats_server(tmp_path)) == (2, 14, 3)
+
+
+def test_a_server_that_does_not_start_says_why(nats_factory):
+    with pytest.raises(EngineError, match=r"nats-server ended as soon as it started: .*nonsense.*See .*server\.log"):
+        nats_factory(config="include nonsense.conf")
+    taken = free_port()
+    with socket.create_server(("127.0.0.1", taken)), pytest.raises(EngineError, match=f"Port {taken} of 127.0.0.1"):
+        nats_factory(port=taken)
