@@ -91,7 +91,8 @@ def test_no_server_outlives_the_process_that_started_it(home, end, why):
     home.mkdir()
     child = subprocess.Popen([sys.executable, "-c", START_ALL % end, str(home)], stdout=subprocess.PIPE, text=True)
     with child:
-        assert child.stdout and child.stdout.readline() == "up\n"
+        assert child.stdout
+        assert child.stdout.readline() == "up\n"
         if "kill" in why:
             assert len([p for p in _of(home) if p.ppid() == child.pid]) == 6  # nats, postgres, four of Swift's
             child.kill()
