@@ -5,6 +5,7 @@ are one transaction, and code never runs on a schema it was not written for.
 """
 
 from pathlib import Path
+from threading import Lock
 
 import psycopg
 from psycopg import errors
@@ -16,11 +17,13 @@ from nats3_dagster.errors import CatalogError
 # The newest migration in migrations/versions. A test holds the two together.
 VERSION = "0001"
 _MIGRATIONS = Path(__file__).parent / "migrations"
+# Alembic's context is one for a process: two threads would take it from each other.
+_ALEMBIC = Lock()
 
 
 def check_version(statements: Statements, where: str) -> None:
     """Raises CatalogError unless the database has this release's schema."""
-    found = _version(statements, where)
+    found = schema_found(statements, where)
     if found is None:
         raise CatalogError(f"There is no catalog in the database {where}", "Make it: nats3 migrate")
     if found != VERSION:
@@ -37,7 +40,7 @@ def migrate(url: str) -> None:
             release = connection.info.server_version // 10000
             raise CatalogError(f"Postgres at {where} is release {release}", "Use 14 or newer: older has no multiranges")
         try:
-            found = _version(Statements(connection), where)
+            found = schema_found(Statements(connection), where)
         except psycopg.Error as error:
             raise failed(error, where) from error
         user = connection.info.user
@@ -49,7 +52,7 @@ def migrate(url: str) -> None:
         raise not_migrated(error, where, user) from error
 
 
-def _version(statements: Statements, where: str) -> str | None:
+def schema_found(statements: Statements, where: str) -> str | None:
     """The version found, None where there is no schema. Raises CatalogError when it is newer than VERSION."""
     try:
         found = statements.schema_version()
@@ -75,7 +78,7 @@ def _upgrade(url: str) -> None:
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: open_connection(url, autocommit=False), poolclass=NullPool
     )
-    with engine.connect() as connection:
+    with _ALEMBIC, engine.connect() as connection:
         config.attributes["connection"] = connection
         try:
             command.upgrade(config, "head")
