@@ -8,14 +8,12 @@ done by restoring a backup that we write ourselves in the server's open format (
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from nats3_dagster.errors import EngineError, OperatorError, SourceError
 from nats3_dagster.hours import format_time
-
-if TYPE_CHECKING:
-    from nats3_dagster.jetstream.connection import Link
-    from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.connection import Connection, Link
+from nats3_dagster.jetstream.options import NatsOptions
 
 NEEDS = (2, 15)
 _MAGIC = b"NATSARC1"
@@ -36,15 +34,12 @@ class Past(NamedTuple):
 
 
 def restore_stream(
-    nats: "Link | NatsOptions | str", name: str, subjects: Iterable[str], messages: Iterable[Past], **config: Any
+    nats: Link | NatsOptions | str, name: str, subjects: Iterable[str], messages: Iterable[Past], **config: Any
 ) -> dict[str, Any]:
     """Make the stream `name` that holds `messages` (ascending sequences; read once, never all in memory).
 
     `config` is added to the stream's configuration. Returns the server's state of the new stream. Raises EngineError
     for a server before 2.15, OperatorError for messages out of order, SourceError when the server refuses."""
-    from nats3_dagster.jetstream.connection import Link
-    from nats3_dagster.jetstream.options import NatsOptions
-
     settings = {
         "name": name, "subjects": list(subjects), "retention": "limits", "storage": "file", "discard": "old",
         "num_replicas": 1, "max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_consumers": -1, **config,
@@ -111,8 +106,10 @@ def _uvarint(number: int) -> bytes:
 _ONE_BYTE = [bytes([number]) for number in range(0x80)]
 
 
-async def _restore(client: Any, config: Mapping[str, Any], state: Mapping[str, Any], body: IO[bytes]) -> dict[str, Any]:
-    """Send a backup over `client`, a nats-py connection."""
+async def _restore(
+    client: Connection, config: Mapping[str, Any], state: Mapping[str, Any], body: IO[bytes]
+) -> dict[str, Any]:
+    """Send a backup, and return the state of the stream that it became."""
     version = client.connected_server_version
     if (version.major, version.minor) < NEEDS:
         raise EngineError(
