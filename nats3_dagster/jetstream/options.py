@@ -1,0 +1,117 @@
+"""How to reach NATS, and how to log in there.
+
+The rule kept here: plain values that pickle into a Spark worker, and no secret in their text.
+"""
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from nats3_dagster.errors import OperatorError
+
+_URL_HINT = "Write it as nats://host:4222 or tls://host:4222; several are joined by commas"
+
+
+@dataclass(frozen=True, slots=True)
+class NatsOptions:
+    """`servers` are tried in any order; a login inside a URL (`nats://user:password@host`) counts where none is given
+    beside it. `creds` and `nkey` are paths (of a creds file, of a seed). Raises OperatorError when made wrong."""
+
+    servers: tuple[str, ...]
+    name: str = "nats3"
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    creds: str | None = None
+    nkey: str | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_first: bool = False
+    connect_timeout_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not self.servers:
+            raise OperatorError("No NATS server is given", _URL_HINT)
+        logins: set[tuple[str, str | None]] = set()
+        for server in self.servers:
+            login = _login(server)
+            if login:
+                logins.add(login)
+        if len(logins) > 1:
+            raise OperatorError("The NATS servers' URLs hold different logins", "Give one login for all of them")
+        if self.tls_key and not self.tls_cert:
+            raise OperatorError("A TLS key is given without its certificate", "Set NATS3_NATS_TLS_CERT as well")
+        # A login in a URL would stay there in everything that prints the URL.
+        object.__setattr__(self, "servers", tuple(_without_login(s) for s in self.servers))
+        if logins and not (self.user or self.token or self.creds or self.nkey):
+            first, second = logins.pop()
+            if second is None:
+                object.__setattr__(self, "token", first)
+            else:
+                object.__setattr__(self, "user", first)
+                object.__setattr__(self, "password", second)
+
+    @property
+    def wants_tls(self) -> bool:
+        """Whether a connection without TLS must be refused."""
+        return bool(
+            self.tls_first or self.tls_ca or self.tls_cert or any(s.startswith("tls:") for s in self.servers)
+        )
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """What checks the server's certificate and shows ours. Raises OperatorError for a file that is none."""
+        for path in (self.tls_ca, self.tls_cert, self.tls_key):
+            _check_file(path, "TLS file")
+        try:
+            context = ssl.create_default_context(cafile=self.tls_ca)
+            if self.tls_cert:
+                # Without a password callback OpenSSL would ask on the terminal for the key's passphrase.
+                context.load_cert_chain(self.tls_cert, self.tls_key, password=lambda: "")
+        except (ssl.SSLError, OSError) as error:
+            files = ", ".join(p for p in (self.tls_ca, self.tls_cert, self.tls_key) if p)
+            raise OperatorError(
+                f"The TLS files do not load ({files})", "They must be PEM, the key unencrypted and of this certificate"
+            ) from error
+        return context
+
+    def check_files(self) -> None:
+        """Raises OperatorError when a file of the login cannot be read or is none."""
+        _check_file(self.creds, "creds file", b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
+        _check_file(self.nkey, "nkey seed", b"SU")
+
+
+def _login(server: str) -> tuple[str, str | None] | None:
+    """The userinfo of a URL: (user, password), or (token, None)."""
+    try:
+        parts = urlsplit(_with_scheme(server))
+        port = parts.port
+    except ValueError:
+        parts, port = None, 0
+    if parts is None or not parts.hostname or port == 0 or parts.scheme not in ("nats", "tls"):
+        # The text may hold a password, so it is not repeated.
+        raise OperatorError("A NATS server's URL is malformed", _URL_HINT)
+    if not parts.username:
+        return None
+    return unquote(parts.username), None if parts.password is None else unquote(parts.password)
+
+
+def _without_login(server: str) -> str:
+    parts = urlsplit(_with_scheme(server))
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _with_scheme(server: str) -> str:
+    return server if "://" in server else f"nats://{server}"
+
+
+def _check_file(path: str | None, what: str, *parts: bytes) -> None:
+    if path is None:
+        return
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise OperatorError(f"The {what} {path} cannot be read: {error.strerror}", "Mend the path") from None
+    if not all(part in content for part in parts):
+        raise OperatorError(f"{path} is no {what}", "Give the path of the file that nsc or nk wrote")
