@@ -3,6 +3,7 @@
 The rule kept here: a bucket is made only when somebody asked for it by name.
 """
 
+from contextlib import closing
 from typing import Any
 
 from nats3_dagster.errors import StoreError
@@ -59,31 +60,34 @@ def _call(options: StoreOptions, where: faults.Place, operation: str, **argument
         HTTPClientError,
         NoCredentialsError,
         ParamValidationError,
+        ProfileNotFound,
         SSLError,
     )
     from botocore.parsers import ResponseParserError
 
-    client = boto3.client(
-        "s3",
-        region_name=options.region,
-        endpoint_url=options.endpoint,
-        aws_access_key_id=options.access_key_id,
-        aws_secret_access_key=options.secret_access_key,
-        aws_session_token=options.session_token,
-        config=Config(
-            connect_timeout=4,
-            read_timeout=6,
-            retries={"total_max_attempts": 2, "mode": "standard"},
-            s3={"addressing_style": "path"} if options.endpoint else {},
-        ),
-    )
     try:
-        return getattr(client, operation)(**arguments)
+        # A session of its own: the default one keeps what it read of the SDK's files for the life of the process.
+        client = boto3.Session().client(
+            "s3",
+            region_name=options.region,
+            endpoint_url=options.endpoint,
+            aws_access_key_id=options.access_key_id,
+            aws_secret_access_key=options.secret_access_key,
+            aws_session_token=options.session_token,
+            config=Config(
+                connect_timeout=4,
+                read_timeout=6,
+                retries={"total_max_attempts": 2, "mode": "standard"},
+                s3={"addressing_style": "path"} if options.endpoint else {},
+            ),
+        )
+        with closing(client):
+            return getattr(client, operation)(**arguments)
     except ClientError as error:
         said = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return faults.refused(where, said.get("Code", ""), status, said.get("Message", ""))
-    except NoCredentialsError:
+    except (NoCredentialsError, ProfileNotFound):
         return faults.refused(where, "NoCredentials", 0, "")
     except ParamValidationError:
         return faults.refused(where, "InvalidBucketName", 0, "")

@@ -51,8 +51,6 @@ class Bucket:
     Safe to use from several threads; not to be carried over a fork. Every method raises StoreError."""
 
     def __init__(self, options: StoreOptions, name: str) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise StoreError(f"{name!r} is not a bucket name", "Use letters, digits, dots and hyphens")
         self.name = name
         self._options = options
         self._where = faults.Place(options.place, name)
@@ -113,7 +111,7 @@ class Bucket:
         with self._faults(prefix):
             if self._root is not None:  # a folder that is gone would look empty
                 self._require()
-            pages = iter(obstore.list(self._store, prefix or None, chunk_size=1000))
+            pages = iter(obstore.list(self._store, prefix or None, chunk_size=1000))  # pyright: ignore[reportUnknownMemberType]
         while True:
             with self._faults(prefix):
                 page = next(pages, None)
@@ -167,10 +165,12 @@ class Bucket:
             if not self._root.is_dir():
                 raise faults.refused(self._where, "NoSuchBucket", 404, "")
             return
-        next(iter(obstore.list(self._store, chunk_size=1)), None)
+        next(iter(obstore.list(self._store, chunk_size=1)), None)  # pyright: ignore[reportUnknownMemberType]
 
     @contextmanager
     def _faults(self, key: str) -> Generator[None]:
+        if key and {"", ".", ".."} & {*key.split("/")}:
+            raise StoreError(f"{key!r} cannot be the key of an object", "Choose a prefix without empty parts, . and ..")
         try:
             yield
         except FileNotFoundError as error:
@@ -187,10 +187,6 @@ class Bucket:
             raise faults.explain(self._where, str(error)) from error
         except OSError as error:
             raise faults.system_fault(self._where, error) from error
-        except ValueError as error:
-            raise StoreError(
-                f"{key!r} cannot be the key of an object", "Choose a prefix without . and .. in it"
-            ) from error
 
     @cached_property
     def _store(self) -> LocalStore | S3Store:
@@ -234,9 +230,10 @@ class Bucket:
 def _sdk_credentials(where: faults.Place) -> Any:
     """What the AWS SDK finds: profile, single sign-on, web identity, container or instance role. obstore's own search
     knows no profile, and waits minutes for an instance role where there is none."""
+    from botocore.exceptions import BotoCoreError
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     try:
         return Boto3CredentialProvider()
-    except ValueError:
-        raise faults.refused(where, "NoCredentials", 0, "") from None
+    except (BotoCoreError, ValueError) as error:
+        raise faults.refused(where, "NoCredentials", 0, "") from error

@@ -21,7 +21,7 @@ _CODES: Final = {
     "NoSuchBucket": ("The bucket {bucket!r} does not exist in {place}", "Create it, or give --create-bucket"),
     "SignatureDoesNotMatch": ("{place} refuses the S3 credentials", _KEYS),
     "InvalidAccessKeyId": ("{place} does not know the S3 access key", _KEYS),
-    "NoCredentials": ("There are no S3 credentials for {place}", _KEYS),
+    "NoCredentials": ("The AWS SDK finds no S3 credentials for {place}", f"{_KEYS}, or log in again"),
     "ExpiredToken": ("{place} says that the S3 credentials have expired", "Renew them, then try again"),
     "AccessDenied": ("{place} does not let these S3 credentials use the bucket {bucket!r}", _GRANTS),
     "RequestTimeTooSkewed": ("{place} says that this machine's clock is wrong", "Set the clock, then try again"),
@@ -48,10 +48,14 @@ _ERRNOS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operation went: for texts only."""
+    """Where an operation goes: for texts only. Raises StoreError for what can be no bucket's name."""
 
     place: str
     bucket: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.bucket):
+            raise StoreError(f"{self.bucket!r} is not a bucket name", "Use letters, digits, dots and hyphens")
 
 
 def explain(where: Place, text: str) -> StoreError:
@@ -63,7 +67,7 @@ def explain(where: Place, text: str) -> StoreError:
         return refused(where, code[1] if code else "", int(status[1]) if status else 0, message[1] if message else "")
     if "os error" in text and (number := re.search(r"os error (\d+)", text)) and "HttpError" not in text:
         return system_fault(where, OSError(int(number[1]), ""))
-    if "CredentialProvider" in text or "169.254.169.254" in text:
+    if "credential provider" in text:
         return refused(where, "NoCredentials", 0, "")
     if "ertificate" in text or "InvalidContentType" in text:
         return StoreError(

@@ -17,11 +17,8 @@ from nats3_dagster.errors import StoreError
 def create(root: Path, key: str, data: memoryview) -> bool:
     """Write `data` as `root/key`; False when there is a file already, whatever it holds. Raises OSError.
 
-    A process killed meanwhile leaves `<name>#<digits>` beside it, which no listing shows. Raises ValueError for a key
-    that leads elsewhere."""
-    if {"", ".", ".."} & {*(parts := key.split("/"))}:
-        raise ValueError(key)
-    path = root.joinpath(*parts)
+    A process killed meanwhile leaves `<name>#<digits>` beside it, which no listing shows."""
+    path = root.joinpath(*key.split("/"))
     path.parent.mkdir(parents=True, exist_ok=True)
     created = not path.exists() and _publish(path, data)
     if not created:

@@ -1,0 +1,295 @@
+"""The store's promises, on a real S3 endpoint and in a real folder alike."""
+
+import hashlib
+import pickle
+import re
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
+from nats3_dagster.store import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
+
+KEY = "team/archive=logs/date=2026-11-15/hour=07/a.parquet"
+MakeOptions = Callable[[], StoreOptions]
+
+
+def sha256(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture(params=["s3", "file"])
+def options(request: pytest.FixtureRequest) -> StoreOptions:
+    return request.getfixturevalue("s3" if request.param == "s3" else "file_store")
+
+
+@pytest.fixture
+def store(options: StoreOptions) -> Bucket:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    assert create_bucket(options, name)
+    return Bucket(options, name)
+
+
+def put(bucket: Bucket, key: str, data: bytes) -> bool:
+    return bucket.put_new(key, data, sha256(data))
+
+
+def test_an_object_is_created_once_and_found_again(store: Bucket) -> None:
+    data = bytes(range(256)) * 1000
+    assert put(store, KEY, data)
+    assert not put(store, KEY, data)
+    assert store.get(KEY) == data
+    assert store.head(KEY)[:2] == (KEY, len(data))
+    assert store.exists(KEY)
+    assert list(store.list()) == [(KEY, len(data))]
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\0" * (3 << 20)], ids=len)
+def test_any_size_comes_back(store: Bucket, data: bytes) -> None:
+    assert put(store, KEY, data)
+    assert store.get(KEY) == data
+    assert store.head(KEY).size == len(data)
+
+
+def test_arrow_buffers_are_stored_as_they_are(store: Bucket) -> None:
+    buffer = pa.py_buffer(b"PAR1" * 1000)
+    assert store.put_new(KEY, buffer, sha256(memoryview(buffer)))
+    assert store.get(KEY) == b"PAR1" * 1000
+
+
+def test_other_bytes_under_the_key_are_an_error_and_stay(store: Bucket) -> None:
+    assert put(store, KEY, b"first")
+    with pytest.raises(StoreError, match="with other bytes") as caught:
+        put(store, KEY, b"secnd")
+    assert caught.value.hint
+    assert store.get(KEY) == b"first"
+
+
+def test_ranges_are_whole_or_an_error(store: Bucket) -> None:
+    put(store, KEY, b"0123456789")
+    assert store.get_range(KEY, 3, 4) == b"3456"
+    assert store.get_range(KEY, 0, 10) == b"0123456789"
+    for start, length in (5, 6), (10, 1), (100, 1):
+        with pytest.raises(StoreError, match="ends before"):
+            store.get_range(KEY, start, length)
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda b: b.get("no/such"), lambda b: b.head("no/such"), lambda b: b.get_range("no/such", 0, 1)]
+)
+def test_a_missing_object_has_an_error_of_its_own(store: Bucket, ask: Callable[[Bucket], Any]) -> None:
+    put(store, "no/such-but-longer", b"x")
+    with pytest.raises(ObjectMissing, match="no/such is not in the bucket") as caught:
+        ask(store)
+    assert caught.value.hint
+    assert not store.exists("no/such")
+
+
+def test_what_is_deleted_is_gone_and_deleting_again_is_no_error(store: Bucket) -> None:
+    put(store, KEY, b"x")
+    store.delete(KEY)
+    assert not store.exists(KEY)
+    store.delete(KEY)
+    assert put(store, KEY, b"y")
+
+
+def test_a_listing_is_lazy_and_keeps_to_its_prefix(store: Bucket, options: StoreOptions) -> None:
+    keys = [f"a/{n:04}.parquet" for n in range(1020 if options.folder else 40)]  # S3 takes 16 ms an object
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(lambda key: put(store, key, key.encode()), [*keys, "ab/x", "b/x"]))
+    listing = store.list("a")
+    assert iter(listing) is listing
+    next(listing)  # a listing that is dropped in the middle does no harm
+    assert sorted(store.list("a")) == [(key, len(key)) for key in keys]
+    assert sorted(key for key, _ in store.list()) == sorted([*keys, "ab/x", "b/x"])
+    assert list(store.list("nothing")) == []
+
+
+def test_a_bucket_that_is_missing_is_named_with_what_to_do(options: StoreOptions) -> None:
+    missing = Bucket(options, "no-such-bucket")
+    asks: list[Callable[[], Any]] = [
+        lambda: put(missing, KEY, b"x"),
+        lambda: put(missing, KEY, bytes(2 << 20)),
+        lambda: missing.get(KEY),
+        lambda: missing.get_range(KEY, 0, 1),
+        lambda: missing.head(KEY),
+        lambda: missing.exists(KEY),
+        lambda: missing.delete(KEY),
+        lambda: list(missing.list()),
+    ]
+    for ask in asks:
+        with pytest.raises(StoreError, match="bucket 'no-such-bucket' does not exist") as caught:
+            ask()
+        assert not isinstance(caught.value, ObjectMissing)
+        assert "--create-bucket" in caught.value.hint
+    assert not bucket_exists(options, "no-such-bucket")
+
+
+def test_a_bucket_is_made_once(options: StoreOptions) -> None:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    assert not bucket_exists(options, name)
+    assert create_bucket(options, name)
+    assert bucket_exists(options, name)
+    assert not create_bucket(options, name)
+
+
+@pytest.mark.parametrize("key", ["../x", "a/../../x", "a//b", "/a", "a/", "."])
+def test_no_key_leads_out_of_the_bucket(store: Bucket, key: str) -> None:
+    with pytest.raises(StoreError, match="cannot be the key") as caught:
+        put(store, key, b"x")
+    assert caught.value.hint
+    assert list(store.list()) == []
+
+
+def test_one_of_many_wins_and_the_others_find_its_bytes(store: Bucket) -> None:
+    for turn in range(3):
+        data = b"%d" % turn * 100_000
+        gate = threading.Barrier(32)
+
+        def attempt(_: int, turn: int = turn, data: bytes = data, gate: threading.Barrier = gate) -> bool:
+            gate.wait()
+            return put(store, f"race/{turn}", data)
+
+        with ThreadPoolExecutor(32) as pool:
+            assert sum(pool.map(attempt, range(32))) == 1
+        assert store.get(f"race/{turn}") == data
+
+
+def test_one_of_many_different_ones_wins_and_stays(store: Bucket) -> None:
+    gate = threading.Barrier(32)
+
+    def attempt(n: int) -> bytes | None:
+        data = b"%02d" % n * 50_000
+        gate.wait()
+        try:
+            return data if put(store, "race", data) else None
+        except StoreError:
+            return None
+
+    with ThreadPoolExecutor(32) as pool:
+        winners = [data for data in pool.map(attempt, range(32)) if data]
+    assert [bytes(store.get("race"))] == winners
+
+
+def test_options_travel_and_keep_their_secrets(s3: StoreOptions) -> None:
+    assert pickle.loads(pickle.dumps(s3)) == s3
+    options = StoreOptions(
+        endpoint="https://user:hunter2@s3.example.com:9000", access_key_id="AKIA", secret_access_key="hunter3",
+        session_token="hunter4",
+    )  # fmt: skip
+    assert "hunter3" not in repr(options)
+    assert "hunter4" not in repr(options)
+    assert options.place == "https://s3.example.com:9000"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [{"url": "gs://x"}, {"url": "s3://bucket"}, {"url": "file://host/x"}, {"url": "file:x"}, {"url": ""},
+     {"endpoint": "127.0.0.1:9000"}, {"endpoint": "nats://127.0.0.1:4222"}, {"endpoint": "http://"},
+     {"access_key_id": "AKIA"}, {"secret_access_key": "hunter2"}],
+    ids=str,
+)  # fmt: skip
+def test_options_made_wrong_are_refused(made: dict[str, str]) -> None:
+    with pytest.raises(OperatorError) as caught:
+        StoreOptions(**made)
+    assert caught.value.hint
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".", ".."])
+def test_what_is_no_bucket_name_is_refused(options: StoreOptions, name: str) -> None:
+    with pytest.raises(StoreError, match="is not a bucket name"):
+        Bucket(options, name)
+    with pytest.raises(StoreError, match="is not a bucket name"):
+        create_bucket(options, name)
+
+
+# What only a folder has
+
+
+def test_a_folder_with_spaces_is_one(tmp_path: Path) -> None:
+    options = StoreOptions(url=(tmp_path / "my store").as_uri())
+    assert create_bucket(options, "archive")
+    assert put(Bucket(options, "archive"), KEY, b"x")
+    assert (tmp_path / "my store" / "archive" / KEY).read_bytes() == b"x"
+
+
+def test_nothing_is_left_beside_an_object(file_store: StoreOptions) -> None:
+    bucket = Bucket(file_store, "archive")
+    put(bucket, KEY, b"x")
+    put(bucket, KEY, b"x")
+    folder = Path(file_store.url.removeprefix("file://")) / "archive"
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["a.parquet"]
+
+
+def test_the_draft_of_a_killed_process_is_not_listed(file_store: StoreOptions) -> None:
+    bucket = Bucket(file_store, "archive")
+    put(bucket, KEY, b"x")
+    folder = Path(file_store.url.removeprefix("file://")) / "archive"
+    (folder / (KEY + "#12345")).write_bytes(b"half")
+    assert list(bucket.list()) == [(KEY, 1)]
+    assert put(bucket, KEY.replace("/a", "/b"), b"x")
+
+
+# What only S3 has
+
+
+def test_the_etag_is_the_md5(s3: StoreOptions, bucket: str) -> None:
+    store = Bucket(s3, bucket)
+    put(store, KEY, b"hello")
+    assert store.head(KEY) == ObjectInfo(KEY, 5, hashlib.md5(b"hello").hexdigest())
+
+
+def test_without_its_lock_the_servers_conditional_put_fails_us(tmp_path: Path) -> None:
+    """Why the catalog has a constraint of its own: the store's If-None-Match alone may let several of us win."""
+    with S3Server(tmp_path / "s3", create_lock=False) as server:
+        create_bucket(server.options, "race")
+        store = Bucket(server.options, "race")
+        winners = 0
+        for turn in range(20):
+            gate = threading.Barrier(16)
+
+            def attempt(_: int, turn: int = turn, gate: threading.Barrier = gate) -> bool:
+                gate.wait()
+                return put(store, f"race/{turn}", b"x" * 50_000)
+
+            with ThreadPoolExecutor(16) as pool:
+                winners = max(winners, sum(pool.map(attempt, range(16))))
+            assert store.get(f"race/{turn}") == b"x" * 50_000
+            if winners > 1:
+                break
+        assert winners > 1
+
+
+def test_the_sdks_credentials_are_found_where_none_are_given(
+    s3: StoreOptions, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = StoreOptions(endpoint=s3.endpoint, region=s3.region)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    for ask in (lambda: put(Bucket(found, bucket), KEY, b"x")), (lambda: bucket_exists(found, bucket)):
+        with pytest.raises(StoreError, match="finds no S3 credentials"):
+            ask()
+    (tmp_path / "credentials").write_text(
+        f"[cold]\naws_access_key_id = {s3.access_key_id}\naws_secret_access_key = {s3.secret_access_key}\n"
+    )
+    monkeypatch.setenv("AWS_PROFILE", "cold")
+    assert bucket_exists(found, bucket)
+    assert put(Bucket(found, bucket), KEY, b"x")
+
+
+def test_the_endpoint_of_the_options_wins_over_the_environment(
+    s3: StoreOptions, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert put(Bucket(s3, bucket), KEY, b"x")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", s3.place)
