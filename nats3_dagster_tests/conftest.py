@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import hypothesis
 import nats as nats_py
 import psycopg
 import pytest
@@ -26,6 +27,10 @@ from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server, require_xattrs
 from nats3_dagster.errors import EngineError
 from nats3_dagster.store import StoreOptions
+
+# A time limit for one example fails on a machine that is busy with something else, and says nothing of the code.
+hypothesis.settings.register_profile("nats3", deadline=None)
+hypothesis.settings.load_profile("nats3")
 
 _TEMPLATE = "nats3_template"
 NatsFactory = Callable[..., NatsServer]

@@ -1,0 +1,57 @@
+"""Header surgery: whatever goes in comes back byte for byte, and nothing that acts on a target goes out."""
+
+import re
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nats3_dagster.jetstream.headers import original_headers, replay_headers
+
+OURS = [("Nats3-Replay", "00ff00ff00ff00ff"), ("Nats3-Stream", "S"), ("Nats3-Incarnation", "I")]
+ACTING = ["Nats-Expected-Last-Sequence", "Nats-Rollup", "Nats-TTL", "Nats-Schedule", "Nats-Schedule-Target", "Nats-Batch-Id",
+          "Nats-Incr", "Nats-Msg-Id", "Nats3-Replay", "Nats3-Original-Nats-Msg-Id"]  # fmt: skip
+key = st.sampled_from([b"A", b"a", b"Status", b"X-Nats-Msg-Id", b"nats-msg-id", *(name.encode() for name in ACTING)])
+value = st.binary(max_size=12).map(lambda b: b.replace(b"\r", b"").replace(b"\n", b""))
+line = st.tuples(key, st.sampled_from([b": ", b":", b":  "]), value).map(b"".join)
+block = st.lists(line, min_size=1, max_size=5).map(lambda lines: b"NATS/1.0\r\n" + b"".join(x + b"\r\n" for x in lines) + b"\r\n")
+odd = block.map(lambda b: b.replace(b"NATS/1.0\r\n", b"NATS/1.0 503 No Way\r\n", 1))
+
+
+def send(blocks: list[bytes | None]) -> pa.Array:
+    seqs = pa.array([str(n) for n in range(len(blocks))])
+    ids = pa.array([f"id:{n}" for n in range(len(blocks))])
+    return replay_headers(pa.array(blocks, pa.binary()), [*OURS, ("Nats3-Sequence", seqs), ("Nats-Msg-Id", ids)])
+
+
+@given(st.lists(st.one_of(st.none(), block, odd), max_size=8))
+def test_what_went_in_comes_back(blocks: list[bytes | None]) -> None:
+    sent = send(blocks)
+    assert original_headers(sent).to_pylist() == blocks
+    for n, out in enumerate(sent.to_pylist()):
+        first, *lines = out.split(b"\r\n")
+        assert first.startswith(b"NATS/1.0")
+        assert lines[:5] == [*(f"{k}: {v}".encode() for k, v in OURS), b"Nats3-Sequence: %d" % n, b"Nats-Msg-Id: id:%d" % n]
+        for name in ACTING[:-2]:
+            assert not re.search(rb"(?mi)^" + name.encode() + b":", b"\n".join(lines[5:]))
+
+
+@pytest.mark.parametrize("name", ACTING)
+def test_each_acting_header_is_renamed_whatever_its_case(name: str) -> None:
+    sent = send([f"NATS/1.0\r\nA: 1\r\n{name.upper()}: 7\r\n\r\n".encode()])[0].as_py()
+    assert sent.endswith(f"\r\nA: 1\r\nNats3-Original-{name.upper()}: 7\r\n\r\n".encode())
+
+
+def test_a_value_that_looks_like_a_header_stays() -> None:
+    block = b"NATS/1.0\r\nA: Nats-Msg-Id: 1\r\n\r\n"
+    assert send([block])[0].as_py().endswith(b"\r\nA: Nats-Msg-Id: 1\r\n\r\n")
+
+
+def test_a_large_block_survives() -> None:
+    block = b"NATS/1.0\r\nBig: " + bytes(set(range(256)) - {10, 13}) * 240 + b"\r\n\r\n"
+    assert original_headers(send([block])).to_pylist() == [block]
+
+
+def test_a_block_without_headers_comes_back_as_none() -> None:
+    assert original_headers(send([b"NATS/1.0\r\n\r\n"])).to_pylist() == [None]
