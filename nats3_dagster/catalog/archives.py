@@ -55,7 +55,7 @@ class Archives(Coverages):
             return tuple(
                 ArchiveTotals(
                     archive_of(row), row.incarnations, row.chunks, row.messages, row.payload_bytes, row.stored_bytes,
-                    row.first_ns, row.last_ns,
+                    row.first_ns, row.last_ns, row.begins_ns,
                 )
                 for row in sql.archive_totals()
             )  # fmt: skip

@@ -25,7 +25,8 @@ from nats3_dagster.model import (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTotals:
-    """An archive with the sums over its live chunks. Times are None where it has none."""
+    """An archive with the sums over its live chunks. Times are None where it has none; `begins_ns` is never later than
+    the first message that is captured or still in the stream."""
 
     archive: Archive
     incarnations: int
@@ -35,6 +36,7 @@ class ArchiveTotals:
     stored_bytes: int
     first_ns: int | None
     last_ns: int | None
+    begins_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,137 @@
+"""The schema: made from nothing, made once, and refused where it does not fit the code."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from nats3_dagster.catalog import Catalog, migrate
+from nats3_dagster.catalog.schema import VERSION
+from nats3_dagster.errors import CatalogError
+
+
+def _run(url, *statements):
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement)
+        return cursor.fetchall() if cursor.description else None
+
+
+@pytest.fixture
+def role(empty_postgres_url):
+    """Makes roles of the test's own that may log in; gives the URL of each."""
+    made = []
+
+    def make(name, *grants):
+        name = f"{name}_{len(made)}"
+        made.append(name)
+        _run(empty_postgres_url, f"create role {name} login password 'rolepw'", *(g.format(name) for g in grants))
+        return make_conninfo(empty_postgres_url, user=name, password="rolepw")
+
+    yield make
+    for name in made:
+        _run(empty_postgres_url, f"drop owned by {name} cascade", f"drop role {name}")
+
+
+def test_an_empty_database_becomes_a_catalog_and_stays_one(empty_postgres_url):
+    migrate(empty_postgres_url)
+    before = _run(empty_postgres_url, "select oid from pg_class where relnamespace = 'nats3'::regnamespace order by 1")
+    migrate(empty_postgres_url)
+    assert _run(empty_postgres_url, "select oid from pg_class where relnamespace = 'nats3'::regnamespace order by 1") == before
+    with Catalog.connect(empty_postgres_url) as catalog:
+        assert catalog.archives() == ()
+
+
+def test_everything_is_in_one_schema(empty_postgres_url):
+    migrate(empty_postgres_url)
+    elsewhere = """
+        select nspname, proname::text from pg_proc p join pg_namespace n on n.oid = pronamespace
+        where nspname not in ('nats3', 'pg_catalog', 'information_schema')
+        union all
+        select nspname, relname from pg_class c join pg_namespace n on n.oid = relnamespace
+        where nspname not in ('nats3', 'pg_catalog', 'information_schema', 'pg_toast')"""
+    assert _run(empty_postgres_url, elsewhere) == []
+    _run(empty_postgres_url, "drop schema nats3 cascade")
+    migrate(empty_postgres_url)
+
+
+def test_the_code_knows_its_newest_migration():
+    versions = files("nats3_dagster.catalog").joinpath("migrations/versions").iterdir()
+    assert max(path.name[:4] for path in versions if path.name.endswith(".py")) == VERSION
+
+
+def test_processes_that_race_to_migrate_make_it_once(empty_postgres_url):
+    program = "import sys; from nats3_dagster.catalog import migrate; migrate(sys.argv[1])"
+    racers = [subprocess.Popen([sys.executable, "-c", program, empty_postgres_url]) for _ in range(3)]
+    assert [racer.wait(60) for racer in racers] == [0, 0, 0]
+    assert _run(empty_postgres_url, "select version_num from nats3.alembic_version") == [(VERSION,)]
+
+
+def test_threads_that_race_to_migrate_make_it_once(empty_postgres_url):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(migrate, [empty_postgres_url] * 4))
+    assert _run(empty_postgres_url, "select version_num from nats3.alembic_version") == [(VERSION,)]
+
+
+def test_a_database_without_the_schema_is_refused_with_the_way_out(empty_postgres_url):
+    with pytest.raises(CatalogError, match="There is no catalog in .* nats3 migrate"):
+        Catalog.connect(empty_postgres_url)
+
+
+@pytest.mark.parametrize(("version", "say"), [("0000", "Run nats3 migrate"), ("9999", "Upgrade nats3-dagster")])
+def test_a_schema_of_another_release_is_refused(postgres_url, version, say):
+    _run(postgres_url, f"update nats3.alembic_version set version_num = '{version}'")
+    with pytest.raises(CatalogError, match=f"{version}.*{say}"):
+        Catalog.connect(postgres_url)
+
+
+def test_a_newer_schema_is_not_migrated(postgres_url):
+    _run(postgres_url, "update nats3.alembic_version set version_num = '9999'")
+    with pytest.raises(CatalogError, match="Upgrade nats3-dagster"):
+        migrate(postgres_url)
+    assert _run(postgres_url, "select version_num from nats3.alembic_version") == [("9999",)]
+
+
+def test_a_role_that_may_create_in_the_database_needs_no_administrator(role, empty_postgres_url):
+    database = psycopg.conninfo.conninfo_to_dict(empty_postgres_url)["dbname"]
+    url = role("maker", f"grant create on database {database} to {{}}")
+    migrate(url)
+    with Catalog.connect(url) as catalog:
+        assert catalog.archives() == ()
+
+
+def test_a_role_that_may_not_create_the_schema_is_told_who_must(role):
+    with pytest.raises(CatalogError, match="may not create the schema.*CREATE SCHEMA nats3 AUTHORIZATION") as raised:
+        migrate(role("guest"))
+    assert "rolepw" not in str(raised.value)
+
+
+def test_a_role_that_may_not_create_the_extension_is_told_who_must(role, empty_postgres_url):
+    url = role("owner", "create schema nats3 authorization {}")
+    with pytest.raises(CatalogError, match="may not create the extension.*CREATE EXTENSION btree_gist"):
+        migrate(url)
+    _run(empty_postgres_url, "create extension btree_gist")
+    migrate(url)
+    with Catalog.connect(url) as catalog:
+        assert catalog.archives() == ()
+
+
+def test_a_failed_migration_leaves_nothing(empty_postgres_url):
+    # Something of ours is in the way: the transaction ends, and the next try, without it, is whole.
+    _run(empty_postgres_url, "create schema nats3", "create table nats3.replay_chunk (x int)")
+    with pytest.raises(CatalogError, match="already exists"):
+        migrate(empty_postgres_url)
+    names = "select relname from pg_class where relnamespace = 'nats3'::regnamespace"
+    assert _run(empty_postgres_url, names) == [("replay_chunk",)]
+    _run(empty_postgres_url, "drop table nats3.replay_chunk")
+    migrate(empty_postgres_url)
+
+
+def test_a_role_without_rights_on_the_tables_is_told(role, empty_postgres_url):
+    migrate(empty_postgres_url)
+    with pytest.raises(CatalogError, match="may not.*Grant it the schema nats3"):
+        Catalog.connect(role("guest"))
