@@ -1,0 +1,73 @@
+"""Java and Spark: are they there, do they fit, and does a session run?"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from nats3_dagster.service.checks.finding import Finding
+
+JAVA, SPARK = "java", "spark"
+_INSTALL = "Install a Java runtime, 17 or later (openjdk-17-jre-headless), or set JAVA_HOME to one"
+
+
+def check_java() -> Iterator[Finding]:
+    """The Java that Spark would start, 17 or later."""
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if program is None or not Path(program).exists():
+        yield Finding("fail", JAVA, f"There is no Java{f' in JAVA_HOME {home}' if home else ''}", _INSTALL)
+        return
+    try:
+        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding("fail", JAVA, f"{program} does not run: {type(error).__name__}", _INSTALL)
+        return
+    version = re.search(r'version "(\d+)([^"]*)"', said)
+    if not version:
+        yield Finding("fail", JAVA, f"{program} does not say its version", _INSTALL)
+    elif int(version[1]) < 17:
+        yield Finding("fail", JAVA, f"{program} is Java {version[1]}{version[2]}", _INSTALL)
+    else:
+        yield Finding("ok", JAVA, f"Java {version[1]}{version[2]} ({program})")
+
+
+def check_spark(master: str | None, *, start: bool) -> Iterator[Finding]:
+    """PySpark and what its workers import. With `start`, a session and one task in a worker."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions: dict[str, str] = {}
+    for name in ("pyspark", "pandas", "pyarrow"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            yield Finding(
+                "fail", SPARK, f"{name} is not installed", "Install nats3-dagster with its requirements: make setup"
+            )
+            return
+    told = ", ".join(f"{name} {number}" for name, number in versions.items())
+    try:
+        from nats3_dagster.pipeline import session, tasks
+    except ImportError as error:
+        yield Finding("fail", SPARK, f"{told}: {error.name} cannot be imported", "Install it again: make setup")
+        return
+    if not versions["pyspark"].startswith("4."):
+        yield Finding("fail", SPARK, told, "Use PySpark 4: install what requirements.lock says")
+    elif int(versions["pandas"].split(".")[0]) >= 3:
+        yield Finding("fail", SPARK, told, "Use pandas 2: PySpark's Arrow functions do not fit pandas 3 yet")
+    else:
+        yield Finding("ok", SPARK, told)
+    if not start:
+        return
+    spark = session.start(master)
+    answered = tasks.run_tasks(spark, "doctor", _python, [None])
+    yield Finding("ok", SPARK, f"A session of Spark {spark.version} runs; its worker is Python {answered.results[0]}")
+
+
+def _python(_: None) -> Iterator[str]:
+    """In a worker: which Python it is."""
+    import platform
+
+    yield platform.python_version()

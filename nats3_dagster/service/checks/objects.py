@@ -1,0 +1,81 @@
+"""The store: does it take, give back and delete objects, and does one of many concurrent creations win?"""
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from nats3_dagster.errors import StoreError
+from nats3_dagster.service.checks.finding import Finding
+from nats3_dagster.settings import Settings
+from nats3_dagster.store import Bucket, StoreOptions, bucket_exists
+
+AREA = "store"
+WRITERS = 64
+# One round of a racy store may pass by luck.
+ROUNDS = 3
+
+
+def check(settings: Settings, buckets: tuple[str, ...]) -> Iterator[Finding]:
+    """Each of these buckets; without any, only whether the store can be reached with these credentials."""
+    options = settings.store
+    if not buckets:
+        # The name is free, and the answer tells reachability and credentials from each other.
+        bucket_exists(options, f"nats3-doctor-{secrets.token_hex(8)}")
+        yield Finding("ok", AREA, f"{options.place} answers")
+        yield Finding(
+            "warn", AREA, "No archive has a bucket yet, so none was tried", "Try one: nats3 doctor --bucket NAME"
+        )
+        return
+    for name in buckets:
+        if not bucket_exists(options, name):
+            yield Finding("fail", AREA, f"The bucket {name!r} does not exist in {options.place}", "Create it")
+            continue
+        try:
+            yield from _try(options, name)
+        except StoreError as error:
+            yield Finding("fail", AREA, f"Bucket {name}: {error.what}", error.hint)
+
+
+def _try(options: StoreOptions, name: str) -> Iterator[Finding]:
+    bucket = Bucket(options, name)
+    folder = f".nats3-doctor/{secrets.token_hex(8)}"
+    keys = [f"{folder}/object", *(f"{folder}/race-{n}" for n in range(ROUNDS))]
+    data = secrets.token_bytes(4096)
+    sha256 = hashlib.sha256(data).hexdigest()
+    try:
+        bucket.put_new(keys[0], data, sha256)
+        whole, part, listed = bucket.get(keys[0]), bucket.get_range(keys[0], 1000, 96), dict(bucket.list(folder))
+        if bytes(whole) != data or bytes(part) != data[1000:1096] or listed != {keys[0]: len(data)}:
+            yield Finding(
+                "fail",
+                AREA,
+                f"Bucket {name}: what was written is not what is read or listed",
+                "Do not archive into this store",
+            )
+            return
+        bucket.delete(keys[0])
+        if bucket.exists(keys[0]):
+            yield Finding(
+                "fail", AREA, f"Bucket {name}: an object is there after it was deleted", "Look at versioning and locks"
+            )
+            return
+        yield Finding("ok", AREA, f"Bucket {name} of {options.place}: writes, reads, lists and deletes")
+        yield _race(bucket, keys[1:], data, sha256)
+    finally:
+        for key in keys:
+            bucket.delete(key)
+
+
+def _race(bucket: Bucket, keys: list[str], data: bytes, sha256: str) -> Finding:
+    """Everybody writes the same bytes, so that nobody is told apart afterwards: True is the store's own "created"."""
+    with ThreadPoolExecutor(WRITERS, thread_name_prefix="doctor") as pool:
+        winners = [sum(pool.map(lambda _, key=key: bucket.put_new(key, data, sha256), range(WRITERS))) for key in keys]
+    if winners == [1] * len(keys):
+        return Finding("ok", AREA, f"Bucket {bucket.name}: of {WRITERS} concurrent create-only PUTs one wins")
+    return Finding(
+        "warn", AREA,
+        f"Bucket {bucket.name}: of {WRITERS} concurrent create-only PUTs {max(winners)} won: If-None-Match is no lock in "
+        "this store. Postgres still holds the promise: no overlapping chunk can be committed, and a key names its content",
+        "Nothing is at stake for nats3; do not let other software rely on create-only PUTs here",
+    )  # fmt: skip

@@ -1,0 +1,193 @@
+"""`nats3 chunk`: the objects of an archive. List, look at, verify.
+
+The rule kept here: `verify` believes nothing. It fetches every object and compares it with what the catalog keeps.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError, StoreError
+from nats3_dagster.hours import hour_start
+from nats3_dagster.service import store_views
+from nats3_dagster.service.options import ArchiveName, Hours, Output
+from nats3_dagster.service.progress import bar
+from nats3_dagster.service.terminal import Columns, Format, Size, note, show, show_one, stamp_of, when
+
+if TYPE_CHECKING:
+    from nats3_dagster.catalog import Catalog, ReplayChunk
+    from nats3_dagster.model import Archive, Chunk
+    from nats3_dagster.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Chunks: the objects that hold an archive's messages.")
+# Chunks fetched while one is checked: at 64 MiB a chunk, more would be memory and no speed.
+AHEAD = 2
+
+
+@app.command("list")
+def list_(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
+    """The chunks of an archive, in the order of the stream."""
+    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.settings import Settings
+
+    with Catalog.connect(Settings.load().postgres) as catalog:
+        chunks = _chosen(catalog, catalog.archive(name), hour)
+    show(output, [_view(c) for c in chunks], LIST)
+
+
+@app.command()
+def get(
+    name: ArchiveName,
+    chunk: Annotated[str, typer.Argument(metavar="ID|KEY", help="Id or object key of the chunk.")],
+    output: Output = Format.table,
+) -> None:
+    """One chunk: what it holds, which run made it, which replays published it."""
+    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.settings import Settings
+
+    with Catalog.connect(Settings.load().postgres) as catalog:
+        archive = catalog.archive(name)
+        found = catalog.chunk(int(chunk)) if chunk.isdecimal() else catalog.chunk_by_key(archive.spec.bucket, chunk)
+        if found is None or found.meta.archive != name:
+            raise OperatorError(f"Archive {name} has no chunk {chunk}", f"See its chunks: nats3 chunk list {name}")
+        replays = catalog.published_by(found.id)
+    subjects, deleted = found.meta.subjects, found.meta.deleted
+    view = _view(found) | {
+        "subjects": None if subjects is None else dict(sorted(subjects.items(), key=lambda s: (-s[1], s[0]))),
+        "deleted": None if deleted is None else [list(r) for r in deleted],
+        "replays": [_replayed(r) for r in replays],
+    }
+    show_one(output, view, _lines(view))
+
+
+@app.command()
+def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
+    """Fetch every chunk and compare it with the catalog: hash, range, counts, messages. Exit status 1 if one is bad."""
+    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.settings import Settings
+
+    settings = Settings.load()
+    with Catalog.connect(settings.postgres) as catalog:
+        chunks = _chosen(catalog, catalog.archive(name), hour)
+    bad: list[dict[str, Any]] = []
+    done = 0
+    with bar(f"verify {name}", "chunks") as told:
+        for chunk, error in _verified(settings, chunks):
+            done += 1
+            told(done, len(chunks))
+            if error is not None:
+                meta = chunk.meta
+                note(f"Bad chunk {chunk.id}, {meta.hour}, sequences {meta.covers}: {error}")
+                bad.append(
+                    {"id": chunk.id, "hour": meta.hour, "key": meta.key, "error": error.what, "hint": error.hint}
+                )
+    view = {
+        "archive": name, "chunks": len(chunks), "messages": sum(c.meta.messages for c in chunks),
+        "stored_bytes": sum(c.meta.stored_bytes for c in chunks), "bad": bad,
+    }  # fmt: skip
+    lines = {
+        "archive": name,
+        "chunks": view["chunks"],
+        "messages": view["messages"],
+        "bytes": Size(view["stored_bytes"]),
+    }
+    show_one(output, view, lines | {"bad chunks": len(bad)})
+    if bad:
+        raise ChunkError(
+            f"{len(bad)} of {len(chunks)} chunks of archive {name} are not what was written",
+            "Bring those objects back from a copy of the bucket, or capture the hours again while the stream has them",
+        )
+
+
+def _verified(settings: "Settings", chunks: Sequence["Chunk"]) -> Iterator[tuple["Chunk", Nats3Error | None]]:
+    """Each chunk with what is wrong with it. A store that cannot be reached is no bad chunk: it raises StoreError."""
+    from nats3_dagster.chunks.read import open_chunk
+    from nats3_dagster.errors import ObjectMissing
+    from nats3_dagster.store import Bucket
+
+    buckets = {name: Bucket(settings.store, name) for name in {c.meta.bucket for c in chunks}}
+    waiting: deque[tuple[Chunk, Future[memoryview]]] = deque()
+    queue = iter(chunks)
+    with ThreadPoolExecutor(AHEAD, thread_name_prefix="fetch") as pool:
+        for _ in range(AHEAD + 1):
+            _fetch_next(queue, waiting, pool, buckets)
+        while waiting:
+            chunk, future = waiting.popleft()
+            try:
+                reader = open_chunk(future.result(), chunk.meta)
+                rows = sum(batch.num_rows for batch in reader.batches())
+                if rows != chunk.meta.messages:
+                    raise ChunkError(f"{chunk.meta.key} has {rows} messages, not {chunk.meta.messages}")
+                yield chunk, None
+            except (ChunkError, ObjectMissing) as error:
+                yield chunk, error
+            except StoreError:
+                pool.shutdown(cancel_futures=True)
+                raise
+            _fetch_next(queue, waiting, pool, buckets)
+
+
+def _fetch_next(queue: Iterator["Chunk"], waiting: Any, pool: ThreadPoolExecutor, buckets: Any) -> None:
+    if (chunk := next(queue, None)) is not None:
+        waiting.append((chunk, pool.submit(buckets[chunk.meta.bucket].get, chunk.meta.key)))
+
+
+def _chosen(catalog: "Catalog", archive: "Archive", hours: Sequence[str] | None) -> tuple["Chunk", ...]:
+    for hour in hours or ():
+        hour_start(hour)
+    chunks = catalog.chunks(archive, hours=hours or None)
+    if unknown := sorted({*(hours or ())} - {c.meta.hour for c in chunks}):
+        raise OperatorError(
+            f"Archive {archive.name} has nothing of the hour {', '.join(unknown[:3])}",
+            f"Capture it, or see what there is: nats3 chunk list {archive.name}",
+        )
+    return chunks
+
+
+def _view(chunk: "Chunk") -> dict[str, Any]:
+    committed = {"committed_at": stamp_of(chunk.committed_at), "dagster_run": chunk.dagster_run_id}
+    return {"id": chunk.id, "archive": chunk.meta.archive} | store_views.chunk_meta(chunk.meta) | committed
+
+
+LIST: Columns = {
+    "ID": lambda c: str(c["id"]),
+    "HOUR": lambda c: c["hour"],
+    "SEQUENCES": lambda c: f"{c['first_seq']}-{c['last_seq']}",
+    "MESSAGES": lambda c: c["messages"],
+    "SIZE": lambda c: Size(c["payload_bytes"]),
+    "STORED": lambda c: Size(c["stored_bytes"]),
+    "RATIO": lambda c: c["ratio"],
+    "FIRST": lambda c: when(c["first_time"]),
+    "LAST": lambda c: when(c["last_time"]),
+    "KEY": lambda c: c["key"],
+}
+
+
+def _replayed(of: "ReplayChunk") -> dict[str, Any]:
+    return {
+        "replay": of.replay_id, "state": of.state, "selected": of.selected, "published": of.published,
+        "found": of.found, "duplicates": of.duplicates, "attempt": of.attempt, "dagster_run": of.dagster_run_id,
+        "finished_at": stamp_of(of.finished_at),
+    }  # fmt: skip
+
+
+def _lines(of: dict[str, Any]) -> dict[str, object]:
+    some = [f"{subject} ({count:,})" for subject, count in list((of["subjects"] or {}).items())[:10]]
+    more = len(of["subjects"] or {}) - len(some)
+    lines: dict[str, object] = {
+        "chunk": str(of["id"]), "archive": of["archive"], "hour": of["hour"],
+        "stream": f"{of['stream']}, created {of['stream_created']}", "sequences": f"{of['first_seq']}-{of['last_seq']}",
+        "messages": of["messages"], "absent": of["absent"], "size": Size(of["payload_bytes"]),
+        "stored": Size(of["stored_bytes"]), "ratio": of["ratio"], "first": of["first_time"], "last": of["last_time"],
+        "object": f"{of['bucket']}/{of['key']}", "sha256": of["sha256"], "committed": when(of["committed_at"]),
+        "dagster run": of["dagster_run"], "subjects": ", ".join(some) + (f" and {more:,} more" if more else "") or None,
+    }  # fmt: skip
+    for replay in of["replays"]:
+        lines[f"replay {replay['replay']}"] = (
+            f"{replay['state']}: {replay['published']:,} published, {replay['found']:,} found there, "
+            f"{replay['duplicates']:,} duplicates"
+        )
+    return lines
