@@ -32,9 +32,9 @@ dev: setup
 	@$(RUN) $(BIN)/nats3 dev
 
 check: setup
-	@$(BIN)/ruff check
-	@$(BIN)/basedpyright --level error
-	@$(BIN)/lint-imports --no-logo
+	@status=0; for tool in "ruff check" "basedpyright --level error" "lint-imports --no-logo"; do \
+	    $(BIN)/$$tool || status=1; \
+	done; exit $$status
 
 lock: setup
 	@scripts/lock.sh

@@ -21,6 +21,9 @@ find_java() {
         # macOS has a /usr/bin/java that only says where to get one.
         if [ -x "$java" ] && home=$(home_of "$java") && [ "$home" ]; then
             ln -sfn "$home" "$folder/java"
+            # make hands it on; a shell of one's own must be told where the search path does not lead to it.
+            [ "$java" = "$(command -v java || true)" ] || [ "$java" = "${JAVA_HOME:-}/bin/java" ] ||
+                say "Spark's Java, for commands without make: export JAVA_HOME=$home"
             return 0
         fi
     done
