@@ -1,0 +1,5 @@
+"""What Dagster loads: `dagster ... -m nats3_dagster.definitions`."""
+
+from nats3_dagster.defs.project import load
+
+defs = load()

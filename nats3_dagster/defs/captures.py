@@ -1,0 +1,63 @@
+"""A capture driven by a Dagster run, and what is told of it.
+
+The rule kept here: the catalog was committed before anything is said here, and what is said is read back from it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from dagster import AssetExecutionContext, AssetKey, AssetObservation
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs.metadata import Metadata, hour_metadata, rate, run_metadata, stream_metadata
+from nats3_dagster.defs.progress import logged
+from nats3_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    from nats3_dagster.capture import CaptureResult
+
+
+def capture_hour(
+    context: AssetExecutionContext, session: Any, settings: Settings, archive: str, hour: str, *, adopt: bool
+) -> Metadata:
+    """Make the hour complete; its metadata as the catalog has it now. Raises Nats3Error."""
+    from nats3_dagster.pipeline.capture import run_capture
+
+    result = run_capture(
+        session, settings, archive, hour, run_id=context.run.run_id, adopt=adopt,
+        on_progress=logged(context, f"{archive} {hour}"),
+    )  # fmt: skip
+    context.log.info(_told(result))
+    return describe_hour(settings, archive, hour, result) | run_metadata(result)
+
+
+def describe_hour(settings: Settings, archive: str, hour: str, result: "CaptureResult") -> Metadata:
+    """An hour of the archive as it is in the catalog."""
+    with Catalog.connect(settings.postgres) as catalog:
+        found = catalog.archive(archive)
+        current = catalog.incarnations(found)[-1]
+        gaps = catalog.gaps(found, incarnation=current, within=result.window) if result.window else ()
+        return hour_metadata(catalog.chunks(found, hours=[hour]), gaps, result.window, settings.store)
+
+
+def observe_stream(context: AssetExecutionContext, settings: Settings, archive: str) -> None:
+    """Report the stream's state, as the capture met it, on its asset: in the UI its lag is plotted."""
+    with Catalog.connect(settings.postgres) as catalog:
+        found = catalog.archive(archive)
+        coverage = catalog.coverages(found)[-1]
+        state = catalog.last_state(coverage.incarnation)
+    if state is not None:
+        lag = {f"{archive}_behind": max(0, state.last_seq - coverage.frontier)}
+        key = AssetKey(["jetstream", found.spec.stream])
+        context.log_event(AssetObservation(key, metadata=stream_metadata(state) | lag))
+
+
+def _told(result: "CaptureResult") -> str:
+    if not result.window:
+        return f"{result.archive} {result.hour}: the stream has no message of this hour"
+    if not result.chunks:
+        return f"{result.archive} {result.hour}: all {result.found:,} sequences were captured before"
+    return (
+        f"{result.archive} {result.hour}: {result.messages:,} messages in {len(result.chunks)} chunks, "
+        f"{result.payload_bytes:,} bytes stored in {result.stored_bytes:,}, {result.seconds:.1f} s "
+        f"({rate(result.messages, result.seconds)})"
+    )

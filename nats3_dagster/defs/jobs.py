@@ -1,0 +1,83 @@
+"""Jobs: what a shell, a sensor or a schedule starts by name.
+
+The rule kept here: one process and one JVM a run (`in_process_executor`); the Python workers are Spark's.
+"""
+
+from typing import Any
+
+from dagster import (
+    AssetKey,
+    AssetObservation,
+    AssetSelection,
+    JobDefinition,
+    OpExecutionContext,
+    ResourceParam,
+    define_asset_job,
+    in_process_executor,
+    job,
+    op,
+)
+
+from nats3_dagster.defs.assets import REPLAY_POOL
+from nats3_dagster.defs.failures import shown_plainly
+from nats3_dagster.defs.replays import dry_run, replay
+from nats3_dagster.defs.resources import with_store
+from nats3_dagster.defs.run_config import WindowConfig
+from nats3_dagster.model import Archive
+from nats3_dagster.settings import Settings
+
+ARCHIVE_TAG = "nats3/archive"
+
+
+def capture_job(archive: Archive) -> Any:
+    """`<archive>_capture`: the hours named by the run's partition tags."""
+    return define_asset_job(
+        f"{archive.name}_capture", AssetSelection.assets(AssetKey([archive.name, "chunks"])),
+        description=f"Capture hours of stream {archive.spec.stream} into archive {archive.name}.",
+        tags={ARCHIVE_TAG: archive.name}, executor_def=in_process_executor,
+    )  # fmt: skip
+
+
+def replay_job(archive: Archive) -> Any:
+    """`<archive>_replay`: the hours named by the run's partition tags."""
+    return define_asset_job(
+        f"{archive.name}_replay", AssetSelection.assets(AssetKey([archive.name, "replay"])),
+        description=f"Replay hours of archive {archive.name} into NATS.", tags={ARCHIVE_TAG: archive.name},
+        executor_def=in_process_executor,
+    )  # fmt: skip
+
+
+@op(
+    name="replay_window", pool=REPLAY_POOL, tags={"kind": "pyspark"},
+    description="Publish messages of an archive, selected by time or sequence, with PySpark.",
+)  # fmt: skip
+def replay_window(
+    context: OpExecutionContext, config: WindowConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
+    spark: ResourceParam[Any],
+) -> None:  # fmt: skip
+    with shown_plainly():
+        reached = with_store(settings, s3)
+        wanted = config.window()
+        if config.dry_run:
+            metadata, what = dry_run(reached, wanted), "Dry run: nothing was published"
+        else:
+            metadata, what = replay(context, spark, reached, wanted).metadata(), "Replay of a window"
+    # Not a materialization: a window need not hold any hour as a whole.
+    context.log_event(AssetObservation(AssetKey([wanted.archive, "replay"]), description=what, metadata=metadata))
+
+
+@job(
+    name="replay", executor_def=in_process_executor,
+    description="Replay a window of any archive into NATS: by time to the nanosecond, or by sequence.",
+)  # fmt: skip
+def replay_window_job() -> None:
+    replay_window()
+
+
+def jobs(archive: Archive) -> list[Any]:
+    return [capture_job(archive), replay_job(archive)]
+
+
+def window_job() -> JobDefinition:
+    """`replay`."""
+    return replay_window_job

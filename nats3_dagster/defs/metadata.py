@@ -1,0 +1,134 @@
+"""Metadata of events: what a person sees of an hour, a replay and a stream in the UI.
+
+The rule kept here: pure functions of what the catalog says now, so that an event re-reported later shows the same.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
+
+from nats3_dagster.catalog import ReplayChunk
+from nats3_dagster.hours import format_time
+from nats3_dagster.model import Archive, Chunk, Gap, SeqRange, StreamState
+from nats3_dagster.store import StoreOptions
+
+if TYPE_CHECKING:
+    from nats3_dagster.capture import CaptureResult
+
+# More rows than this make the page of a materialization slow, and nobody reads them.
+TABLE_ROWS = 50
+
+# chunks.schema says the same in Arrow's words; a test holds them together, for importing pyarrow costs each load 0.1 s.
+_ALWAYS = TableColumnConstraints(nullable=False)
+COLUMNS = TableSchema(
+    columns=[
+        TableColumn("seq", "int64", "Stream sequence, ascending", _ALWAYS),
+        TableColumn("time", "timestamp[us, tz=UTC]", "Store time, to the microsecond", _ALWAYS),
+        TableColumn("time_ns", "int64", "Store time, nanoseconds since 1970", _ALWAYS),
+        TableColumn("subject", "string", "NATS subject", _ALWAYS),
+        TableColumn("headers", "binary", "Header block as on the wire, null when the message has none"),
+        TableColumn("data", "binary", "Payload", _ALWAYS),
+    ]
+)
+
+Metadata = dict[str, Any]
+
+
+def archive_metadata(archive: Archive) -> Metadata:
+    """What an archive is, on its assets' definitions."""
+    spec = archive.spec
+    return {
+        "stream": spec.stream, "subjects": ", ".join(spec.subjects) or "all", "bucket": spec.bucket,
+        "prefix": spec.prefix or "(none)", "capture_at_messages": spec.max_messages, "capture_at_bytes": spec.max_bytes,
+        "capture_at_age_s": spec.max_age_s,
+    }  # fmt: skip
+
+
+def hour_metadata(
+    chunks: Sequence[Chunk], gaps: Sequence[Gap], window: SeqRange | None, store: StoreOptions
+) -> Metadata:
+    """An hour of an archive as it is in the catalog: all its chunks, and what of its sequences (`window`) is lost."""
+    metas = [c.meta for c in chunks]
+    messages, payload = sum(m.messages for m in metas), sum(m.payload_bytes for m in metas)
+    stored = sum(m.stored_bytes for m in metas)
+    absent = Counter({g.reason: sum(_within(r, window) for r in g.ranges) for g in gaps})
+    said: Metadata = {
+        "dagster/partition_row_count": messages, "messages": messages, "payload_bytes": payload, "stored_bytes": stored,
+        "ratio": round(payload / stored, 2) if stored else 0.0, "chunks": len(metas),
+        "gaps": absent["expired"] + absent["missing"] + absent["retired"],
+    }  # fmt: skip
+    for reason, count in sorted(absent.items()):
+        if count:
+            said[f"sequences_{reason}"] = count
+    if metas:
+        said |= {
+            "first_sequence": metas[0].covers.first, "last_sequence": metas[-1].covers.last,
+            "first_time": format_time(min(m.first_ns for m in metas)),
+            "last_time": format_time(max(m.last_ns for m in metas)),
+            "dagster/uri": _folder(chunks[0], store), "chunk_table": MetadataValue.md(chunk_table(chunks)),
+        }  # fmt: skip
+    return said
+
+
+def run_metadata(result: "CaptureResult") -> Metadata:
+    """What one capture added to the hour, and how fast."""
+    return {
+        "messages_added": result.messages, "chunks_added": len(result.chunks), "sequences_lost": result.lost,
+        "seconds": round(result.seconds, 3),
+        "messages_per_s": round(result.messages / result.seconds, 1) if result.seconds else 0.0,
+    }  # fmt: skip
+
+
+def replay_metadata(done: Sequence[ReplayChunk], replay_id: str, targets: Iterable[str], subjects: str) -> Metadata:
+    """What a replay did with these chunks; all counts are messages."""
+    return {
+        "replay": replay_id, "targets": ", ".join(targets), "subjects": subjects, "chunks": len(done),
+        "messages": sum(c.selected for c in done), "published": sum(c.published for c in done),
+        "found_in_target": sum(c.found for c in done), "duplicates_refused": sum(c.duplicates for c in done),
+        "dagster/partition_row_count": sum(c.selected for c in done),
+    }  # fmt: skip
+
+
+def stream_metadata(state: StreamState) -> Metadata:
+    """A stream as the server described it."""
+    return {
+        "messages": state.messages, "bytes": state.bytes, "first_sequence": state.first_seq,
+        "last_sequence": state.last_seq, "first_time": format_time(state.first_ns),
+        "last_time": format_time(state.last_ns), "created": format_time(state.incarnation.created_ns),
+    }  # fmt: skip
+
+
+def plan_table(plan: Mapping[str, object]) -> str:
+    """A plan (replay.describe) as Markdown."""
+    return "\n".join(["| what | |", "|---|---|", *(f"| {k.replace('_', ' ')} | {v} |" for k, v in plan.items())])
+
+
+def chunk_table(chunks: Sequence[Chunk]) -> str:
+    """The chunks as Markdown, TABLE_ROWS of them at most."""
+    rows = [
+        f"| {c.id} | {m.covers} | {m.messages:,} | {m.payload_bytes:,} | {m.stored_bytes:,} "
+        f"| {m.payload_bytes / m.stored_bytes:.1f} | `{m.key.rpartition('/')[2]}` |"
+        for c in chunks[:TABLE_ROWS] for m in [c.meta]
+    ]  # fmt: skip
+    head = [
+        "| chunk | sequences | messages | payload bytes | stored bytes | ratio | object |",
+        "|--:|---|--:|--:|--:|--:|---|",
+    ]
+    more = [f"\n… and {len(chunks) - TABLE_ROWS:,} more"] if len(chunks) > TABLE_ROWS else []
+    return "\n".join([*head, *rows, *more])
+
+
+def rate(done: int, seconds: float) -> str:
+    return f"{done / seconds:,.0f} messages/s" if seconds > 0 else "at once"
+
+
+def _folder(chunk: Chunk, store: StoreOptions) -> str:
+    """The address under which the hour's objects lie."""
+    path = f"{chunk.meta.bucket}/{chunk.meta.key.rpartition('/')[0]}/"
+    return f"s3://{path}" if store.folder is None else (store.folder / path).as_uri() + "/"
+
+
+def _within(r: SeqRange, window: SeqRange | None) -> int:
+    return 0 if window is None else max(0, min(r.last, window.last) - max(r.first, window.first) + 1)

@@ -1,0 +1,77 @@
+"""Resources: what a run needs of the world, made when the run starts.
+
+The rule kept here: a definition holds no address and no secret, so none can show in the UI, in run config or in logs.
+Libraries are imported by the run that uses them: boto3 and Spark would make every load slower by a second.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from dagster import InitResourceContext, resource
+from pydantic import SecretStr
+
+from nats3_dagster.errors import EngineError, OperatorError
+from nats3_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    from dagster_aws.s3 import S3Resource
+    from dagster_pyspark import LazyPySparkResource
+
+
+@resource(description="Where NATS, Postgres and the store are: NATS3_* and AWS_* in the environment, or nats3.toml.")
+def settings_resource(context: InitResourceContext) -> Settings:
+    return Settings.load()
+
+
+@resource(
+    description="dagster-aws's S3Resource: endpoint, region and credentials of the store, from the variables that the "
+    "AWS SDKs read. Executors get the same."
+)
+def s3_resource(context: InitResourceContext) -> "S3Resource":
+    from dagster_aws.s3 import S3Resource
+
+    store = Settings.load().store
+    return S3Resource(
+        endpoint_url=store.endpoint, region_name=store.region, aws_access_key_id=store.access_key_id,
+        aws_secret_access_key=store.secret_access_key, aws_session_token=store.session_token,
+    )  # fmt: skip
+
+
+@resource(description="dagster-pyspark's LazyPySparkResource: a session by spark/spark-defaults.conf, one JVM a run.")
+def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
+    from dagster_pyspark import LazyPySparkResource
+
+    master = Settings.load().spark_master
+    return LazyPySparkResource(spark_config={"spark.master": master} if master else {})
+
+
+def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
+    """The run's session. Raises EngineError when there is no Java, or it does not start."""
+    from nats3_dagster.pipeline.session import JAVA_HINT, prepare
+
+    prepare(settings.spark_master)
+    try:
+        return spark.spark_session
+    except Exception as error:  # JVM, py4j and PySpark have an error tree each
+        raise EngineError(f"Spark did not start: {str(error).splitlines()[0][:200]}", JAVA_HINT) from error
+
+
+def with_store(settings: Settings, s3: "S3Resource") -> Settings:
+    """The settings with the store that the resource says. Raises OperatorError for what executors could not honour."""
+    if s3.profile_name or s3.use_unsigned_session or s3.verify is False:
+        raise OperatorError(
+            "The s3 resource has a profile_name, use_unsigned_session or verify that executors cannot take over",
+            "Give it endpoint_url, region_name and keys, or none of them to use what the AWS SDK finds",
+        )
+    changes: dict[str, Any] = {
+        "s3_endpoint": s3.endpoint_url, "s3_region": s3.region_name or settings.s3_region,
+        "s3_access_key_id": s3.aws_access_key_id, "s3_secret_access_key": _secret(s3.aws_secret_access_key),
+        "s3_session_token": _secret(s3.aws_session_token),
+    }  # fmt: skip
+    return settings.model_copy(update=changes)
+
+
+def _secret(text: str | None) -> SecretStr | None:
+    return None if text is None else SecretStr(text)
+
+
+RESOURCES = {"settings": settings_resource, "s3": s3_resource, "spark": spark_resource}

@@ -1,0 +1,101 @@
+"""Run config: what a person chooses in the launchpad, and the values that the pipeline takes for it.
+
+The rule kept here: every field has a description and, but for the target, a default that is safe.
+"""
+
+import re
+from typing import Any, Literal
+
+from dagster import Config
+from pydantic import Field
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import parse_time
+from nats3_dagster.model import Pace, ReplaySpec, SeqRange
+
+
+class CaptureConfig(Config):
+    """Nothing of it is needed for an ordinary capture."""
+
+    adopt: bool = Field(
+        default=False,
+        description="Go on although the stream was deleted and made again since the last capture. Messages of the "
+        "earlier stream that were not captured are lost; the new one is archived from its first message on.",
+    )
+
+
+class ReplayConfig(Config):
+    """Where and how a replay publishes. The partitions chosen say what."""
+
+    write_subject: str = Field(
+        description="Subject to publish to. Wildcards take over what they match in read_subject: with `orders.>` "
+        "there, `replay.orders.>` keeps the rest of each subject; `replay.{{wildcard(1)}}` takes the first wildcard's "
+        "token; a plain subject takes all messages.",
+    )
+    read_subject: str = Field(
+        default=">", description="Replay only messages whose archived subject this NATS filter matches: `orders.eu.*`."
+    )
+    order: Literal["stream", "subject", "none"] = Field(
+        default="stream",
+        description="`stream`: exactly as archived, one publisher. `subject`: the order of each subject is kept, in "
+        "parallel. `none`: fastest, no order.",
+    )
+    messages_per_s: float | None = Field(default=None, description="Publish at most so many messages a second.")
+    bytes_per_s: float | None = Field(default=None, description="Publish at most so many bytes a second.")
+    speed: float | None = Field(
+        default=None,
+        description="Keep the original timing, this many times as fast: 1 is real time, 60 an hour in a minute. Needs "
+        "the order `stream`. Without it there is no waiting.",
+    )
+    create_stream: str | None = Field(
+        default=None,
+        description="Create a stream of this name on write_subject when there is none. Without it a replay that no "
+        "stream listens to is refused.",
+    )
+    into_own_stream: bool = Field(
+        default=False,
+        description="Allow publishing into the stream that the archive captures: what is replayed is archived again.",
+    )
+    over_gaps: bool = Field(
+        default=False,
+        description="Replay what there is although sequences of the selection were lost before they were captured.",
+    )
+    dry_run: bool = Field(default=False, description="Only plan and show the plan: nothing is published or recorded.")
+
+    def spec(self, archive: str, **selection: Any) -> ReplaySpec:
+        """The replay asked for. Raises OperatorError when it cannot be right."""
+        return ReplaySpec(
+            archive, read_subject=self.read_subject, write_subject=self.write_subject, order=self.order,
+            pace=Pace(self.messages_per_s, self.bytes_per_s, self.speed), create_stream=self.create_stream,
+            into_own_stream=self.into_own_stream, over_gaps=self.over_gaps, **selection,
+        )  # fmt: skip
+
+
+class WindowConfig(ReplayConfig):
+    """A replay of what is not whole hours; all that narrows the selection applies together."""
+
+    archive: str = Field(description="Name of the archive to replay.")
+    from_time: str | None = Field(
+        default=None,
+        description="First store time, exact to the nanosecond: `2026-11-21T07:00:00.5Z`, `2026-11-21`, an hour "
+        "`2026-11-21-07:00`, or `-2h` from now. UTC where it has no offset.",
+    )
+    to_time: str | None = Field(default=None, description="Stop before this store time; written like from_time.")
+    sequences: str | None = Field(
+        default=None, description="Sequences of the archived stream, both included: `1000-1999`."
+    )
+
+    def window(self) -> ReplaySpec:
+        """The replay asked for. Raises OperatorError when it cannot be right."""
+        return self.spec(
+            self.archive,
+            from_ns=None if self.from_time is None else parse_time(self.from_time),
+            to_ns=None if self.to_time is None else parse_time(self.to_time),
+            seqs=None if self.sequences is None else _sequences(self.sequences),
+        )
+
+
+def _sequences(text: str) -> SeqRange:
+    if not (match := re.fullmatch(r"(\d+)-(\d+)", text.strip())):
+        raise OperatorError(f"{text!r} is not a range of sequences", "Write it as first-last: 1000-1999")
+    return SeqRange(int(match[1]), int(match[2]))

@@ -1,0 +1,148 @@
+"""What Dagster sees: names, partitions, config and metadata of the definitions, and what a load costs."""
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dagster import AssetKey, Definitions, HourlyPartitionsDefinition
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.chunks import SCHEMA
+from nats3_dagster.defs.failures import CannotLoad
+from nats3_dagster.defs.metadata import COLUMNS
+from nats3_dagster.defs.project import load
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.model import ArchiveSpec, Incarnation, StreamState
+from nats3_dagster.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def add_archive(settings: Settings, name: str, stream: str, first_ns: int, messages: int = 5) -> None:
+    state = StreamState(Incarnation(stream, first_ns), 1, messages, first_ns, first_ns + messages, messages, 100, {})
+    with Catalog.connect(settings.postgres) as catalog:
+        catalog.create_archive(ArchiveSpec(name, stream, "bucket"), state)
+
+
+@pytest.fixture
+def two_days_ago() -> int:
+    return time.time_ns() - 48 * HOUR_NS
+
+
+@pytest.fixture
+def loaded(settings: Settings, two_days_ago: int) -> Definitions:
+    add_archive(settings, "orders", "ORDERS", two_days_ago)
+    add_archive(settings, "audit", "ORDERS", two_days_ago)
+    add_archive(settings, "logs", "my-logs", two_days_ago)
+    return load()
+
+
+def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
+    graph = loaded.resolve_asset_graph()
+    nodes = [graph.get(key) for key in graph.get_all_asset_keys()]
+    assert {n.key.to_user_string(): sorted(p.to_user_string() for p in n.parent_keys) for n in nodes} == {
+        "jetstream/ORDERS": [], "jetstream/my-logs": [],
+        "audit/chunks": ["jetstream/ORDERS"], "audit/replay": ["audit/chunks"],
+        "logs/chunks": ["jetstream/my-logs"], "logs/replay": ["logs/chunks"],
+        "orders/chunks": ["jetstream/ORDERS"], "orders/replay": ["orders/chunks"],
+    }  # fmt: skip
+    repository = loaded.get_repository_def()
+    assert sorted(n for n in repository.job_names if not n.startswith("__")) == [
+        "audit_capture", "audit_replay", "logs_capture", "logs_replay", "orders_capture", "orders_replay", "replay",
+    ]  # fmt: skip
+    for name in ("orders_capture", "orders_replay", "replay", "__ASSET_JOB"):
+        assert loaded.resolve_job_def(name).executor_def.name == "in_process"
+    assert graph.get(AssetKey(["jetstream", "ORDERS"])).is_external
+
+
+def test_hours_begin_with_the_oldest_message_and_hold_the_current_one(loaded: Definitions, two_days_ago: int) -> None:
+    nodes = {name: loaded.resolve_asset_graph().get(AssetKey(["orders", name])) for name in ("chunks", "replay")}
+    for node in nodes.values():
+        hours = node.partitions_def
+        assert isinstance(hours, HourlyPartitionsDefinition)
+        assert hours.get_first_partition_key() == hour_of(two_days_ago)
+        assert hours.get_last_partition_key() == hour_of(time.time_ns())
+        assert hours.get_num_partitions() == 49
+        assert hour_start(hours.get_partition_keys()[7]) == hour_start(hour_of(two_days_ago)) + 7 * HOUR_NS
+    policies = {name: node.backfill_policy for name, node in nodes.items()}
+    assert {name: p.max_partitions_per_run for name, p in policies.items() if p} == {"chunks": 24, "replay": None}
+    pools = {name: loaded.resolve_assets_def(node.key).op.pool for name, node in nodes.items()}
+    assert pools == {"chunks": "jetstream", "replay": "replay"}
+
+
+def test_column_schema_is_that_of_the_chunk_format() -> None:
+    columns = [(c.name, c.type, c.constraints.nullable) for c in COLUMNS.columns]
+    assert columns == [(field.name, str(field.type), field.nullable) for field in SCHEMA]
+
+
+def test_every_field_of_the_run_config_is_described(loaded: Definitions) -> None:
+    steps = {"orders_replay": "orders__replay", "orders_capture": "orders__chunks", "replay": "replay_window"}
+    for job, step in steps.items():
+        schema: Any = loaded.resolve_job_def(job).run_config_schema.config_type
+        fields = schema.fields["ops"].config_type.fields[step].config_type.fields["config"].config_type.fields
+        assert len(fields) >= 1
+        assert all(f.description and len(f.description) > 20 for f in fields.values()), job
+        assert {n for n, f in fields.items() if f.is_required} <= {"write_subject", "archive"}
+
+
+def test_no_secret_is_in_what_dagster_stores_of_the_definitions(loaded: Definitions, settings: Settings) -> None:
+    from dagster._core.remote_representation.external_data import RepositorySnap
+    from dagster_shared.serdes import serialize_value
+
+    text = serialize_value(RepositorySnap.from_def(loaded.get_repository_def()))
+    store = settings.store
+    assert len(text) > 1000
+    assert store.secret_access_key
+    for secret in (store.secret_access_key, store.access_key_id, settings.postgres):
+        assert str(secret) not in text
+
+
+def test_loading_200_archives_is_fast_and_imports_neither_spark_nor_nats(settings: Settings, two_days_ago: int) -> None:
+    for n in range(200):
+        add_archive(settings, f"archive_{n:03d}", f"STREAM{n % 50}", two_days_ago)
+    code = """
+import sys, time
+began = time.monotonic()
+import nats3_dagster.definitions as d
+keys = len(d.defs.resolve_asset_graph().get_all_asset_keys())
+d.defs.get_repository_def()
+heavy = [m for m in ("pyspark", "py4j", "nats", "boto3", "pyarrow") if m in sys.modules]
+print([time.monotonic() - began, keys, heavy])
+"""
+    run = partial(subprocess.run, [sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT)
+    ran = [ast.literal_eval(run().stdout.decode()) for _ in range(2)]
+    assert ran[0][1:] == [450, []]
+    assert min(seconds for seconds, *_ in ran) < 3
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://nobody:sesame@127.0.0.1:1/nats3", "Postgres at 127.0.0.1:1/nats3 is not reachable"),
+        ("", "Nothing says where Postgres is"),
+    ],
+)
+def test_without_the_catalog_a_shell_gets_one_clear_line(settings: Settings, url: str, says: str) -> None:
+    environment = {**os.environ, "NATS3_POSTGRES_URL": url}
+    if not url:
+        del environment["NATS3_POSTGRES_URL"]
+    command = [Path(sys.executable).with_name("dagster"), "job", "execute", "-m", "nats3_dagster.definitions"]
+    ran = subprocess.run([*command, "-j", "a_capture"], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].startswith(f"Error: {says}")
+    assert "Traceback" not in ran.stderr
+    assert "sesame" not in ran.stdout + ran.stderr
+
+
+def test_without_the_schema_the_load_says_what_to_run(
+    settings: Settings, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
+    with pytest.raises(CannotLoad, match="nats3 migrate"):
+        load()
