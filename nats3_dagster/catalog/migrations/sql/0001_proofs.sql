@@ -144,13 +144,17 @@ begin
         covered = c.covered - n.ranges,
         chunks = c.chunks - n.chunks, messages = c.messages - n.messages, absent = c.absent - n.absent,
         payload_bytes = c.payload_bytes - n.payload_bytes, stored_bytes = c.stored_bytes - n.stored_bytes,
-        first_ns = (select min(h.first_ns) from nats3.hour h
-                    where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id),
-        last_ns = (select max(h.last_ns) from nats3.hour h
-                   where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id)
+        -- Only what was at an end moves it: else the hours of years would be read for nothing.
+        first_ns = case when n.first_ns > c.first_ns then c.first_ns else (
+            select min(h.first_ns) from nats3.hour h
+            where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id) end,
+        last_ns = case when n.last_ns < c.last_ns then c.last_ns else (
+            select max(h.last_ns) from nats3.hour h
+            where h.archive_id = c.archive_id and h.incarnation_id = c.incarnation_id) end
     from (
         select archive_id, incarnation_id, range_agg(seqs) as ranges, count(*) as chunks, sum(messages) as messages,
-               sum(absent) as absent, sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes
+               sum(absent) as absent, sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes,
+               min(first_ns) as first_ns, max(last_ns) as last_ns
         from retired group by archive_id, incarnation_id
     ) n
     where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;

@@ -1,0 +1,114 @@
+"""A catalog of many chunks: what a call reads depends on what it answers, not on what there is.
+
+The measure is the rows that Postgres reads, from its own statistics: the same on every machine, and a scan of the table
+cannot hide in it. 1,000,000 chunks answer as fast (docs/decisions.md has the times); 200,000 take less long to make.
+"""
+
+import time
+
+import psycopg
+import pytest
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.model import Gap, ReplaySpec, SeqRange
+from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
+
+CHUNKS = 200_000
+SEQS = 1000  # a chunk
+LAST = CHUNKS * SEQS
+FROM_NS = 1_577_836_800_000_000_000  # 2020-01-01; a chunk covers 36 s, an hour has 100
+STEP_NS = 36_000_000_000
+SOME_HOUR = "2020-01-03-05:00"
+
+_FILL = """
+insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes, largest_bytes,
+                         stored_bytes, sha256, bucket, key)
+select archive_id, incarnation_id, to_char(timestamp '2020-01-01' + i / 100 * interval '1 hour', 'YYYY-MM-DD-HH24:00'),
+       int8range(i * %(seqs)s + 1, (i + 1) * %(seqs)s, '[]'), %(seqs)s, %(from)s + i * %(step)s,
+       %(from)s + (i + 1) * %(step)s - 1, 256000, 300, 90000, encode(sha256(int8send(i)), 'hex'), 'archive',
+       format('archive=logs/%%s-%%s.parquet', lpad(i::text, 20, '0'), substr(encode(sha256(int8send(i)), 'hex'), 1, 12))
+from nats3.coverage, generate_series(0, %(chunks)s - 1) i"""
+_ROWS_READ = """
+select (select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables where schemaname = 'nats3')
+     + (select sum(idx_tup_read) from pg_stat_user_indexes where schemaname = 'nats3')"""
+
+
+@pytest.fixture
+def full(postgres_url):
+    """A catalog whose one archive has CHUNKS chunks."""
+    with Catalog.connect(postgres_url) as catalog:
+        catalog.create_archive(spec(), state())
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            values = {"seqs": SEQS, "from": FROM_NS, "step": STEP_NS, "chunks": CHUNKS}
+            connection.execute(_FILL, values)
+            connection.execute("analyze")
+        yield catalog
+
+
+def test_no_call_reads_more_than_it_answers(full, postgres_url):
+    logs = full.archive("logs")
+    hours = full.hours(logs)
+    assert len(hours) == full.hour_count(logs) == CHUNKS // 100
+    assert sum(hour.chunks for hour in hours) == full.coverage_of(logs, LOGS).chunks == CHUNKS
+    assert full.coverage_of(logs, LOGS).frontier == LAST
+
+    one_day = [f"2020-01-03-{hour:02}:00" for hour in range(24)]
+    middle = full.chunks(logs, seqs=SeqRange(LAST // 2, LAST // 2))[0]
+    last_of_hour = full.chunks(logs, hours=[SOME_HOUR])[-1]
+    assert last_of_hour.meta.hour == SOME_HOUR
+    calls = {
+        # name: (call, rows that it may read). A row found through an index counts twice.
+        "coverage of an hour": (lambda: full.coverage(logs, LOGS, SeqRange(1, 100 * SEQS)), 20),
+        "missing of everything": (lambda: full.missing(logs, LOGS, SeqRange(1, LAST + 500)), 20),
+        "coverages": (lambda: full.coverages(logs), 20),
+        "totals of all archives": (full.archive_totals, 20),
+        "revision": (lambda: full.revision(logs), 20),
+        "hours of a page": (lambda: full.hours(logs, limit=24, offset=1000), 5000),
+        "hours of a day": (lambda: full.hours(logs, first=one_day[0], last=one_day[-1]), 200),
+        "hours changed": (lambda: full.hours(logs, since=full.revision(logs)), 20),
+        "chunks of an hour": (lambda: full.chunks(logs, hours=[SOME_HOUR]), 400),
+        "chunks of a day": (lambda: full.chunks(logs, hours=one_day), 8000),
+        "chunks of ten minutes": (lambda: full.chunks(logs, time_range=(FROM_NS, FROM_NS + 600 * 10**9)), 300),
+        "chunks of the last ten minutes": (
+            lambda: full.chunks(logs, time_range=(FROM_NS + CHUNKS * STEP_NS - 600 * 10**9, None)), 300,
+        ),
+        "chunks of 50,000 sequences": (lambda: full.chunks(logs, seqs=SeqRange(LAST - 49_999, LAST)), 800),
+        "a page of chunks": (lambda: full.chunks(logs, limit=100), 400),
+        "a page of chunks from the middle": (lambda: full.chunks(logs, limit=100, after=middle.id), 400),
+        "a chunk by its key": (lambda: full.chunk_by_key(middle.meta.bucket, middle.meta.key), 20),
+        "subject counts of an hour": (lambda: full.subject_counts(logs, [SOME_HOUR]), 800),
+        "gaps": (lambda: full.gaps(logs), 20),
+        "commit": (lambda: full.commit(logs, [chunk(LAST + 1, LAST + 9)], [_gap(LAST + 10, LAST + 19)]), 80),
+        "retire": (lambda: full.retire_chunks(logs, [middle.id]), 800),
+        "retire for repair": (lambda: full.retire_chunks(logs, [last_of_hour.id], recapture=True), 800),
+        "missing with a hole": (lambda: full.missing(logs, LOGS, SeqRange(1, LAST + 500)), 20),
+        "dead objects": (lambda: list(full.dead_objects("logs")), 40),
+        "claim": (lambda: full.claim_removals("archive", ["orphan", middle.meta.key]), 40),
+        "replay of an hour": (
+            lambda: full.create_replay("0" * 16, logs, ReplaySpec("logs"), (), full.chunks(logs, hours=[SOME_HOUR])), 4000,
+        ),
+        "pending chunks": (lambda: full.pending_chunks("0" * 16), 2000),
+    }  # fmt: skip
+    read, took = {}, {}
+    with psycopg.connect(postgres_url, autocommit=True) as watcher:
+        before = _rows_read(full, watcher)
+        for name, (call, _) in calls.items():
+            began = time.monotonic()
+            call()
+            took[name] = time.monotonic() - began
+            after = _rows_read(full, watcher)
+            read[name], before = after - before, after
+    too_many = {name: read[name] for name, (_, bound) in calls.items() if read[name] > bound}
+    assert not too_many, f"rows read: {too_many}; all: {read}"
+    # A scan of the table would take longer than this only on a fast machine; a hang is found on any.
+    assert max(took.values()) < 2, took
+
+
+def _gap(first, last):
+    return Gap(LOGS, ranges((first, last)), "expired")
+
+
+def _rows_read(catalog, watcher):
+    with catalog.reading() as sql:
+        sql.connection.execute("select pg_stat_force_next_flush()")
+    return int(watcher.execute(_ROWS_READ).fetchone()[0])
