@@ -75,8 +75,8 @@ def _call(options: StoreOptions, where: faults.Place, operation: str, **argument
             aws_secret_access_key=options.secret_access_key,
             aws_session_token=options.session_token,
             config=Config(
-                connect_timeout=4,
-                read_timeout=6,
+                connect_timeout=options.patience_s * 0.4,
+                read_timeout=options.patience_s * 0.6,
                 retries={"total_max_attempts": 2, "mode": "standard"},
                 s3={"addressing_style": "path"} if options.endpoint else {},
             ),

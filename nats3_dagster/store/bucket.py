@@ -1,7 +1,7 @@
 """One bucket: create-only writes, reads, listings.
 
 The rule kept here: `put_new` returns only when the store itself reports the object as we meant it, or already holds our
-very bytes. Anything else is an error with the next step. Waiting is bounded: a dead endpoint is told in 10 to 15 s.
+very bytes. Anything else is an error with the next step. Waiting is bounded: a dead endpoint is told in 10 to 16 s.
 """
 
 import hashlib
@@ -21,20 +21,13 @@ from nats3_dagster.store import faults, files
 from nats3_dagster.store.options import StoreOptions
 
 if TYPE_CHECKING:
-    from obstore.store import RetryConfig, S3Config
+    from obstore.store import S3Config
 
-# The time of a retry counts from the first try, so these two together bound the wait for a dead endpoint.
-_CONNECT: Final = timedelta(seconds=4)
-_RETRY: Final["RetryConfig"] = {
-    "max_retries": 30,
-    "retry_timeout": timedelta(seconds=10),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
-}
-# An upload's silence lasts as long as the upload, for the store answers at its end; 64 MiB at 5 Mbit/s take 107 s.
-_SILENCE: Final = timedelta(seconds=6)
-_SILENCE_OF_UPLOADS: Final = timedelta(seconds=120)
+# How long the store may be silent after a request. An upload's silence lasts as long as the upload, for the answer
+# comes at its end: 64 MiB at 5 Mbit/s take 107 s.
+_SILENCE: Final = 0.8  # of the options' patience
+_SILENCE_OF_UPLOADS: Final = 120.0
 _WHOLE: Final = timedelta(seconds=600)
-_LARGE: Final = 1 << 20
 
 
 class ObjectInfo(NamedTuple):
@@ -60,7 +53,8 @@ class Bucket:
         """Store `data`, whose SHA-256 is `sha256`, where nothing is yet. True when this call created the object, False
         when the same bytes were there already: a retry. Other bytes there raise StoreError and stay as they are."""
         view = memoryview(data).cast("B")
-        if self._create(key, view):
+        # Asked first, so that a retry uploads nothing, and a store that is down or refuses us says so before an upload.
+        if not self._is_there(key) and self._create(key, view):
             self._check(key, view, sha256)
             return True
         if self._sha256(key) != sha256:
@@ -94,9 +88,7 @@ class Bucket:
     def head(self, key: str) -> ObjectInfo:
         """Size and ETag. Raises ObjectMissing."""
         with self._faults(key):
-            found = obstore.head(self._store, key)
-        etag = found["e_tag"]
-        return ObjectInfo(key, found["size"], etag.strip('"') if etag else None)
+            return self._head(key)
 
     def exists(self, key: str) -> bool:
         """Whether there is such an object; a missing bucket is an error, not a no."""
@@ -128,15 +120,27 @@ class Bucket:
             except FileNotFoundError:
                 self._require()
 
+    def _is_there(self, key: str) -> bool:
+        with self._faults(key):
+            try:
+                return bool(self._head(key))
+            except FileNotFoundError:  # or no bucket, which `_create` tells
+                return False
+
+    def _head(self, key: str) -> ObjectInfo:
+        found = obstore.head(self._store, key)
+        etag = found["e_tag"]
+        if etag is None and self._root is None:  # a web server, with a page for every address
+            raise faults.not_s3(self._where)
+        return ObjectInfo(key, found["size"], etag.strip('"') if etag else None)
+
     def _create(self, key: str, view: memoryview) -> bool:
         with self._faults(key):
             if self._root is not None:
                 self._require()
                 return files.create(self._root, key, view)
             try:
-                obstore.put(
-                    self._uploads if len(view) > _LARGE else self._store, key, view, mode="create", use_multipart=False
-                )
+                obstore.put(self._uploads, key, view, mode="create", use_multipart=False)
             except AlreadyExistsError:
                 return False
             return True
@@ -180,10 +184,9 @@ class Bucket:
                 raise faults.object_missing(self._where, key) from error
             raise faults.refused(self._where, "NoSuchBucket", 404, "") from error
         except BaseError as error:
-            if self._root is None and "status code: 403" in str(error) and "<Code>" not in str(error):
-                with self._faults(key):
+            if re.search(r"HEAD .* status code: 4", str(error)):
+                with self._faults(""):
                     self._require()  # the answer to a HEAD gives no reason, that to a listing does
-                raise faults.refused(self._where, "AccessDenied", 403, "") from error
             raise faults.explain(self._where, str(error)) from error
         except OSError as error:
             raise faults.system_fault(self._where, error) from error
@@ -193,13 +196,13 @@ class Bucket:
         if self._root is not None:
             self._require()
             return LocalStore(self._root)
-        return self._s3(_SILENCE)
+        return self._s3(_SILENCE * self._options.patience_s)
 
     @cached_property
     def _uploads(self) -> S3Store:
         return self._s3(_SILENCE_OF_UPLOADS)
 
-    def _s3(self, silence: timedelta) -> S3Store:
+    def _s3(self, silence: float) -> S3Store:
         options = self._options
         config: S3Config = {"region": options.region, "disable_bulk_delete": True}
         if options.endpoint is not None:
@@ -218,11 +221,19 @@ class Bucket:
             config=config,
             client_options={
                 "allow_http": True,
-                "connect_timeout": _CONNECT,
-                "read_timeout": silence,
+                "connect_timeout": timedelta(seconds=options.patience_s * 0.4),
+                "read_timeout": timedelta(seconds=silence),
                 "timeout": _WHOLE,
             },
-            retry_config=_RETRY,
+            retry_config={
+                "max_retries": 30,  # the time decides
+                "retry_timeout": timedelta(seconds=options.patience_s),
+                "backoff": {
+                    "init_backoff": timedelta(milliseconds=100),
+                    "max_backoff": timedelta(seconds=2),
+                    "base": 2,
+                },
+            },
             credential_provider=provider,
         )
 

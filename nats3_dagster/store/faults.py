@@ -33,7 +33,7 @@ _CODES: Final = {
 # HTTP status codes where S3 gave no code that we know; a HEAD has no body at all.
 _STATUSES: Final = {
     401: ("{place} refuses the S3 credentials", _KEYS),
-    403: ("{place} refuses the S3 credentials or what they asked for in the bucket {bucket!r}", f"{_KEYS}. {_GRANTS}"),
+    403: ("{place} does not let these S3 credentials use the bucket {bucket!r}", _GRANTS),
     501: ("{place} does not know create-only PUT (If-None-Match)", "Use a store that does: an archive depends on it"),
     507: ("{place} is full", _ROOM),
 }
@@ -67,6 +67,8 @@ def explain(where: Place, text: str) -> StoreError:
         return refused(where, code[1] if code else "", int(status[1]) if status else 0, message[1] if message else "")
     if "os error" in text and (number := re.search(r"os error (\d+)", text)) and "HttpError" not in text:
         return system_fault(where, OSError(int(number[1]), ""))
+    if "redirect without LOCATION" in text:
+        return refused(where, "PermanentRedirect", 301, "")
     if "credential provider" in text:
         return refused(where, "NoCredentials", 0, "")
     if "ertificate" in text or "InvalidContentType" in text:

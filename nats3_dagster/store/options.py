@@ -15,7 +15,10 @@ class StoreOptions:
     """`url` is `s3://`, or `file:///folder` where a bucket is a folder of that folder.
 
     For S3: no `endpoint` means AWS itself in `region`; no access key means whatever the AWS SDK finds (profile, web
-    identity, container or instance role). Raises OperatorError when made wrong."""
+    identity, container or instance role). `patience_s`: for how long a request that fails is tried again; a store that
+    is down is told after that, one that takes connections and stays silent after 1.6 times that.
+
+    Raises OperatorError when made wrong."""
 
     url: str = "s3://"
     endpoint: str | None = None
@@ -23,6 +26,7 @@ class StoreOptions:
     access_key_id: str | None = None
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
+    patience_s: float = 10.0
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)

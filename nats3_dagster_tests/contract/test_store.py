@@ -196,7 +196,7 @@ def test_options_travel_and_keep_their_secrets(s3: StoreOptions) -> None:
      {"access_key_id": "AKIA"}, {"secret_access_key": "hunter2"}],
     ids=str,
 )  # fmt: skip
-def test_options_made_wrong_are_refused(made: dict[str, str]) -> None:
+def test_options_made_wrong_are_refused(made: dict[str, Any]) -> None:
     with pytest.raises(OperatorError) as caught:
         StoreOptions(**made)
     assert caught.value.hint

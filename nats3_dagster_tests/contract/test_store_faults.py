@@ -1,0 +1,412 @@
+"""What goes wrong with a store: bounded waiting, one line that says what to do, and no secret in it.
+
+The faults are made between us and a real server, or by the operating system; the answers of the server are its own.
+"""
+
+import hashlib
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.errors import ObjectMissing, StoreError
+from nats3_dagster.store import Bucket, StoreOptions, bucket_exists, create_bucket
+
+KEY = "team/a.parquet"
+DATA = b"0123456789" * 100
+Fault = Callable[["Proxy"], None]
+ASKS: dict[str, Callable[[Bucket], Any]] = {
+    "put": lambda b: put(b, KEY, DATA),
+    "large put": lambda b: put(b, KEY, bytes(2 << 20)),
+    "get": lambda b: b.get(KEY),
+    "head": lambda b: b.head(KEY),
+    "list": lambda b: list(b.list()),
+    "delete": lambda b: b.delete(KEY),
+}
+
+
+def put(bucket: Bucket, key: str, data: bytes) -> bool:
+    return bucket.put_new(key, data, hashlib.sha256(data).hexdigest())
+
+
+def complaint(ask: Callable[[], Any], within: float = 4) -> str:
+    """The error of `ask`, which comes in time, in one line, with a hint and without a secret."""
+    began = time.monotonic()
+    with pytest.raises(StoreError) as caught:
+        ask()
+    assert time.monotonic() - began < within
+    assert caught.value.hint
+    text = str(caught.value)
+    assert "\n" not in text
+    assert len(text) < 300
+    for secret in ("hunter2", "Signature=", "StringToSign", "Debug source"):
+        assert secret not in text
+    return text
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Forwards each request to the real server, with the fault of the test in between."""
+
+    protocol_version = "HTTP/1.1"
+    target: tuple[str, int]
+    fault: Fault
+
+    def answer(self) -> None:
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        type(self).fault(self)
+
+    do_GET = do_PUT = do_HEAD = do_DELETE = answer
+
+    def forward(self) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(*self.target, timeout=20)
+        connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            connection.putheader(name, value)
+        connection.endheaders(self.body)
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        return response.status, dict(response.getheaders()), content
+
+    def reply(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
+                self.send_header(name, value)
+        if not {"content-length", "Content-Length"} & {*headers}:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def cut(self) -> None:
+        """End the connection without a word."""
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def through(options: StoreOptions, fault: Fault) -> Iterator[StoreOptions]:
+    """Options that lead to the same store through `fault`, with little patience."""
+    at = urlsplit(options.endpoint or "")
+    handler = type("Faulty", (Proxy,), {"fault": staticmethod(fault), "target": (at.hostname, at.port)})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.handle_error = lambda request, client_address: None  # clients may go away
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield replace(options, endpoint=f"http://127.0.0.1:{server.server_port}", patience_s=1)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+# Not there, not ours, not S3
+
+
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+@pytest.mark.parametrize("wrong", [{"secret_access_key": "hunter2"}, {"access_key_id": "nobody"}], ids=str)
+def test_wrong_credentials(s3: StoreOptions, bucket: str, wrong: dict[str, str], ask: Callable[[Bucket], Any]) -> None:
+    text = complaint(lambda: ask(Bucket(replace(s3, **wrong), bucket)))
+    assert "refuses the S3 credentials" in text
+    assert "AWS_SECRET_ACCESS_KEY" in text
+    assert list(Bucket(s3, bucket).list()) == []
+
+
+def test_wrong_credentials_are_no_answer_to_whether_a_bucket_exists(s3: StoreOptions, bucket: str) -> None:
+    wrong = replace(s3, secret_access_key="hunter2")
+    assert "refuses the S3 credentials" in complaint(lambda: bucket_exists(wrong, bucket))
+    assert "refuses the S3 credentials" in complaint(lambda: create_bucket(wrong, "another"))
+
+
+@pytest.mark.parametrize("name", ["put", "list"])
+def test_an_endpoint_that_is_down(s3: StoreOptions, name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    down = replace(s3, endpoint=f"http://user:hunter2@127.0.0.1:{port}", patience_s=10 if name == "put" else 1)
+    assert StoreOptions().patience_s == 10
+    text = complaint(lambda: ASKS[name](Bucket(down, "archive")), within=16)
+    assert f"http://127.0.0.1:{port} cannot be reached" in text
+    assert "cannot be reached" in complaint(lambda: bucket_exists(down, "archive"))
+    assert "cannot be reached" in complaint(lambda: create_bucket(down, "archive"))
+
+
+def test_a_name_that_is_unknown(s3: StoreOptions) -> None:
+    unknown = replace(s3, endpoint="http://s3.invalid:9000", patience_s=1)
+    assert "its name is unknown" in complaint(lambda: Bucket(unknown, "archive").head(KEY))
+
+
+@pytest.mark.parametrize("name", ["put", "get"])
+def test_an_endpoint_that_never_answers(s3: StoreOptions, name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        dumb = replace(s3, endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}", patience_s=1)
+        assert "cannot be reached: no answer" in complaint(lambda: ASKS[name](Bucket(dumb, "archive")))
+
+
+def test_tls_where_there_is_none(s3: StoreOptions, bucket: str) -> None:
+    tls = replace(s3, endpoint=(s3.endpoint or "").replace("http:", "https:"), patience_s=1)
+    assert "http:// in AWS_ENDPOINT_URL_S3" in complaint(lambda: Bucket(tls, bucket).head(KEY))
+    assert "http:// in AWS_ENDPOINT_URL_S3" in complaint(lambda: bucket_exists(tls, bucket))
+
+
+@pytest.mark.parametrize("name", ["put", "get", "head", "list"])
+def test_a_server_that_speaks_something_else(s3: StoreOptions, nats: NatsServer, name: str) -> None:
+    other = replace(s3, endpoint=nats.url.replace("nats://", "http://"))
+    assert "does not answer as an S3 endpoint" in complaint(lambda: ASKS[name](Bucket(other, "archive")))
+
+
+def test_a_web_page_is_not_a_store(s3: StoreOptions) -> None:
+    """A console beside the S3 port, a load balancer: 200 and HTML to everything."""
+
+    def page(request: Proxy) -> None:
+        request.reply(200, {"Content-Type": "text/html"}, b"<html>Welcome</html>")
+
+    with through(s3, page) as console:
+        assert "does not answer as an S3 endpoint" in complaint(lambda: put(Bucket(console, "archive"), KEY, DATA))
+        assert "does not answer as an S3 endpoint" in complaint(lambda: bucket_exists(console, "archive"))
+
+
+# There, and ailing
+
+
+def test_a_flapping_endpoint_is_asked_again(s3: StoreOptions, bucket: str) -> None:
+    attempts: list[str] = []
+
+    def flap(request: Proxy) -> None:
+        attempts.append(request.command)
+        if len(attempts) % 3:
+            return request.reply(503, {}, b"<Error><Code>SlowDown</Code></Error>")
+        return request.reply(*request.forward())
+
+    with through(s3, flap) as flapping:
+        store = Bucket(replace(flapping, patience_s=10), bucket)
+        assert put(store, KEY, DATA)
+        assert store.get(KEY) == DATA
+    assert len(attempts) >= 9
+
+
+def test_an_endpoint_that_comes_back_is_waited_for(s3: StoreOptions, own_s3: S3Server) -> None:
+    options = own_s3.options
+    create_bucket(options, "archive")
+    own_s3.stop()
+    timer = threading.Timer(3, own_s3.start)
+    timer.start()
+    try:
+        assert put(Bucket(options, "archive"), KEY, DATA)
+    finally:
+        timer.join()
+
+
+def test_an_answer_that_is_lost_does_no_harm(s3: StoreOptions, bucket: str) -> None:
+    """The object was written and we do not know: the next try finds our own bytes."""
+
+    def lose(request: Proxy) -> None:
+        answer = request.forward()
+        if request.command == "PUT":
+            return request.cut()
+        return request.reply(*answer)
+
+    with through(s3, lose) as lossy:
+        complaint(lambda: put(Bucket(lossy, bucket), KEY, DATA))
+    assert not put(Bucket(s3, bucket), KEY, DATA)
+    assert Bucket(s3, bucket).get(KEY) == DATA
+
+
+@pytest.mark.parametrize("stored", [DATA[:-1], b"X" + DATA[1:], b""], ids=["cut", "altered", "empty"])
+def test_a_store_that_holds_something_else_is_found_out(
+    s3: StoreOptions, bucket: str, s3_client: Any, stored: bytes
+) -> None:
+    def spoil(request: Proxy) -> None:
+        answer = request.forward()
+        if request.command == "PUT":
+            s3_client.put_object(Bucket=bucket, Key=KEY, Body=stored)
+        request.reply(*answer)
+
+    with through(s3, spoil) as spoilt:
+        assert "holds something else" in complaint(lambda: put(Bucket(spoilt, bucket), KEY, DATA))
+
+
+def test_an_etag_that_is_no_md5_is_not_taken_for_damage(s3: StoreOptions, bucket: str) -> None:
+    """Buckets that encrypt with keys of their own have ETags of 32 digits that are no MD5: the bytes decide then."""
+
+    def encrypt(request: Proxy) -> None:
+        status, headers, content = request.forward()
+        request.reply(status, {**headers, "ETag": '"0123456789abcdef0123456789abcdef"'}, content)
+
+    with through(s3, encrypt) as encrypted:
+        assert put(Bucket(encrypted, bucket), KEY, DATA)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (507, "", "is full"),
+        (501, "<Error><Code>NotImplemented</Code></Error>", "does not know create-only PUT"),
+        (403, "<Error><Code>AccessDenied</Code></Error>", "s3:PutObject"),
+        (403, "<Error><Code>RequestTimeTooSkewed</Code></Error>", "clock"),
+        (400, "<Error><Code>ExpiredToken</Code></Error>", "expired"),
+        (301, "<Error><Code>PermanentRedirect</Code></Error>", "AWS_REGION"),
+        (400, "<Error><Code>Odd</Code><Message>Because hunter.</Message></Error>", "answered 400 Odd Because hunter."),
+        (500, "<Error><Code>InternalError</Code></Error>", "answered 500 InternalError"),
+    ],
+)
+def test_each_answer_has_its_next_step(s3: StoreOptions, status: int, body: str, says: str) -> None:
+    def refuse(request: Proxy) -> None:
+        request.reply(*request.forward() if request.command == "HEAD" else (status, {}, body.encode()))
+
+    with through(s3, refuse) as refusing:
+        assert says in complaint(lambda: put(Bucket(refusing, "archive"), KEY, DATA))
+
+
+def test_a_download_that_breaks_off_is_taken_up_or_told(s3: StoreOptions, bucket: str) -> None:
+    data = os.urandom(1 << 20)
+    put(Bucket(s3, bucket), KEY, data)
+    broken: list[str] = []
+
+    def break_off(request: Proxy) -> None:
+        status, headers, content = request.forward()
+        if request.command == "GET" and not broken:
+            broken.append(request.path)
+            request.send_response(status)
+            for name, value in headers.items():
+                request.send_header(name, value)
+            request.end_headers()
+            request.wfile.write(content[: len(content) // 2])
+            request.wfile.flush()
+            return request.cut()
+        return request.reply(status, headers, content)
+
+    with through(s3, break_off) as breaking:
+        assert Bucket(breaking, bucket).get(KEY) == data
+    assert broken
+
+
+# Folders
+
+
+def in_process(code: str, *arguments: str, before: Sequence[str] = ()) -> str:
+    """What `code` prints in a process of its own, with `put`, `Bucket` and the like at hand."""
+    start = (
+        "import hashlib, sys\n"
+        "from nats3_dagster.errors import StoreError\n"
+        "from nats3_dagster.store import Bucket, StoreOptions\n"
+        "bucket = Bucket(StoreOptions(url=sys.argv[1]), 'archive')\n"
+        "def put(key, data):\n"
+        "    try: print(bucket.put_new(key, data, hashlib.sha256(data).hexdigest()))\n"
+        "    except StoreError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [*before, sys.executable, "-c", start + code, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_a_file_that_does_not_fit_leaves_nothing(file_store: StoreOptions) -> None:
+    """The kernel's limit on the size of a file stands for a disk that fills up in the middle of a write."""
+    code = (
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "put('a/small', bytes(1000)); put('a/large', bytes(200_000))\n"
+    )
+    first, second = in_process(code, file_store.url).splitlines()
+    assert first == "True"
+    assert "does not take files of this size" in second
+    bucket = Bucket(file_store, "archive")
+    assert list(bucket.list()) == [("a/small", 1000)]
+    assert [p.name for p in (file_store.folder or Path()).rglob("*") if p.is_file()] == ["small"]
+    assert put(bucket, "a/large", bytes(200_000))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a small file system of its own")
+def test_a_full_disk_leaves_nothing() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        mounted = f"mount -t tmpfs -o size=300k none {folder} && mkdir {folder}/archive && exec "
+        command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounted + '"$@"', "sh"]
+        if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("this user may not mount")
+        code = (
+            "put('a/first', bytes(200_000)); put('a/second', bytes(200_000))\n"
+            "import pathlib\n"
+            "print(sorted(p.name for p in pathlib.Path(sys.argv[2]).rglob('*') if p.is_file()))\n"
+        )
+        first, second, files = in_process(code, f"file://{folder}", folder, before=command).splitlines()
+        assert first == "True"
+        assert second.startswith(f"The disk of {folder} is full. Make room")
+        assert files == "['first']"
+
+
+def test_a_folder_that_may_not_be_used() -> None:
+    """Root may do everything, unless it gives up that right."""
+    before = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if before and not shutil.which("setpriv"):
+        pytest.skip("root here cannot give up its rights")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "archive").mkdir()
+        (Path(folder) / "archive").chmod(0o500)
+        said = in_process("put('a/b', b'x')", f"file://{folder}", before=before)
+        assert f"This user may not use {folder}/archive" in said
+        (Path(folder) / "archive").chmod(0o000)
+        listing = "try: list(bucket.list())\nexcept StoreError as error: print(error)"
+        said = in_process(listing, f"file://{folder}", before=before)
+        (Path(folder) / "archive").chmod(0o755)
+        assert f"This user may not use {folder}/archive" in said
+
+
+def test_a_bucket_that_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "archive").write_text("a file")
+    options = StoreOptions(url=f"file://{tmp_path}")
+    assert "does not exist" in complaint(lambda: put(Bucket(options, "archive"), KEY, DATA))
+
+
+def test_a_bucket_that_vanishes_is_not_made_again(file_store: StoreOptions) -> None:
+    bucket = Bucket(file_store, "archive")
+    put(bucket, KEY, DATA)
+    (bucket_folder := (file_store.folder or Path()) / "archive").rename(bucket_folder.with_name("moved"))
+    for ask in ASKS.values():
+        with pytest.raises(StoreError, match="does not exist") as caught:
+            ask(bucket)
+        assert not isinstance(caught.value, ObjectMissing)
+    assert not bucket_folder.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="watches system calls with strace")
+def test_the_file_and_its_folders_reach_the_disk_before_success(file_store: StoreOptions, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    strace = ["strace", "-f", "-y", "-e", "trace=fsync,linkat,link", "-o", str(trace)]
+    try:
+        subprocess.run([*strace, "true"], check=True, capture_output=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        pytest.skip("strace does not run here")
+    assert in_process("put('a/b', b'x')", file_store.url, before=strace) == "True\n"
+    calls = [line.split(maxsplit=1)[1] for line in trace.read_text().splitlines() if "sync(" in line or "link" in line]
+    folder = f"{file_store.folder}/archive"
+    order = [call.split("(")[0] + ":" + path for call in calls for path in (f"{folder}/a/b", f"{folder}/a", folder)
+             if f"<{path}>" in call or f"<{path}#" in call or f'"{path}"' in call]  # fmt: skip
+    assert [o for o in order if o.startswith("fsync")] == [
+        f"fsync:{folder}/a/b",
+        f"fsync:{folder}/a",
+        f"fsync:{folder}",
+    ]
+    assert order[0] == f"fsync:{folder}/a/b"
+    assert "link" in order[1]
