@@ -14,9 +14,8 @@ def spec(name="logs", **fields):
 
 
 def state(incarnation=LOGS, first=1, last=100, **config):
-    return StreamState(
-        incarnation, first, last, HOUR_NS, HOUR_NS + last, last - first + 1, 1000, {"name": incarnation.stream, **config}
-    )
+    config = {"name": incarnation.stream, **config}
+    return StreamState(incarnation, first, last, HOUR_NS, HOUR_NS + last, last - first + 1, 1000, config)
 
 
 def chunk(first, last, messages=None, *, archive="logs", incarnation=LOGS, **fields):

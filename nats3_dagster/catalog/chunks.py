@@ -5,7 +5,7 @@ does not add up.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,9 @@ from nats3_dagster.catalog.ranges import from_multirange, to_multirange
 from nats3_dagster.catalog.records import chunk_of
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, SeqRange
+
+# A parameter may have 1 GB, and one chunk's deleted ranges several MB.
+STATEMENT_CHARS = 64 << 20
 
 
 class Chunks(Archives):
@@ -141,7 +144,11 @@ class Chunks(Archives):
             }
             for c in chunks
         ]  # fmt: skip
-        added = list(sql.add_chunks(archive=archive.id, run_id=run_id, chunks=json.dumps(rows)))
+        added = [
+            row
+            for statement in _statements(rows)
+            for row in sql.add_chunks(archive=archive.id, run_id=run_id, chunks=statement)
+        ]
         with sql.connection.cursor() as cursor, cursor.copy(sql.text("copy_subjects")) as copy:
             for chunk in added:
                 for subject, messages in subjects[chunk.bucket, chunk.key].items():
@@ -154,6 +161,20 @@ class Chunks(Archives):
     def _deleted(self, sql: Any, ids: list[int]) -> dict[int, tuple[SeqRange, ...]]:
         rows = sql.deleted_of(chunks=ids)
         return {row.id: from_multirange(row.deleted) for row in rows if row.deleted is not None}
+
+
+def _statements(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The rows as JSON arrays of about STATEMENT_CHARS. Few, because the triggers sum once for each."""
+    batch: list[str] = []
+    size = 0
+    for row in rows:
+        text = json.dumps(row)
+        if batch and size + len(text) > STATEMENT_CHARS:
+            yield f"[{','.join(batch)}]"
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    yield f"[{','.join(batch)}]"
 
 
 def _id(ids: Mapping[tuple[str, int], int], incarnation: Incarnation) -> int:

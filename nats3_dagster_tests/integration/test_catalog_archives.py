@@ -65,9 +65,9 @@ def test_what_an_archive_takes_cannot_change_the_rest_can(catalog):
     changed = catalog.change_archive(spec(bucket="elsewhere", prefix="new", max_age_s=5, zstd_level=9))
     assert changed.id == made.id
     assert changed.spec == spec(bucket="elsewhere", prefix="new", max_age_s=5, zstd_level=9)
-    for other in ({"stream": "OTHER"}, {"subjects": ("a",)}, {"mode": "consumer"}, {"durable": "d"}):
+    for other in (spec(stream="OTHER"), spec(subjects=("a",)), spec(mode="consumer"), spec(durable="d")):
         with pytest.raises(OperatorError, match="cannot change.*Create another"):
-            catalog.change_archive(spec(**other))
+            catalog.change_archive(other)
     with pytest.raises(OperatorError, match="There is no archive"):
         catalog.change_archive(spec("unknown"))
 

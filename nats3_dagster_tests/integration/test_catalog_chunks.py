@@ -9,7 +9,7 @@ import pytest
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
-from nats3_dagster.model import Gap, Incarnation, SeqRange
+from nats3_dagster.model import Gap, Incarnation, Reason, SeqRange
 from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, LOGS, chunk, ranges, spec, state
 
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
@@ -27,7 +27,7 @@ def logs(catalog):
     return catalog.create_archive(spec(), state())
 
 
-def _gap(*pairs, reason="expired", incarnation=LOGS):
+def _gap(*pairs, reason: Reason = "expired", incarnation=LOGS):
     return Gap(incarnation, ranges(*pairs), reason)
 
 
@@ -65,13 +65,24 @@ def test_ten_thousand_subjects_and_a_hundred_thousand_deleted_ranges_are_quick(c
     subjects = {f"logs.host{n}.{'x' * 50}": 10 for n in range(10_000)}
     deleted = tuple(SeqRange(n, n) for n in range(2, 600_001, 3))
     meta = chunk(1, 300_000, 100_000, subjects=subjects, deleted=None)
-    holes = chunk(300_001, 900_000, 400_000, deleted=tuple(SeqRange(r.first + 300_000, r.last + 300_000) for r in deleted))
+    holes = chunk(300_001, 900_000, 400_000, deleted=tuple(SeqRange(n + 300_000, n + 300_000) for n, _ in deleted))
     began = time.monotonic()
     catalog.commit(logs, [meta, holes])
     assert time.monotonic() - began < 10
     first, second = catalog.chunks(logs, with_subjects=True, with_deleted=True)
     assert first.meta.subjects == subjects
     assert second.meta.deleted == holes.deleted
+
+
+def test_a_commit_too_large_for_one_statement_is_one_transaction(catalog, logs, monkeypatch):
+    monkeypatch.setattr("nats3_dagster.catalog.chunks.STATEMENT_CHARS", 1000)
+    metas = [chunk(n, n + 9, subjects={"a": 4, "b": 6}) for n in range(1, 100, 10)]
+    with pytest.raises(Conflict):
+        catalog.commit(logs, [*metas, chunk(50, 60)])
+    assert catalog.chunks(logs) == ()
+    catalog.commit(logs, metas)
+    assert [c.meta for c in catalog.chunks(logs, with_subjects=True)] == metas
+    assert catalog.hours(logs)[0].messages == 100
 
 
 def test_subjects_that_postgres_cannot_hold(catalog, logs):
@@ -188,8 +199,8 @@ def test_an_object_belongs_to_one_chunk(catalog, logs):
     "statement",
     [
         "update nats3.chunk set seqs = '[1,5)'", "update nats3.chunk set sha256 = repeat('0', 64)",
-        "update nats3.chunk set deleted_at = null", "delete from nats3.chunk", "update nats3.gap set reason = 'deleted'",
-        "delete from nats3.gap",
+        "update nats3.chunk set deleted_at = null", "delete from nats3.chunk",
+        "update nats3.gap set reason = 'deleted'", "delete from nats3.gap",
     ],
 )  # fmt: skip
 def test_rows_of_what_exists_never_change(catalog, logs, postgres_url, statement):
@@ -202,7 +213,8 @@ def test_rows_of_what_exists_never_change(catalog, logs, postgres_url, statement
 
 
 def test_coverage_joins_chunks_and_gaps_and_missing_is_the_rest(catalog, logs):
-    catalog.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(41, 50)], [_gap((21, 25)), _gap((30, 35), reason="deleted")])
+    gone = [_gap((21, 25)), _gap((30, 35), reason="deleted")]
+    catalog.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(41, 50)], gone)
     assert catalog.coverage(logs, LOGS, SeqRange(1, 100)) == ranges((1, 25), (30, 35), (41, 50))
     assert catalog.coverage(logs, LOGS, SeqRange(5, 31)) == ranges((5, 25), (30, 31))
     assert catalog.coverage(logs, LOGS, SeqRange(26, 29)) == ()

@@ -40,7 +40,7 @@ def _end_sessions(url):
 )
 @pytest.mark.parametrize("call", [Catalog.connect, migrate])
 def test_a_connection_that_fails_says_why_and_what_to_do(postgres_url, change, say, call):
-    password = conninfo_to_dict(postgres_url)["password"]
+    password = str(conninfo_to_dict(postgres_url)["password"])
     with pytest.raises(CatalogError, match=say) as raised:
         call(make_conninfo(postgres_url, **change))
     everything = "".join(traceback.format_exception(raised.value))
@@ -50,7 +50,8 @@ def test_a_connection_that_fails_says_why_and_what_to_do(postgres_url, change, s
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql//user:planted-secret@host/db", "postgresql://user:planted-secret@host/db?what=1", "planted-secret"]
+    "url",
+    ["postgresql//user:planted-secret@host/db", "postgresql://user:planted-secret@host/db?what=1", "planted-secret"],
 )
 def test_an_address_that_is_none_is_not_repeated(url):
     with pytest.raises(CatalogError, match="not the address of a Postgres.*postgresql://user:password@host") as raised:

@@ -10,7 +10,7 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import Conflict, Nats3Error
 from nats3_dagster.model import Gap, SeqRange
-from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
 
 RACERS = 6
 
@@ -45,7 +45,7 @@ def _gap(first, last):
 def test_of_captures_that_overlap_exactly_one_commits(racers, turn):
     logs = racers[0].create_archive(spec(), state())
     mine = [[chunk(n + 1, 20), chunk(21, 30 + n)] for n in range(RACERS)]
-    results = _race(*(lambda c=c, chunks=chunks: c.commit(logs, chunks) for c, chunks in zip(racers, mine, strict=True)))
+    results = _race(*(lambda c=c, m=m: c.commit(logs, m) for c, m in zip(racers, mine, strict=True)))
     assert [type(r) for r in results].count(Conflict) == RACERS - 1
     winner = mine[results.index(None)]
     assert [c.meta for c in racers[0].chunks(logs)] == winner
@@ -84,14 +84,14 @@ def test_postgres_keeps_a_chunk_and_a_gap_apart_whatever_writes_them(racers, pos
     insert_chunk = (
         "insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes,"
         " largest_bytes, stored_bytes, sha256, bucket, key)"
-        f" select archive_id, incarnation_id, '{HOUR}', '[5,11)', 6, {HOUR_NS}, {HOUR_NS}, 1, 1, 1, repeat('0', 64),"
-        " 'b', 'k' from nats3.coverage"
+        " select archive_id, incarnation_id, '2026-11-21-07:00', '[5,11)', 6, 1, 1, 1, 1, 1, repeat('0', 64), 'b', 'k'"
+        " from nats3.coverage"
     )
     insert_gap = (
         "insert into nats3.gap (archive_id, incarnation_id, seqs, reason)"
         " select archive_id, incarnation_id, '[8,13)', 'expired' from nats3.coverage"
     )
-    racers[0].create_archive(spec(), state())
+    logs = racers[0].create_archive(spec(), state())
     for level in (psycopg.IsolationLevel.READ_COMMITTED, psycopg.IsolationLevel.REPEATABLE_READ):
         with (
             psycopg.connect(postgres_url) as one,
@@ -103,14 +103,14 @@ def test_postgres_keeps_a_chunk_and_a_gap_apart_whatever_writes_them(racers, pos
                 connection.execute("select count(*) from nats3.coverage")  # the snapshot of REPEATABLE READ
             one.execute(insert_chunk)
             waiting = pool.submit(two.execute, insert_gap)
-            while not one.execute("select count(*) from pg_locks where not granted").fetchone()[0]:
+            while not one.execute("select from pg_locks where not granted").fetchall():
                 assert not waiting.done()
             one.commit()
             with pytest.raises((psycopg.errors.ExclusionViolation, psycopg.errors.SerializationFailure)):
                 waiting.result(30)
             two.rollback()
-        racers[0].retire_chunks(racers[0].archive("logs"), [c.id for c in racers[0].chunks(racers[0].archive("logs"))],
-                                recapture=True)  # fmt: skip
+        assert racers[0].gaps(logs) == ()
+        racers[0].retire_chunks(logs, [c.id for c in racers[0].chunks(logs)], recapture=True)
 
 
 @pytest.mark.parametrize("turn", range(5))

@@ -73,7 +73,8 @@ def test_a_replay_from_plan_to_success(catalog, logs, chunks):
     catalog.record_results(ID, 1, [_result(chunks[0]), _result(chunks[1], 4, selected=4)], "run-1")
     catalog.finish_replay(ID, "failed", "the target was full")
     failed = catalog.replay(ID)
-    assert (failed.state, failed.error, failed.chunks_done, failed.published) == ("failed", "the target was full", 2, 14)
+    assert (failed.state, failed.error) == ("failed", "the target was full")
+    assert (failed.chunks_done, failed.published) == (2, 14)
     assert catalog.start_attempt(ID, "run-2") == 2
     catalog.record_results(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 7, 3, 2)], "run-2")
     catalog.finish_replay(ID, "succeeded")

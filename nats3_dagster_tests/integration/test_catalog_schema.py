@@ -4,21 +4,24 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
+from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.errors import CatalogError
 
+_TABLES = "select oid from pg_class where relnamespace = 'nats3'::regnamespace order by 1"
 
-def _run(url, *statements):
+
+def _run(url, *statements: Any):
+    """Run the statements; the rows of the last one."""
     with psycopg.connect(url, autocommit=True) as connection:
-        for statement in statements:
-            cursor = connection.execute(statement)
-        return cursor.fetchall() if cursor.description else None
+        cursors = [connection.execute(statement) for statement in statements]
+        return cursors[-1].fetchall() if cursors[-1].description else None
 
 
 @pytest.fixture
@@ -39,9 +42,9 @@ def role(empty_postgres_url):
 
 def test_an_empty_database_becomes_a_catalog_and_stays_one(empty_postgres_url):
     migrate(empty_postgres_url)
-    before = _run(empty_postgres_url, "select oid from pg_class where relnamespace = 'nats3'::regnamespace order by 1")
+    before = _run(empty_postgres_url, _TABLES)
     migrate(empty_postgres_url)
-    assert _run(empty_postgres_url, "select oid from pg_class where relnamespace = 'nats3'::regnamespace order by 1") == before
+    assert _run(empty_postgres_url, _TABLES) == before
     with Catalog.connect(empty_postgres_url) as catalog:
         assert catalog.archives() == ()
 
@@ -97,7 +100,7 @@ def test_a_newer_schema_is_not_migrated(postgres_url):
 
 
 def test_a_role_that_may_create_in_the_database_needs_no_administrator(role, empty_postgres_url):
-    database = psycopg.conninfo.conninfo_to_dict(empty_postgres_url)["dbname"]
+    database = conninfo_to_dict(empty_postgres_url)["dbname"]
     url = role("maker", f"grant create on database {database} to {{}}")
     migrate(url)
     with Catalog.connect(url) as catalog:
