@@ -1,6 +1,7 @@
 """The fixtures' promise: real servers and a clean state for each test."""
 
 import asyncio
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -65,6 +66,10 @@ def test_of_many_creates_of_one_key_one_wins(s3_client, bucket):
         said = Counter(threads.map(create, range(64)))
     assert said.pop("PreconditionFailed") == 63
     assert s3_client.get_object(Bucket=bucket, Key="one")["Body"].read() in said
+
+
+def test_starting_the_endpoint_loads_no_eventlet_into_us(s3_server):
+    assert "eventlet" not in sys.modules  # it warns at every fork
 
 
 def test_the_endpoint_refuses_a_wrong_secret_and_keeps_objects_over_kill_9(own_s3):
