@@ -30,10 +30,12 @@ class Refused(SourceError):
         self.code = code
 
 
-async def request(client: Connection, subject: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+async def request(
+    client: Connection, subject: str, body: Mapping[str, Any] | None = None, patience_s: float = PATIENCE_S
+) -> dict[str, Any]:
     """The answer of `$JS.API.<subject>`. Raises Refused for an error in it, SourceError when none comes."""
     payload = json.dumps(body or {}).encode()
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + patience_s
     while True:
         try:
             answer = await _ask(client, subject, payload)

@@ -73,10 +73,14 @@ class Connection(Client):
         assert isinstance(self._ps, BulkParser)
         self._ps.divert(marker, sink)
 
+    def post(self, subject: str, reply: str, payload: bytes) -> None:
+        """Send one small message at once, past nats-py's pending buffer."""
+        if self._transport is not None and self.is_connected:
+            self._transport.write(b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(payload), payload))
+
     async def write(self, data: Any) -> None:
         """Send whole frames past nats-py's pending buffer; waits while the socket does not take more."""
-        assert self._transport is not None
-        if not self.is_connected:
+        if self._transport is None or not self.is_connected:
             raise SourceError(f"The connection to NATS at {self._address} was lost")
         self._transport.write(data)
         await self._transport.drain()

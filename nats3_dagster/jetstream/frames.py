@@ -91,12 +91,32 @@ def frame_end(buffer: bytes, at: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Ack:
+    """What the ack subject of one message says."""
+
+    seq: int
+    consumer_seq: int
+    pending: int
+
+
+def last_ack(frames: Frames, marker: bytes) -> Ack:
+    """Of the last of the frames. Raises FrameError."""
+    tail = frames.buffer[frames.marks[-1] + len(marker) : frames.eols[-1]].split(b" ", 1)[0].split(b".")
+    if len(tail) != 7 and len(tail) < 9:
+        raise FrameError("NATS sent an acknowledgement subject of a kind that we do not know")
+    first = 3 if len(tail) == 7 else 5
+    try:
+        return Ack(int(tail[first]), int(tail[first + 1]), int(tail[first + 3]))
+    except ValueError:
+        raise FrameError("NATS sent an acknowledgement subject of a kind that we do not know") from None
+
+
+@dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of a consumer: a batch of WIRE, the consumer's own sequences, how many were pending after the last."""
+    """Messages of a consumer: a batch of WIRE, and the sequences that the consumer itself gave them."""
 
     batch: pa.RecordBatch
     consumer_seqs: Int64s
-    pending: int
 
 
 def messages(blocks: Sequence[Frames], marker: bytes) -> Messages:
@@ -142,7 +162,7 @@ def _messages(blocks: Sequence[Frames], marker: bytes) -> Messages:
         ],
         schema=WIRE,
     )
-    return Messages(batch, acks.consumer_seqs.to_numpy(), acks.pending)
+    return Messages(batch, acks.consumer_seqs.to_numpy())
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +203,6 @@ class _Acks:
     seqs: pa.Array
     times: pa.Array
     consumer_seqs: pa.Array
-    pending: int
     header_sizes: NDArray[np.int32]
 
 
@@ -209,7 +228,6 @@ def _acks(tails: pa.Array, with_headers: NDArray[np.bool_]) -> _Acks:
         seqs=_integers(tokens.take(pa.array(first))),
         times=_integers(tokens.take(pa.array(first + 2))),
         consumer_seqs=_integers(tokens.take(pa.array(first + 1))),
-        pending=_integers(pa.array([tokens[int(first[-1]) + 3].as_py().split(b" ")[0]]))[0].as_py(),
         header_sizes=header_sizes,
     )
 

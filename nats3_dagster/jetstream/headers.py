@@ -1,8 +1,8 @@
 """Header blocks of replayed messages: insert ours, rename those that would act on the target, and the way back.
 
 The rule kept here: blocks are bytes as on the wire (`NATS/1.0\\r\\nKey: value\\r\\n...\\r\\n`), never a dict: repeated
-keys, case, spaces and bytes that are no UTF-8 stay. What we insert stands right after the first line, so it can be taken
-out by position. Everything is done a batch at a time by Arrow's kernels; for `binary` their RE2 matches bytes.
+keys, case, spaces and bytes that are no UTF-8 stay. What we insert stands right after the first line, so it can be
+taken out by position. Everything is done a batch at a time by Arrow's kernels; for `binary` their RE2 matches bytes.
 """
 
 from collections.abc import Sequence

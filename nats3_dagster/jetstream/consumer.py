@@ -1,0 +1,254 @@
+"""One ephemeral pull consumer over a range of a stream, in the loop of its connection.
+
+The rule kept here: what the caller has not taken yet bounds what is asked for. The end is proven: the consumer numbered
+all messages without a hole, and the last one lies at or beyond the range's end, or the server says nothing is pending.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nats.aio.msg import Msg
+
+from nats3_dagster.errors import SourceError, StreamChanged
+from nats3_dagster.hours import SECOND_NS, format_time
+from nats3_dagster.jetstream.admin import stream_info, version_of
+from nats3_dagster.jetstream.api import Refused, request
+from nats3_dagster.jetstream.connection import Connection
+from nats3_dagster.jetstream.frames import FrameError, Frames, last_ack
+from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.subjects import covers, overlap
+
+# A pull request ends at either; two are always under way, so that the server never waits for one.
+PULL_MESSAGES = 16_384
+PULL_BYTES = 4 << 20
+# No new request while the caller has this much to take: with two requests under way it bounds memory to 24 MiB, or to
+# a few times the largest message.
+ROOM_BYTES = 16 << 20
+HEARTBEAT_S = 1.0
+EXPIRES_S = 30.0
+# A consumer whose reader died is gone after this; a reader that is held up longer makes a new one.
+INACTIVE_S = 60
+_REQUEST_DONE = ("batch completed", "message size exceeds maxbytes")
+_STREAM_NOT_FOUND, _CONSUMER_NOT_FOUND, _NOT_A_SUBSET, _OVERLAP = 10059, 10014, 10093, 10138
+
+
+class Lost(SourceError):
+    """This consumer is no more, or cannot be trusted: go on with a new one after the last message taken."""
+
+
+class End:
+    """Everything of the range was delivered."""
+
+
+Item = list[Frames] | End | SourceError
+
+
+class RangeConsumer:
+    """Delivers to `deliver`, in the loop's thread: lists of Frames, then an End or an error, and then nothing more."""
+
+    def __init__(
+        self, client: Connection, incarnation: Incarnation, seqs: SeqRange, subjects: Sequence[str], headers_only: bool,
+        batch_rows: int, batch_bytes: int, deliver: Callable[[Item], None],
+    ) -> None:  # fmt: skip
+        self._client, self._incarnation, self._seqs, self._headers_only = client, incarnation, seqs, headers_only
+        self._batch_rows, self._batch_bytes, self._deliver = batch_rows, batch_bytes, deliver
+        self.name = f"nats3-{secrets.token_hex(8)}"
+        self.marker = b""
+        self.filters = filters_for(subjects, version_of(client.info))
+        self._inbox = client.new_inbox()
+        self._requests = 0
+        self._asked = self._received = 0
+        self._last_seen = seqs.first - 1
+        self._blocks: list[Frames] = []
+        self._rows = self._size = 0
+        self._untaken = 0
+        self._max_bytes = max(PULL_BYTES, client.max_payload + (64 << 10))
+        self._ended = False
+        self._heard = asyncio.Event()
+        self._watch: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Make the consumer and ask for the first messages. Raises StreamChanged or SourceError."""
+        made = await self._create()
+        # Asked after the consumer was made: had the stream been made again before, this would show it.
+        state = await stream_info(self._client, self._incarnation.stream)
+        if state.incarnation != self._incarnation:
+            raise _changed(self._incarnation, f"made again at {format_time(state.incarnation.created_ns)}")
+        if not made["num_pending"] or state.first_seq > self._seqs.last:
+            self._finish(End())
+            return
+        sub = await self._client.subscribe(f"{self._inbox}.*", cb=self._on_status)  # pyright: ignore[reportUnknownMemberType]
+        self.marker = b" %d $JS.ACK." % sub._id  # pyright: ignore[reportPrivateUsage]
+        self._client.divert(self.marker, self._on_frames)
+        # A pull request that overtakes the subscription would be dropped for lack of interest.
+        await self._client.flush()
+        self._client.on_loss.append(lambda: self._finish(Lost("The connection to NATS was lost")))
+        self._watch = asyncio.create_task(self._watch_over())
+        self._pull()
+
+    async def close(self) -> None:
+        """Delete the consumer; a server that is away deletes it by itself."""
+        self._ended = True
+        if self._watch:
+            self._watch.cancel()
+        if self._client.is_connected:
+            await delete_consumer(self._client, self._incarnation.stream, self.name)
+
+    def taken(self, size: int) -> None:
+        """The caller took what was delivered as `size` bytes of frames."""
+        self._untaken -= size
+        self._pull()
+
+    async def _create(self) -> dict[str, Any]:
+        config: dict[str, Any] = {
+            "name": self.name, "ack_policy": "none", "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self._seqs.first, "mem_storage": True, "num_replicas": 1,
+            "inactive_threshold": INACTIVE_S * SECOND_NS, "headers_only": self._headers_only,
+        }  # fmt: skip
+        if len(self.filters) == 1:
+            config["filter_subject"] = self.filters[0]
+        elif self.filters:
+            config["filter_subjects"] = list(self.filters)
+        stream = self._incarnation.stream
+        try:
+            return await request(
+                self._client, f"CONSUMER.CREATE.{stream}.{self.name}", {"stream_name": stream, "config": config}
+            )
+        except Refused as error:
+            if error.code == _STREAM_NOT_FOUND:
+                raise _changed(self._incarnation, "deleted") from error
+            if error.code in (_NOT_A_SUBSET, _OVERLAP) and self.filters:
+                # 2.9 refuses filters wider than the stream's subjects: then the caller selects.
+                self.filters = ()
+                return await self._create()
+            raise
+
+    def _on_frames(self, frames: Frames) -> None:
+        if self._ended:
+            return
+        try:
+            ack = last_ack(frames, self.marker)
+        except FrameError as error:
+            self._finish(error)
+            return
+        self._heard.set()
+        self._received += len(frames)
+        if ack.consumer_seq != self._received:
+            self._finish(Lost(f"The server skipped messages: {ack.consumer_seq} sent, {self._received} came"))
+            return
+        self._last_seen = ack.seq
+        self._blocks.append(frames)
+        self._rows += len(frames)
+        self._size += frames.size
+        if ack.seq >= self._seqs.last or not ack.pending:
+            self._finish(End())
+            return
+        if self._rows >= self._batch_rows or self._size >= self._batch_bytes:
+            self._hand_over()
+        self._pull()
+
+    def _hand_over(self) -> None:
+        if self._blocks:
+            self._untaken += self._size
+            self._deliver(self._blocks)
+            self._blocks, self._rows, self._size = [], 0, 0
+
+    def _finish(self, end: End | SourceError) -> None:
+        if not self._ended:
+            self._ended = True
+            self._hand_over()
+            self._deliver(end)
+
+    def _pull(self) -> None:
+        """Keep two requests under way while there is room, and never ask for more than the range can still hold."""
+        while not self._ended and self._untaken + self._size < ROOM_BYTES:
+            under_way = self._asked - self._received
+            count = min(PULL_MESSAGES, self._seqs.last - self._last_seen - under_way)
+            if under_way > PULL_MESSAGES or count <= 0:
+                return
+            self._requests += 1
+            self._asked += count
+            body = {
+                "batch": count, "max_bytes": self._max_bytes, "expires": int(EXPIRES_S * SECOND_NS),
+                "idle_heartbeat": int(HEARTBEAT_S * SECOND_NS),
+            }  # fmt: skip
+            self._client.post(
+                f"$JS.API.CONSUMER.MSG.NEXT.{self._incarnation.stream}.{self.name}",
+                f"{self._inbox}.{self._requests}", json.dumps(body).encode(),
+            )  # fmt: skip
+
+    async def _on_status(self, message: Msg) -> None:
+        """What the server says of a pull request; messages never come here, whatever their headers are called."""
+        headers = message.headers or {}
+        status, text = headers.get("Status", ""), headers.get("Description", "")
+        self._heard.set()
+        if status == "100" or self._ended:
+            return
+        if status == "408" or (status == "409" and text.lower() in _REQUEST_DONE):
+            if headers.get("Nats-Pending-Bytes") == str(self._max_bytes):
+                self._max_bytes *= 2  # stored when the server's max_payload was larger than it is now
+            self._asked -= min(int(headers.get("Nats-Pending-Messages") or 0), self._asked - self._received)
+            self._pull()
+        else:
+            self._finish(Lost(f"The server ended the consumer: {status} {text}".strip()))
+
+    async def _watch_over(self) -> None:
+        """Where the server falls silent, or idles with less than it promised, ask it how things stand."""
+        seen = -1
+        while not self._ended:
+            self._heard.clear()
+            try:
+                await asyncio.wait_for(self._heard.wait(), 3 * HEARTBEAT_S)
+            except TimeoutError:
+                if self._asked == self._received:
+                    continue  # the caller is busy, and nothing was asked for
+            if self._received != seen:
+                seen = self._received
+                continue
+            await self._probe()
+
+    async def _probe(self) -> None:
+        received = self._received
+        try:
+            path = f"CONSUMER.INFO.{self._incarnation.stream}.{self.name}"
+            info = await request(self._client, path, patience_s=0)
+        except SourceError as error:
+            self._finish(Lost(f"The consumer does not answer: {error.what}"))
+            return
+        if received != self._received:
+            return
+        if info["delivered"]["consumer_seq"] != received:
+            self._finish(Lost(f"The server sent {info['delivered']['consumer_seq']} messages, {received} came"))
+        elif not info["num_pending"]:
+            self._finish(End())  # what was still pending has been deleted from the stream meanwhile
+        elif self._asked > received:
+            self._finish(Lost("The server does not send what is pending"))
+
+
+def filters_for(subjects: Sequence[str], version: tuple[int, int, int]) -> tuple[str, ...]:
+    """The filters that the server can apply exactly; empty when it must send everything, and the caller selects."""
+    distinct = list(dict.fromkeys(subjects))
+    needed = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
+    if len(needed) > 1 and (
+        version < (2, 10) or any(overlap(a, b) for i, a in enumerate(needed) for b in needed[i + 1 :])
+    ):
+        return ()
+    return tuple(needed)
+
+
+async def delete_consumer(client: Connection, stream: str, name: str) -> None:
+    """Delete a consumer of ours if it is still there and the server answers."""
+    try:
+        await request(client, f"CONSUMER.DELETE.{stream}.{name}", patience_s=0)
+    except SourceError:
+        return
+
+
+def _changed(incarnation: Incarnation, what: str) -> StreamChanged:
+    return StreamChanged(
+        f"Stream {incarnation.stream} was {what} since this was planned",
+        "Plan again; sequences of the old stream that were not captured are lost",
+    )

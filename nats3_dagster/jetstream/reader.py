@@ -1,0 +1,176 @@
+"""Reading a range of a stream: an iterator of Arrow batches, complete or an error.
+
+The rule kept here: the iterator ends only when the server has proven that every message of the range that exists was
+delivered. After anything else, a new connection and a new consumer go on after the last message handed over.
+"""
+
+import logging
+import queue
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from nats3_dagster.errors import SourceError, StreamChanged
+from nats3_dagster.jetstream.connection import Connection, Link
+from nats3_dagster.jetstream.consumer import End, Item, Lost, RangeConsumer, delete_consumer
+from nats3_dagster.jetstream.frames import FrameError, messages
+from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.subjects import check_filter, matches
+
+log = logging.getLogger(__name__)
+# How long a server may be away in the middle of a read, and how often a read may break without a message in between.
+AWAY_S = 60.0
+BREAKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpec:
+    """The messages of one incarnation with these sequences whose subject one of the filters takes (none: all).
+
+    `headers_only` leaves payloads out: `data` is empty, and the server adds a header `Nats-Msg-Size`."""
+
+    incarnation: Incarnation
+    seqs: SeqRange
+    subjects: tuple[str, ...] = ()
+    headers_only: bool = False
+
+
+def read_batches(
+    options: NatsOptions, spec: ReadSpec, *, batch_rows: int = 8192, batch_bytes: int = 1 << 20
+) -> Iterator[pa.RecordBatch]:
+    """Batches of `frames.WIRE`, sequences ascending; a batch ends with the socket read that made it reach `batch_rows`
+    or `batch_bytes`. Ends when every message of the range that exists now was delivered.
+
+    Raises StreamChanged when the stream is another one or gone, SourceError when the server cannot be reached or keeps
+    breaking off."""
+    for subject in spec.subjects:
+        check_filter(subject)
+    reading = _Reading(options, spec, batch_rows, batch_bytes)
+    breaks = 0
+    while reading.next <= spec.seqs.last:
+        before = reading.next
+        with reading.session(patient=before != spec.seqs.first or breaks > 0) as session:
+            try:
+                yield from session.batches()
+                return
+            except (Lost, FrameError) as error:
+                breaks = breaks + 1 if reading.next == before else 1
+                if breaks > BREAKS:
+                    raise SourceError(
+                        f"Reading {spec.incarnation.stream} broke off {breaks} times at sequence {reading.next}: "
+                        f"{error.what}",
+                        error.hint or "See the log of the NATS server",
+                    ) from error
+                log.info("%s; reading on from %d", error.what, reading.next)
+
+
+class _Reading:
+    """The state of one `read_batches` over its sessions."""
+
+    def __init__(self, options: NatsOptions, spec: ReadSpec, batch_rows: int, batch_bytes: int) -> None:
+        self.options, self.spec, self.batch_rows, self.batch_bytes = options, spec, batch_rows, batch_bytes
+        self.next = spec.seqs.first
+        self.left_behind: list[str] = []
+
+    def session(self, patient: bool) -> "_Session":
+        """An opened session. With `patient` a server that is away gets time to come back."""
+        if not patient:
+            return _Session(self).open()
+        retrying = Retrying(
+            retry=retry_if_exception(lambda e: isinstance(e, SourceError) and not isinstance(e, StreamChanged)),
+            stop=stop_after_delay(AWAY_S), wait=wait_random_exponential(multiplier=0.1, max=2), reraise=True,
+        )  # fmt: skip
+        return retrying(lambda: _Session(self).open())
+
+
+class _Session:
+    """One connection with one consumer."""
+
+    def __init__(self, reading: _Reading) -> None:
+        self._reading = reading
+        # Without reconnect: a consumer does not survive what breaks a connection, and a new session is as quick.
+        self._link = Link(reading.options, reconnect=False)
+        self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._received = 0
+
+    def open(self) -> "_Session":
+        self._link.__enter__()
+        try:
+            self._consumer = self._link.call(self._open)
+        except BaseException:
+            self._link.__exit__(None, None, None)
+            raise
+        return self
+
+    def __enter__(self) -> "_Session":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._link.call(self._close)
+        finally:
+            self._link.__exit__(None, None, None)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Raises Lost or FrameError when the consumer is no more; all before that is good."""
+        spec, reading = self._reading.spec, self._reading
+        select = spec.subjects if spec.subjects and not self._consumer.filters else ()
+        while not isinstance(item := self._items.get(), End):
+            if isinstance(item, SourceError):
+                raise item
+            came = messages(item, self._consumer.marker)
+            size = sum(block.size for block in item)
+            del item
+            expected = np.arange(self._received + 1, self._received + 1 + len(came.consumer_seqs))
+            seqs = came.batch.column("seq").to_numpy()
+            if not np.array_equal(came.consumer_seqs, expected) or seqs[0] < reading.next or (np.diff(seqs) < 1).any():
+                raise Lost("The server sent messages twice or out of order")
+            self._received += len(seqs)
+            batch = came.batch.slice(0, int(np.searchsorted(seqs, spec.seqs.last, "right")))
+            reading.next = int(seqs[-1]) + 1
+            if select:
+                batch = _selected(batch, select)
+            if batch.num_rows:
+                yield batch
+            self._link.loop.call_soon_threadsafe(self._consumer.taken, size)
+
+    async def _open(self, client: Connection) -> RangeConsumer:
+        reading, spec = self._reading, self._reading.spec
+        for name in reading.left_behind:
+            await delete_consumer(client, spec.incarnation.stream, name)
+        reading.left_behind.clear()
+        consumer = RangeConsumer(
+            client, spec.incarnation, SeqRange(reading.next, spec.seqs.last), spec.subjects, spec.headers_only,
+            reading.batch_rows, reading.batch_bytes, self._items.put,
+        )  # fmt: skip
+        try:
+            await consumer.open()
+        except BaseException:
+            await consumer.close()
+            raise
+        return consumer
+
+    async def _close(self, client: Connection) -> None:
+        if client.is_connected:
+            await self._consumer.close()
+        else:
+            self._reading.left_behind.append(self._consumer.name)
+
+
+def _selected(batch: pa.RecordBatch, filters: tuple[str, ...]) -> pa.RecordBatch:
+    """The messages whose subject a filter takes; each distinct subject is looked at once."""
+    subjects = batch.column("subject").dictionary_encode()
+    wanted = [any(matches(f, subject) for f in filters) for subject in subjects.dictionary.to_pylist()]
+    if all(wanted):
+        return batch
+    return batch.filter(pc.take(pa.array(wanted, pa.bool_()), subjects.indices))
+
+
