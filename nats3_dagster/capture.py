@@ -7,6 +7,7 @@ makes a chunk exist, in one Postgres transaction, after its object is safe in th
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged
@@ -38,13 +39,14 @@ class CaptureJob:
 @dataclass(frozen=True, slots=True)
 class CapturePlan:
     """`window`: the hour's sequences (None: the stream has none of it). `missing`: those to read, disjoint, ascending.
-    `gaps`: sequences that are already gone."""
+    `gaps`: sequences that are already gone. `begun`: the catalog's time before the first object is put."""
 
     archive: Archive
     job: CaptureJob
     window: SeqRange | None
     missing: tuple[SeqRange, ...]
     gaps: tuple[Gap, ...]
+    begun: datetime
 
     def tasks(self, parallel: int) -> tuple[SeqRange, ...]:
         """`missing` cut for about `parallel` tasks of like size, none below TASK_SEQS unless a range is."""
@@ -142,6 +144,7 @@ def plan(
     """What a capture of this hour has to read. Raises OperatorError for a bad hour, StreamChanged for a stream made
     again."""
     start_ns, end_ns = hour_bounds(hour)
+    begun = catalog.now()
     state = source_state(catalog, link, archive, adopt)
     expected = catalog.expected_start(archive, state.incarnation)
     # Both bounds come from the one function of time that the server has, so that hours tile the sequences whatever the
@@ -157,6 +160,7 @@ def plan(
         window=window,
         missing=tuple(catalog.missing(archive, state.incarnation, window)) if window else (),
         gaps=(Gap(state.incarnation, expired, "expired"),) if expired else (),
+        begun=begun,
     )
 
 
@@ -170,7 +174,7 @@ def commit(
     for outcome in outcomes:
         (chunks if isinstance(outcome, ChunkMeta) else gaps).append(outcome)  # type: ignore[arg-type]
     merged = _merge(gaps)
-    catalog.commit(planned.archive, chunks, merged, run_id=run_id)
+    catalog.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
     result = CaptureResult(
         archive=planned.archive.name, hour=planned.job.hour, window=planned.window,
         found=(planned.window.size if planned.window else 0) - sum(r.size for r in planned.missing),

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 
+WINDOW = 1000
+
+
 class Message(NamedTuple):
     """What a stream holds: `headers` is the raw block, empty when the message has none."""
 
@@ -28,7 +31,7 @@ class Wire:
         self._file = self._socket.makefile("rb")
         self._file.readline()  # INFO
         options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", "version": "0"}
-        self._socket.sendall(b"CONNECT " + json.dumps(options).encode() + b"\r\nSUB _TEST.reply 1\r\n")
+        self._socket.sendall(b"CONNECT " + json.dumps(options).encode() + b"\r\nSUB _TEST.* 1\r\n")
 
     def __enter__(self) -> "Wire":
         return self
@@ -38,20 +41,30 @@ class Wire:
         self._socket.close()
 
     def publish(self, messages: Iterable[tuple[str, bytes, bytes]]) -> None:
-        """Publish (subject, header block, payload) and return when the server has taken them all in."""
-        frames = bytearray()
+        """Publish (subject, header block, payload) and return when a stream has stored each. A server drops what comes
+        faster than it stores, so at most WINDOW are under way."""
+        frames, waiting = bytearray(), 0
         for subject, headers, data in messages:
             to = subject.encode()
             if headers:
-                frames += b"HPUB %b %d %d\r\n%b%b\r\n" % (to, len(headers), len(headers) + len(data), headers, data)
+                frames += b"HPUB %b _TEST.ack %d %d\r\n%b%b\r\n" % (to, len(headers), len(headers) + len(data), headers, data)
             else:
-                frames += b"PUB %b %d\r\n%b\r\n" % (to, len(data), data)
-            if len(frames) > 1 << 20:
-                self._socket.sendall(frames)
-                frames.clear()
-        self._socket.sendall(frames + b"PING\r\n")
-        while (line := self._file.readline()) != b"PONG\r\n":
-            assert line == b"PING\r\n", line
+                frames += b"PUB %b _TEST.ack %d\r\n%b\r\n" % (to, len(data), data)
+            waiting += 1
+            if waiting == WINDOW:
+                self._send(frames, waiting)
+                waiting = 0
+        self._send(frames, waiting)
+
+    def _send(self, frames: bytearray, count: int) -> None:
+        self._socket.sendall(frames)
+        frames.clear()
+        while count:
+            line = self._file.readline()
+            assert line.startswith(b"MSG _TEST.ack"), line
+            answer = self._file.read(int(line.split()[-1]) + 2)
+            assert b'"seq":' in answer, answer
+            count -= 1
 
     def api(self, what: str, **request: Any) -> dict[str, Any]:
         """The answer of `$JS.API.<what>`; fails on an error in it."""

@@ -98,9 +98,8 @@ class Republisher:
     def _batches(self, reader: ChunkReader) -> Iterator[pa.RecordBatch]:
         spec = self._job.spec
         bounded = spec.from_ns is not None or spec.to_ns is not None
-        columns = ["seq", "time_ns", "subject", "headers", "data"]
-        times = (spec.from_ns or 0, spec.to_ns if spec.to_ns is not None else 2**63 - 1) if bounded else None
-        yield from reader.batches(columns=columns, seqs=spec.seqs, times=times)
+        times = (spec.from_ns or 0, 2**63 - 1 if spec.to_ns is None else spec.to_ns) if bounded else None
+        yield from reader.batches(seqs=spec.seqs, times=times, dictionary=True)
 
     def _known(self, chunk: Chunk) -> NDArray[np.int64] | None:
         return self._published.within(chunk.meta.incarnation.token, chunk.meta.covers) if self._published else None

@@ -1,0 +1,134 @@
+"""`make bench`: every row beside its limit and beside the plain client, in one run, medians of several rounds.
+
+The rule kept here: a round measures every row once, one right after the other, so that a slow minute of a shared
+machine hits all of them; ratios are taken within a round.
+
+    python -m nats3_dagster_tests.bench [--messages 1000000] [--rounds 5] [--sizes 256,1024] [--only capture,replay]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from nats3_dagster.catalog import migrate
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.postgres import Postgres
+from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.jetstream.admin import server_info
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.pipeline.session import session
+from nats3_dagster.settings import Settings
+from nats3_dagster.store import create_bucket
+from nats3_dagster_tests.bench import rows, spark_rows
+from nats3_dagster_tests.bench.rows import Case
+
+READING = ("delivery_limit", "natspy_fetch", "reader", "capture")
+WRITING = ("ingest_limit", "natspy_publish", "publisher", "replay")
+NAMES = (*READING, *WRITING)
+# The plain client is 10 times slower: a part of the messages gives its rate.
+NATSPY_PART = 10
+
+
+def main() -> None:
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory(prefix="nats3-bench-") as folder, NatsServer(Path(folder, "nats")) as nats, \
+            Postgres(Path(folder, "postgres")) as postgres, S3Server(Path(folder, "s3")) as s3:  # fmt: skip
+        os.environ.update({
+            "NATS3_NATS_URL": nats.url, "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint,
+            "AWS_REGION": s3.region, "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        })  # fmt: skip
+        settings = Settings.load()
+        migrate(settings.postgres)
+        create_bucket(settings.store, spark_rows.BUCKET)
+        found: list[dict[str, Any]] = []
+        for size in arguments.sizes:
+            found += _measure(settings, arguments, size)
+    _print(found)
+    out = Path(".nats3", "bench.json")
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(found, indent=2) + "\n")
+    print(f"written: {out}")
+
+
+def _measure(settings: Settings, arguments: argparse.Namespace, size: int) -> list[dict[str, Any]]:
+    with Link(settings.nats) as link:
+        batched = server_info(link).version >= (2, 14)
+    # The larger messages are fewer, so that both sizes move about as many bytes.
+    case = Case(settings, max(arguments.messages * min(256, size) // size, rows.BATCH), size, batched)
+    case = Case(settings, case.messages // rows.BATCH * rows.BATCH, size, batched)
+    rates: dict[str, list[float]] = {name: [] for name in arguments.only}
+    peaks: dict[str, float] = {}
+    with Progress(console=Console(stderr=True)) as bar, session() as spark:
+        task = bar.add_task(f"{size} B", total=arguments.rounds * len(rates))
+        spark_rows.peak_mb(spark)  # workers are started and have their imports
+        rows.fill(case)
+        for _ in range(arguments.rounds):
+            for name in arguments.only:
+                bar.update(task, description=f"{size} B {name}")
+                if name in WRITING:
+                    rows.empty_sink(case)
+                if name in rows.ROWS:
+                    seconds, count, peak = _in_process(name, case)
+                else:
+                    seconds, count = getattr(spark_rows, name)(spark, case), case.messages
+                    peak = spark_rows.peak_mb(spark)
+                rates[name].append(count / seconds)
+                peaks[name] = max(peaks.get(name, 0), peak)
+                bar.advance(task)
+    return [_row(name, size, rates, peaks) for name in arguments.only]
+
+
+def _in_process(name: str, case: Case) -> tuple[float, int, float]:
+    """Run a row in a process of its own, so that its memory is its own: seconds, messages, peak MB."""
+    count = case.messages // NATSPY_PART if name.startswith("natspy") else case.messages
+    command = [sys.executable, "-m", "nats3_dagster_tests.bench.one", name, str(count), str(case.size), str(int(case.batched))]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=300).stdout
+    seconds, peak = json.loads(said)
+    return seconds, count, peak
+
+
+def _row(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str, float]) -> dict[str, Any]:
+    limit, plain = ("delivery_limit", "natspy_fetch") if name in READING else ("ingest_limit", "natspy_publish")
+
+    def ratio(to: str) -> float | None:
+        pairs = list(zip(rates[name], rates.get(to, []), strict=False))
+        return round(median(a / b for a, b in pairs), 3) if pairs else None
+
+    rate = median(rates[name])
+    return {
+        "name": name, "size": size, "msgs_per_s": round(rate), "mb_per_s": round(rate * size / 1e6, 1),
+        "of_limit": ratio(limit), "of_natspy": ratio(plain), "peak_mb": round(peaks[name]),
+    }  # fmt: skip
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    table = Table(title="medians; ratios within a round")
+    for column in ("path", "size", "msg/s", "MB/s", "of limit", "of nats-py", "peak MB"):
+        table.add_column(column, justify="left" if column == "path" else "right")
+    for row in found:
+        values = [row["name"], f"{row['size']} B", f"{row['msgs_per_s']:,}", row["mb_per_s"], row["of_limit"], row["of_natspy"]]
+        table.add_row(*("-" if v is None else str(v) for v in values), f"{row['peak_mb']:,}")
+    Console().print(table)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="of 256 B; larger ones are fewer")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", type=lambda text: [int(s) for s in text.split(",")], default=[256, 1024])
+    parser.add_argument("--only", type=lambda text: [n for n in NAMES if n in text.split(",")], default=list(NAMES))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What the server itself can do: a client that only counts, and prebuilt frames whose acks are only counted.
+
+The rule kept here: no code of ours is on these paths, so that they are limits and not baselines.
+"""
+
+import json
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+import numpy as np
+
+WINDOW_BYTES = 8 << 20
+
+
+def _connect(url: str) -> socket.socket:
+    at = urlsplit(url)
+    connection = socket.create_connection((at.hostname or "127.0.0.1", at.port or 4222), timeout=30)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    connection.recv(65536)  # INFO
+    connection.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n')
+    return connection
+
+
+def _request(connection: socket.socket, subject: str, **body: object) -> dict[str, object]:
+    data = json.dumps(body).encode()
+    connection.sendall(b"SUB _B.api 9\r\nPUB %b _B.api %d\r\n%b\r\n" % (subject.encode(), len(data), data))
+    got = b""
+    while not got.endswith(b"}\r\n"):
+        got += connection.recv(65536)
+    connection.sendall(b"UNSUB 9\r\n")
+    return json.loads(got[got.index(b"\r\n") + 2 :])
+
+
+def count_deliveries(url: str, stream: str, messages: int) -> float:
+    """Seconds until a pull consumer has delivered that many messages to a client that counts their reply subjects."""
+    connection = _connect(url)
+    config = {"deliver_policy": "all", "ack_policy": "none", "mem_storage": True, "num_replicas": 1, "inactive_threshold": 10**10}
+    made = _request(connection, f"$JS.API.CONSUMER.CREATE.{stream}", stream_name=stream, config=config)
+    pull = json.dumps({"batch": messages}).encode()
+    ask = f"PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{made['name']} _B.got {len(pull)}\r\n".encode() + pull + b"\r\n"
+    mark, counted, tail = b" $JS.ACK.", 0, b""
+    buffer = bytearray(1 << 20)
+    began = time.perf_counter()
+    connection.sendall(b"SUB _B.got 1\r\n" + ask)
+    while counted < messages:
+        size = connection.recv_into(buffer)
+        piece = tail + buffer[:size]
+        counted += piece.count(mark)
+        tail = bytes(piece[-len(mark) + 1 :])
+    took = time.perf_counter() - began
+    connection.close()
+    return took
+
+
+def ingest(url: str, frames: bytes, sizes: np.ndarray, repeats: int) -> float:
+    """Seconds until the server has acknowledged `repeats` times these frames, whose reply subjects start with _B.ack.
+
+    `sizes`: bytes of each frame. At most WINDOW_BYTES are unacknowledged."""
+    connection = _connect(url)
+    connection.sendall(b"SUB _B.ack.* 1\r\n")
+    ends = np.cumsum(sizes)
+    total, acked, room = len(sizes) * repeats, 0, threading.Condition()
+
+    def count() -> None:
+        nonlocal acked
+        mark, tail = b'"seq":', b""
+        while acked < total:
+            piece = tail + connection.recv(1 << 20)
+            with room:
+                acked += piece.count(mark)
+                room.notify()
+            assert b'"error"' not in piece, piece[:500]
+            tail = piece[-len(mark) + 1 :]
+
+    reader = threading.Thread(target=count)
+    reader.start()
+    step = max(1, (256 << 10) // int(sizes.mean()))
+    window = max(step, WINDOW_BYTES // int(sizes.mean()))
+    view = memoryview(frames)
+    began = time.perf_counter()
+    sent = 0
+    for _ in range(repeats):
+        for at in range(0, len(sizes), step):
+            upto = min(at + step, len(sizes))
+            with room:
+                room.wait_for(lambda: sent - acked < window)  # noqa: B023
+            connection.sendall(view[int(ends[at - 1]) if at else 0 : int(ends[upto - 1])])
+            sent += upto - at
+    reader.join(60)
+    took = time.perf_counter() - began
+    assert acked == total, (acked, total)
+    connection.close()
+    return took

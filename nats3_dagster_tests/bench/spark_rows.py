@@ -1,0 +1,68 @@
+"""The two rows that go through Spark, end to end: `capture` from socket to committed chunks, `replay` back.
+
+The rule kept here: the session is started and its workers have run once before the clock starts; everything after that
+counts, planning and commits too.
+"""
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+
+from pyspark.sql import SparkSession
+
+from nats3_dagster.capture import check_source
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.hours import hour_of
+from nats3_dagster.jetstream.admin import stream_state
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.model import ArchiveSpec, ReplaySpec
+from nats3_dagster.pipeline.capture import run_capture
+from nats3_dagster.pipeline.replay import create_replay, run_replay
+from nats3_dagster.pipeline.tasks import run_tasks
+from nats3_dagster_tests.bench.rows import Case
+
+BUCKET = "bench"
+_names = count()
+
+
+def capture(spark: SparkSession, case: Case) -> float:
+    """A new archive each time, so that nothing is covered yet."""
+    spec = ArchiveSpec(name=f"bench{next(_names)}", stream="BENCH", bucket=BUCKET)
+    with Catalog.connect(case.settings.postgres) as catalog, Link(case.settings.nats) as link:
+        catalog.create_archive(spec, check_source(link, spec))
+        state = stream_state(link, "BENCH")
+    hours = sorted({hour_of(state.first_ns), hour_of(state.last_ns)})
+    began = time.perf_counter()
+    messages = sum(run_capture(spark, case.settings, spec.name, hour).messages for hour in hours)
+    took = time.perf_counter() - began
+    assert messages == case.messages, messages
+    return took
+
+
+def replay(spark: SparkSession, case: Case) -> float:
+    """The archive captured last, into the empty stream SINK."""
+    with Catalog.connect(case.settings.postgres) as catalog:
+        newest = max(catalog.archives(), key=lambda a: a.id)
+    began = time.perf_counter()
+    done = run_replay(spark, case.settings, create_replay(case.settings, ReplaySpec(newest.name, "bench.in.>", "bench.sink.>")))
+    took = time.perf_counter() - began
+    assert done.published == case.messages, done
+    return took
+
+
+def peak_mb(spark: SparkSession) -> float:
+    """The most memory that any of the reused Python workers had so far."""
+    return max(run_tasks(spark, "peak", _own_peak, list(range(8))).results)
+
+
+def _own_peak(task: int) -> Iterator[float]:
+    time.sleep(0.05)  # so that every worker gets one
+    yield own_peak_mb()
+
+
+def own_peak_mb() -> float:
+    """Peak resident memory of this process in MB; Linux counts it in KiB, macOS in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

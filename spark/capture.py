@@ -1,0 +1,43 @@
+"""Capture hours of an archive without Dagster:
+
+    spark-submit --master spark://HOST:7077 spark/capture.py ARCHIVE --hour 2026-11-21-07:00 [--hour ...] [--adopt]
+
+Settings come from the environment of the driver, as for the command line; executors get what they need with their tasks.
+Prints one line of JSON for each hour. Exit status 0, 1 (it failed) or 2 (it cannot be right).
+"""
+
+import argparse
+import json
+import sys
+
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.pipeline.capture import run_capture
+from nats3_dagster.pipeline.session import session
+from nats3_dagster.settings import Settings
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="capture.py", description="Capture hours of an archive")
+    parser.add_argument("archive")
+    parser.add_argument("--hour", action="append", required=True, help="UTC, YYYY-MM-DD-HH:00; may be given again")
+    parser.add_argument("--adopt", action="store_true", help="go on with a stream that was made again")
+    arguments = parser.parse_args()
+    try:
+        settings = Settings.load()
+        with session(settings.spark_master) as spark:
+            for hour in arguments.hour:
+                done = run_capture(spark, settings, arguments.archive, hour, adopt=arguments.adopt)
+                said = {
+                    "archive": done.archive, "hour": done.hour, "messages": done.messages, "chunks": len(done.chunks),
+                    "payload_bytes": done.payload_bytes, "stored_bytes": done.stored_bytes, "lost": done.lost,
+                    "seconds": round(done.seconds, 3),
+                }  # fmt: skip
+                print(json.dumps(said), flush=True)
+    except Nats3Error as error:
+        print(f"capture.py: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
