@@ -61,6 +61,9 @@ class Wire:
         frames.clear()
         while count:
             line = self._file.readline()
+            if line == b"PING\r\n":
+                self._socket.sendall(b"PONG\r\n")
+                continue
             assert line.startswith(b"MSG _TEST.ack"), line
             answer = self._file.read(int(line.split()[-1]) + 2)
             assert b'"seq":' in answer, answer
