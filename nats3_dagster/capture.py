@@ -53,7 +53,9 @@ class CapturePlan:
         total = sum(r.size for r in self.missing)
         size = max(TASK_SEQS, -(-total // max(parallel, 1)))
         return tuple(
-            SeqRange(first, min(first + size - 1, r.last)) for r in self.missing for first in range(r.first, r.last + 1, size)
+            SeqRange(first, min(first + size - 1, r.last))
+            for r in self.missing
+            for first in range(r.first, r.last + 1, size)
         )
 
 
@@ -93,14 +95,15 @@ def check_source(link: Link, spec: ArchiveSpec) -> StreamState:
     state = stream_state(link, spec.stream)
     if spec.mode == "stream" and state.config.get("retention", "limits") != "limits":
         raise OperatorError(
-            f"Stream {spec.stream} has {state.config['retention']} retention: reading it takes messages from its consumers",
+            f"Stream {spec.stream} has {state.config['retention']} retention: reading it takes from its consumers",
             "The mode stream archives streams with limits retention; mirror or source the stream into one of those",
         )
     for filter_ in spec.subjects:
         check_filter(filter_)
         if state.subjects and not any(overlap(filter_, subject) for subject in state.subjects):
             raise OperatorError(
-                f"Stream {spec.stream} has no subject that {filter_!r} takes", f"It captures {', '.join(state.subjects)}"
+                f"Stream {spec.stream} has no subject that {filter_!r} takes",
+                f"It captures {', '.join(state.subjects)}",
             )
     return state
 
@@ -138,9 +141,16 @@ def hours_to_capture(catalog: Catalog, link: Link, archive: Archive, state: Stre
 
 
 def plan(
-    catalog: Catalog, link: Link, archive: Archive, hour: str, nats: NatsOptions, store: StoreOptions, *,
-    adopt: bool = False, progress: str | None = None,
-) -> CapturePlan:  # fmt: skip
+    catalog: Catalog,
+    link: Link,
+    archive: Archive,
+    hour: str,
+    nats: NatsOptions,
+    store: StoreOptions,
+    *,
+    adopt: bool = False,
+    progress: str | None = None,
+) -> CapturePlan:
     """What a capture of this hour has to read. Raises OperatorError for a bad hour, StreamChanged for a stream made
     again."""
     start_ns, end_ns = hour_bounds(hour)
@@ -176,15 +186,21 @@ def commit(
     merged = _merge(gaps)
     catalog.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
     result = CaptureResult(
-        archive=planned.archive.name, hour=planned.job.hour, window=planned.window,
+        archive=planned.archive.name,
+        hour=planned.job.hour,
+        window=planned.window,
         found=(planned.window.size if planned.window else 0) - sum(r.size for r in planned.missing),
-        chunks=tuple(sorted(chunks, key=lambda c: c.covers)), gaps=merged,
-    )  # fmt: skip
+        chunks=tuple(sorted(chunks, key=lambda c: c.covers)),
+        gaps=merged,
+    )
     if result.lost:
         log.warning(
-            "%s: %d sequences of stream %s were gone before they were captured (%s)", result.archive, result.lost,
-            planned.job.state.name, ", ".join(str(r) for g in merged if g.reason == "expired" for r in g.ranges[:5]),
-        )  # fmt: skip
+            "%s: %d sequences of stream %s were gone before they were captured (%s)",
+            result.archive,
+            result.lost,
+            planned.job.state.name,
+            ", ".join(str(r) for g in merged if g.reason == "expired" for r in g.ranges[:5]),
+        )
     return result
 
 
@@ -199,5 +215,6 @@ def _merge(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     for gap in gaps:
         by.setdefault((gap.incarnation, gap.reason), []).append(gap)
     return tuple(
-        Gap(found[0].incarnation, tuple(sorted(r for g in found for r in g.ranges)), found[0].reason) for found in by.values()
+        Gap(found[0].incarnation, tuple(sorted(r for g in found for r in g.ranges)), found[0].reason)
+        for found in by.values()
     )

@@ -53,7 +53,7 @@ class TargetError(SourceError):
 
 
 class Interrupted(TargetError):
-    """The connection was lost, or an answer did not come, while messages were under way: ask the target what it took."""
+    """Messages were under way when the connection was lost or an answer failed to come: ask the target."""
 
 
 class StoreError(Nats3Error):

@@ -95,9 +95,13 @@ class ArchiveSpec:
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
             raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only")
         if not re.fullmatch(r"[^\s.*>/\\]+", self.stream):
-            raise OperatorError(f"{self.stream!r} is not a stream name", "It may not hold white space or any of . * > / \\")
+            raise OperatorError(
+                f"{self.stream!r} is not a stream name", "It may not hold white space or any of . * > / \\"
+            )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", self.bucket):
-            raise OperatorError(f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens")
+            raise OperatorError(
+                f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"
+            )
         if self.prefix.startswith("/") or self.prefix.endswith("/") or "//" in self.prefix:
             raise OperatorError(f"The prefix {self.prefix!r} has an empty part", "Write it like team/logs")
         for what in ("max_messages", "max_bytes", "max_age_s"):
@@ -129,9 +133,9 @@ class ChunkMeta:
     not selected by the archive's filter; `absent` counts those. `deleted` lists them where the archive takes every
     subject, so that Postgres can check `messages + size(deleted) == size(covers)`; it is None where a filter makes the
     reason unknowable. `first_ns`/`last_ns` are the smallest and largest store time of the messages. `payload_bytes`
-    counts subject, header block and payload; `largest_bytes` is the most that header block and payload of one message take
-    (a replay checks it against the target's max_payload); `stored_bytes` is the object's size. `subjects` counts messages by subject;
-    it is None with more than MAX_SUBJECTS of them (the chunk's own subject column then answers)."""
+    counts subject, header block and payload; `largest_bytes` is the most that header block and payload of one message
+    take (a replay checks it against the target's max_payload); `stored_bytes` is the object's size. `subjects` counts
+    messages by subject; it is None with more than MAX_SUBJECTS of them (the chunk's own subject column then answers)."""
 
     archive: str
     incarnation: Incarnation
@@ -215,7 +219,9 @@ class ReplaySpec:
         if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
             raise OperatorError("The selection's from is not before its to", "Give a from that is earlier than to")
         if self.seqs is not None and not 1 <= self.seqs.first <= self.seqs.last:
-            raise OperatorError(f"{self.seqs} is not a sequence range", "Write first-last, from 1, first not above last")
+            raise OperatorError(
+                f"{self.seqs} is not a sequence range", "Write first-last, from 1, first not above last"
+            )
         if self.order not in ("stream", "subject", "none"):
             raise OperatorError(f"{self.order!r} is not an order", "Use stream, subject or none")
         if self.order != "stream" and self.pace.speed is not None:
@@ -226,7 +232,7 @@ class ReplaySpec:
 
 @dataclass(frozen=True, slots=True)
 class ReplayTarget:
-    """A stream that takes what a replay publishes; whatever the replay put there has `since_seq` or a later sequence."""
+    """A stream that takes what a replay publishes: nothing of it has a sequence below `since_seq`."""
 
     incarnation: Incarnation
     since_seq: int

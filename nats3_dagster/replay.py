@@ -43,7 +43,7 @@ class ReplayJob:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The chunks in the order of the stream. `messages` is an upper bound where the selection cuts chunks or subjects."""
+    """The chunks in stream order. `messages` is an upper bound where the selection cuts chunks or subjects."""
 
     archive: Archive
     spec: ReplaySpec
@@ -86,7 +86,8 @@ def select(catalog: Catalog, archive: Archive, spec: ReplaySpec) -> tuple[Chunk,
     chunks = catalog.chunks(archive, hours=spec.hours or None, time_range=window, seqs=spec.seqs, with_subjects=True)
     if not chunks:
         raise OperatorError(
-            f"Archive {archive.name} holds nothing of this selection", f"See what it holds: nats3 chunk list {archive.name}"
+            f"Archive {archive.name} holds nothing of this selection",
+            f"See what it holds: nats3 chunk list {archive.name}",
         )
     if not spec.over_gaps and (lacking := _lacking(catalog, archive, spec, chunks)):
         raise OperatorError(
@@ -224,7 +225,9 @@ def _wanted(chunk: Chunk, filter_: str) -> bool:
     return subjects is None or any(matches(filter_, subject) for subject in subjects)
 
 
-def _check_targets(transform: Transform, chunks: Sequence[Chunk], listening: Sequence[tuple[str, Sequence[str]]]) -> None:
+def _check_targets(
+    transform: Transform, chunks: Sequence[Chunk], listening: Sequence[tuple[str, Sequence[str]]]
+) -> None:
     """Some stream takes every subject that the replay will publish."""
     taken = [subject for _, subjects in listening for subject in subjects]
     hint = "Create a stream that captures it first, or let the replay do so: --create-stream NAME"

@@ -85,9 +85,13 @@ class Transform:
         plain = _FUNCTION.sub("x", destination)
         check_filter(plain)
         if "{{" in plain or "}}" in plain:
-            raise OperatorError(f"{destination!r} holds an unfinished {{{{...}}}}", "Write {{wildcard(1)}} for the first *")
+            raise OperatorError(
+                f"{destination!r} holds an unfinished {{{{...}}}}", "Write {{wildcard(1)}} for the first *"
+            )
         if "*" in plain.split("."):
-            raise OperatorError(f"The destination {destination!r} holds a bare *", "Write {{wildcard(1)}} for the first *")
+            raise OperatorError(
+                f"The destination {destination!r} holds a bare *", "Write {{wildcard(1)}} for the first *"
+            )
         if destination.endswith(">") and not source.endswith(">"):
             raise OperatorError(f"{destination!r} ends with > but {source!r} does not", "End both with >, or neither")
         self._tokens = [self._compile(token) for token in self._split(destination)]
@@ -127,7 +131,7 @@ class Transform:
         at = 0
         for call in _FUNCTION.finditer(token):
             literal = token[at : call.start()]
-            pieces += [lambda stars, literal=literal: literal, self._function(call)]
+            pieces += [_constant(literal), self._function(call)]
             at = call.end()
         tail = token[at:]
         return lambda stars, rest: "".join(piece(stars) for piece in pieces) + tail
@@ -137,7 +141,8 @@ class Transform:
         args = [a.strip() for a in call[2].split(",")] if call[1] else [call[3]]
         if name not in (*_ONE_TOKEN, *_MANY_TOKENS):
             raise OperatorError(
-                f"{call[0]} is not a transform function we know", f"Use one of {', '.join((*_ONE_TOKEN, *_MANY_TOKENS))}"
+                f"{call[0]} is not a transform function we know",
+                f"Use one of {', '.join((*_ONE_TOKEN, *_MANY_TOKENS))}",
             )
         try:
             if name == "partition":
@@ -169,6 +174,10 @@ class Transform:
                 "Number the * of the source from 1",
             )
         return index
+
+
+def _constant(text: str) -> Callable[[list[str]], str]:
+    return lambda stars: text
 
 
 def _cut(name: str, token: str, size: int) -> str:

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-
 WINDOW = 1000
 
 
@@ -36,7 +35,9 @@ class Wire:
     def __enter__(self) -> "Wire":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._file.close()
         self._socket.close()
 
@@ -47,7 +48,13 @@ class Wire:
         for subject, headers, data in messages:
             to = subject.encode()
             if headers:
-                frames += b"HPUB %b _TEST.ack %d %d\r\n%b%b\r\n" % (to, len(headers), len(headers) + len(data), headers, data)
+                frames += b"HPUB %b _TEST.ack %d %d\r\n%b%b\r\n" % (
+                    to,
+                    len(headers),
+                    len(headers) + len(data),
+                    headers,
+                    data,
+                )
             else:
                 frames += b"PUB %b _TEST.ack %d\r\n%b\r\n" % (to, len(data), data)
             waiting += 1

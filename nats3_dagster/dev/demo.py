@@ -98,11 +98,20 @@ def run_demo(messages: int = 60_000, *, log: Path | None = None, told: Told = la
     with _timed() as comparing:
         compared = compare(settings.nats, STREAM, TARGET, Transform(READ, WRITE))
     return DemoResult(
-        server=".".join(map(str, version)), messages=compared.source, distinct_lines=len({line for _, line in lines}),
-        hours=len({c.meta.hour for c in chunks}), chunks=len(chunks), payload_bytes=sum(c.meta.payload_bytes for c in chunks),
-        stored_bytes=sum(c.meta.stored_bytes for c in chunks), replayed=compared.target, mismatches=compared.mismatches,
-        publish_s=publish[0], capture_s=capture[0], replay_s=replay[0], compare_s=comparing[0],
-    )  # fmt: skip
+        server=".".join(map(str, version)),
+        messages=compared.source,
+        distinct_lines=len({line for _, line in lines}),
+        hours=len({c.meta.hour for c in chunks}),
+        chunks=len(chunks),
+        payload_bytes=sum(c.meta.payload_bytes for c in chunks),
+        stored_bytes=sum(c.meta.stored_bytes for c in chunks),
+        replayed=compared.target,
+        mismatches=compared.mismatches,
+        publish_s=publish[0],
+        capture_s=capture[0],
+        replay_s=replay[0],
+        compare_s=comparing[0],
+    )
 
 
 def _clean(link: Link, catalog: Catalog, settings: Settings) -> None:
@@ -132,8 +141,19 @@ def _publish(
 
 
 def _dagster_job(name: str, *arguments: str) -> Iterator[None]:
-    """Run a job as a shell would, and yield now and then until it ends. Raises EngineError with the end of its output."""
-    command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "nats3_dagster.definitions", "-j", name, *arguments]
+    """Run a job as a shell would, and yield until it ends. Raises EngineError with the end of its output."""
+    command = [
+        sys.executable,
+        "-m",
+        "dagster",
+        "job",
+        "execute",
+        "-m",
+        "nats3_dagster.definitions",
+        "-j",
+        name,
+        *arguments,
+    ]
     with tempfile.TemporaryFile() as output:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output) as process:
             try:
@@ -146,7 +166,9 @@ def _dagster_job(name: str, *arguments: str) -> Iterator[None]:
         if process.returncode:
             output.seek(0)
             tail = output.read().decode(errors="replace").splitlines()[-15:]
-            raise EngineError(f"The Dagster job {name} failed:\n" + "\n".join(tail), "Look at the run in the Dagster UI")
+            raise EngineError(
+                f"The Dagster job {name} failed:\n" + "\n".join(tail), "Look at the run in the Dagster UI"
+            )
 
 
 def _counted(messages: Iterator[Past], every: int, tell: Callable[[int], None]) -> Iterator[Past]:

@@ -20,7 +20,9 @@ PARTITIONS = 8
 LONGEST = 8192
 
 
-def read_lines(most: int, roots: tuple[Path, ...] = (Path("/var/log"),), more: tuple[Path, ...] = ()) -> list[tuple[str, bytes]]:
+def read_lines(
+    most: int, roots: tuple[Path, ...] = (Path("/var/log"),), more: tuple[Path, ...] = ()
+) -> list[tuple[str, bytes]]:
     """Up to `most` lines of the text files under `roots`, then of `more`, as (file, line). Raises OperatorError when
     there are none."""
     found: list[tuple[str, bytes]] = []

@@ -1,6 +1,6 @@
 """Captures: the driver's side. Plan from the catalog, read in the workers, commit what came back.
 
-The rule kept here: only the driver touches Postgres, and what some tasks achieved is committed even when another failed.
+The rule kept here: only the driver touches Postgres, and what some tasks achieved is committed though another failed.
 """
 
 import time
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from nats3_dagster import capture
 from nats3_dagster.capture import CaptureJob, CapturePlan, CaptureResult
@@ -35,20 +36,17 @@ def run_capture(
     began = time.monotonic()
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
         archive = catalog.archive(archive_name)
-        for attempt in range(1, ATTEMPTS + 1):
-            with Progress(link, on_progress) as progress:
+        retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
+        for attempt in retrying:
+            with attempt, Progress(link, on_progress) as progress:
                 planned = capture.plan(
                     catalog, link, archive, hour, settings.nats, settings.store, adopt=adopt, progress=progress.subject
                 )
                 progress.total = sum(r.size for r in planned.missing)
-                try:
-                    result = _read_and_commit(spark, catalog, planned, run_id)
-                    break
-                except Conflict:
-                    if attempt == ATTEMPTS:
-                        raise
-        _check_complete(catalog, archive, planned)
-    return replace(result, seconds=time.monotonic() - began)
+                result = _read_and_commit(spark, catalog, planned, run_id)
+                _check_complete(catalog, archive, planned)
+                return replace(result, seconds=time.monotonic() - began)
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _read_and_commit(spark: SparkSession, catalog: Catalog, planned: CapturePlan, run_id: str | None) -> CaptureResult:
@@ -75,7 +73,7 @@ def _check_complete(catalog: Catalog, archive: Archive, planned: CapturePlan) ->
         lacking = catalog.missing(archive, planned.job.state.incarnation, planned.window)
         if lacking:
             raise SourceError(
-                f"Archive {archive.name} still lacks the sequences {', '.join(map(str, lacking[:3]))} of {planned.job.hour}",
+                f"Archive {archive.name} still lacks sequences of {planned.job.hour}: {', '.join(map(str, lacking[:3]))}",
                 f"Run it again: nats3 store run {archive.name} --hour {planned.job.hour}",
             )
 
@@ -84,5 +82,5 @@ def parallelism(spark: SparkSession) -> int:
     """Cores that the session has; Spark Connect does not tell, and then it is what spark-defaults.conf asks for."""
     try:
         return spark.sparkContext.defaultParallelism
-    except Exception:  # noqa: BLE001  PySparkAttributeError in Connect
+    except Exception:  # PySparkAttributeError in Connect
         return int(spark.conf.get("spark.default.parallelism", "2") or 2)

@@ -33,7 +33,10 @@ class Outgoing:
     def slice(self, part: slice) -> "Outgoing":
         at, count = part.start, part.stop - part.start
         return Outgoing(
-            self.subjects.slice(at, count), self.headers.slice(at, count), self.data.slice(at, count), self.times_ns[part]
+            self.subjects.slice(at, count),
+            self.headers.slice(at, count),
+            self.data.slice(at, count),
+            self.times_ns[part],
         )
 
     @property
@@ -45,7 +48,9 @@ class Outgoing:
 class Mapper:
     """Maps archived batches of one replay. With `share` of `shares` only subjects of that hash partition go through."""
 
-    def __init__(self, transform: Transform, replay_id: str, *, with_ids: bool, share: int = 0, shares: int = 1) -> None:
+    def __init__(
+        self, transform: Transform, replay_id: str, *, with_ids: bool, share: int = 0, shares: int = 1
+    ) -> None:
         self._transform, self._replay_id, self._with_ids = transform, replay_id, with_ids
         self._share, self._shares = share, shares
 

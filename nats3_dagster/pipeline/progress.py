@@ -1,6 +1,6 @@
 """Progress: how far the tasks are, told to the driver through NATS while Spark runs.
 
-The rule kept here: it is for eyes only. A lost or refused progress message changes nothing, and no decision rests on it.
+The rule kept here: it is for eyes only. A lost or refused progress message changes nothing; no decision rests on it.
 """
 
 import secrets
@@ -15,7 +15,7 @@ INTERVAL_S = 0.1
 
 
 class Progress:
-    """Adds up what the tasks report, and calls `on_progress(done, total)`; without a callback it asks for no reports."""
+    """Adds up what the tasks report for `on_progress(done, total)`; without a callback it asks for none."""
 
     def __init__(self, link: Link, on_progress: Callable[[int, int], None] | None) -> None:
         self._link, self._on_progress = link, on_progress
@@ -29,7 +29,9 @@ class Progress:
             self._stop = self._link.subscribe(self.subject, self._take)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._stop:
             self._stop()
 

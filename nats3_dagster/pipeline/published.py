@@ -80,7 +80,7 @@ def _removes(state: StreamState, target: ReplayTarget) -> bool:
     """Whether messages may have gone from the target since the replay began, by its limits or by its consumers."""
     config = state.config
     return (
-        state.first_seq > target.since_seq and state.last_seq >= target.since_seq
+        (state.first_seq > target.since_seq and state.last_seq >= target.since_seq)
         or config.get("retention", "limits") != "limits"
         or config.get("max_msgs_per_subject", -1) > 0
     )  # fmt: skip

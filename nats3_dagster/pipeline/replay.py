@@ -59,13 +59,22 @@ def run_replay(
         with Progress(link, on_progress) as progress:
             progress.total = sum(c.meta.messages for c in chunks)
             job = ReplayJob(
-                replay_id, attempt, record.spec, record.targets, settings.nats, settings.store, batched, progress.subject
+                replay_id,
+                attempt,
+                record.spec,
+                record.targets,
+                settings.nats,
+                settings.store,
+                batched,
+                progress.subject,
             )
             tasks = _tasks(job, chunks, parallelism(spark))
             try:
                 finished = run_tasks(spark, f"replay {replay_id}", publish_share, tasks)
             except BaseException as error:
-                catalog.finish_replay(replay_id, "canceled" if isinstance(error, KeyboardInterrupt) else "failed", str(error))
+                catalog.finish_replay(
+                    replay_id, "canceled" if isinstance(error, KeyboardInterrupt) else "failed", str(error)
+                )
                 raise
         results = replay.combine(finished.results)
         if record.spec.order == "subject" and finished.error:
@@ -75,7 +84,9 @@ def run_replay(
         catalog.finish_replay(replay_id, "failed" if finished.error else "succeeded", str(finished.error or "") or None)
         if finished.error:
             raise finished.error
-    totals = [sum(getattr(r, field) for r in results.values()) for field in ("selected", "published", "found", "duplicates")]
+    totals = [
+        sum(getattr(r, field) for r in results.values()) for field in ("selected", "published", "found", "duplicates")
+    ]
     return ReplayResult(replay_id, archive.name, attempt, len(results), *totals, seconds=time.monotonic() - began)
 
 

@@ -16,17 +16,24 @@ from nats3_dagster.settings import Settings
 from nats3_dagster_tests.wire import Message, Wire
 
 Sent = tuple[str, bytes, bytes]
-_ADDED = re.compile(rb"^NATS/1\.0\r\nNats3-Replay: [^\r]*\r\n(?:(?:Nats3-(?:Stream|Incarnation|Sequence|Time)|Nats-Msg-Id): [^\r]*\r\n)*")
+_ADDED = re.compile(
+    rb"^NATS/1\.0\r\nNats3-Replay: [^\r]*\r\n"
+    rb"(?:(?:Nats3-(?:Stream|Incarnation|Sequence|Time)|Nats-Msg-Id): [^\r]*\r\n)*"
+)
 
 
 def strange_messages(count: int, seed: int = 7) -> list[Sent]:
-    """(subject, header block, payload): repeated keys, `Status`, bytes that are no UTF-8, empty values, large blocks."""
+    """(subject, header block, payload): repeated keys, `Status`, no UTF-8, empty values, large blocks."""
     rng = random.Random(seed)
     blocks = [
-        b"", b"NATS/1.0\r\nA: 1\r\nA: 2\r\na: 3\r\n\r\n", b"NATS/1.0\r\nStatus: 404\r\n\r\n", b"NATS/1.0\r\nX:\r\n\r\n",
-        b"NATS/1.0\r\nBytes: \xff\xfe\x80\r\n\r\n", b"NATS/1.0\r\nBig: " + b"x" * 60_000 + b"\r\n\r\n",
+        b"",
+        b"NATS/1.0\r\nA: 1\r\nA: 2\r\na: 3\r\n\r\n",
+        b"NATS/1.0\r\nStatus: 404\r\n\r\n",
+        b"NATS/1.0\r\nX:\r\n\r\n",
+        b"NATS/1.0\r\nBytes: \xff\xfe\x80\r\n\r\n",
+        b"NATS/1.0\r\nBig: " + b"x" * 60_000 + b"\r\n\r\n",
         b"NATS/1.0\r\nNoSpace:y\r\nTrailing: z  \r\n\r\n",
-    ]  # fmt: skip
+    ]
     weights = [90, 10, 5, 5, 5, 0.1, 5]
     subjects = ["ev.a", "ev.b.c", "ev.ü.x", "ev.b.d", "ev." + "long" * 20]
     return [
@@ -35,7 +42,9 @@ def strange_messages(count: int, seed: int = 7) -> list[Sent]:
     ]
 
 
-def archive_events(settings: Settings, bucket: str, name: str = "events", stream: str = "EV", **spec: Any) -> ArchiveSpec:
+def archive_events(
+    settings: Settings, bucket: str, name: str = "events", stream: str = "EV", **spec: Any
+) -> ArchiveSpec:
     """Create an archive of the stream."""
     made = ArchiveSpec(name=name, stream=stream, bucket=bucket, **spec)
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:

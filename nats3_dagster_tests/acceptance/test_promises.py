@@ -16,6 +16,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
 from nats3_dagster_tests.wire import Wire
 
+
 @pytest.fixture
 def wire(nats: NatsServer) -> Iterator[Wire]:
     with Wire(nats.url) as client:
@@ -106,7 +107,8 @@ def test_postgres_refuses_a_second_chunk_over_the_same_sequences(
         columns = [
             row[0]
             for row in connection.execute(
-                "SELECT column_name FROM information_schema.columns WHERE table_schema = 'nats3' AND table_name = 'chunk'"
+                "SELECT column_name FROM information_schema.columns"
+                " WHERE table_schema = 'nats3' AND table_name = 'chunk'"
                 " AND column_name NOT IN ('id', 'key') AND is_generated = 'NEVER'"
             )
         ]

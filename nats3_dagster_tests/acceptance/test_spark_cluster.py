@@ -4,10 +4,12 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -25,24 +27,39 @@ ROOT = Path(__file__).parents[2]
 def spark_master(tmp_path: Path) -> Iterator[str]:
     """The URL of a master with two workers of one core each."""
     environment = os.environ | {
-        "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(tmp_path),
+        "SPARK_CONF_DIR": str(tmp_path),
         "SPARK_DAEMON_MEMORY": "256m",
-    }  # fmt: skip
+    }
     log = tmp_path / "master.log"
     processes = []
 
     def start(output: Path, *arguments: str) -> None:
         command = [str(SPARK_HOME / "bin" / "spark-class"), *arguments]
         with output.open("wb") as out:
-            processes.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out))
+            processes.append(
+                subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            )
 
     try:
         start(log, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         url = _found(log, r"Starting Spark master at (spark://\S+)")
         page = _found(log, r"MasterWebUI.* started at (http://\S+)|(http://127\.0\.0\.1:\d+)")
         for n in range(2):
-            start(tmp_path / f"worker{n}.log", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1",
-                  "--memory", "600m", "--webui-port", "0", url)  # fmt: skip
+            start(
+                tmp_path / f"worker{n}.log",
+                "org.apache.spark.deploy.worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "--cores",
+                "1",
+                "--memory",
+                "600m",
+                "--webui-port",
+                "0",
+                url,
+            )
         _wait_for_workers(page, 2)
         yield url
     finally:
@@ -65,19 +82,32 @@ def test_capture_and_republish_on_a_standalone_cluster(
         lines = submit(spark_master, "capture.py", "events", *(part for hour in hours for part in ("--hour", hour)))
         assert sum(line["messages"] for line in lines) == len(sent)
         wire.create_stream("BACK", "back.>")
-        first, last = submit(spark_master, "republish.py", "events", "--read-subject", "ev.>", "--write-subject", "back.>")
+        first, last = submit(
+            spark_master, "republish.py", "events", "--read-subject", "ev.>", "--write-subject", "back.>"
+        )
         assert (last["id"], last["published"]) == (first["replay"], len(sent))
         assert [came_back(m, "back.", "ev.") for m in wire.messages("BACK")] == sent
 
 
-def submit(master: str, script: str, *arguments: str) -> list[dict[str, object]]:
+def submit(master: str, script: str, *arguments: str) -> list[dict[str, Any]]:
     """Run an entry point as an operator does; what it printed, line by line."""
     command = [
-        str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "--conf", "spark.cores.max=2",
-        str(ROOT / "spark" / script), *arguments,
-    ]  # fmt: skip
-    environment = os.environ | {"SPARK_CONF_DIR": str(ROOT / "spark"), "PYSPARK_PYTHON": os.sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        str(SPARK_HOME / "bin" / "spark-submit"),
+        "--master",
+        master,
+        "--conf",
+        "spark.cores.max=2",
+        str(ROOT / "spark" / script),
+        *arguments,
+    ]
+    environment = os.environ | {
+        "SPARK_CONF_DIR": str(ROOT / "spark"),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 

@@ -91,7 +91,15 @@ def _measure(settings: Settings, arguments: argparse.Namespace, size: int) -> li
 def _in_process(name: str, case: Case) -> tuple[float, int, float]:
     """Run a row in a process of its own, so that its memory is its own: seconds, messages, peak MB."""
     count = case.messages // NATSPY_PART if name.startswith("natspy") else case.messages
-    command = [sys.executable, "-m", "nats3_dagster_tests.bench.one", name, str(count), str(case.size), str(int(case.batched))]
+    command = [
+        sys.executable,
+        "-m",
+        "nats3_dagster_tests.bench.one",
+        name,
+        str(count),
+        str(case.size),
+        str(int(case.batched)),
+    ]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=300).stdout
     seconds, peak = json.loads(said)
     return seconds, count, peak
@@ -116,7 +124,14 @@ def _print(found: list[dict[str, Any]]) -> None:
     for column in ("path", "size", "msg/s", "MB/s", "of limit", "of nats-py", "peak MB"):
         table.add_column(column, justify="left" if column == "path" else "right")
     for row in found:
-        values = [row["name"], f"{row['size']} B", f"{row['msgs_per_s']:,}", row["mb_per_s"], row["of_limit"], row["of_natspy"]]
+        values = [
+            row["name"],
+            f"{row['size']} B",
+            f"{row['msgs_per_s']:,}",
+            row["mb_per_s"],
+            row["of_limit"],
+            row["of_natspy"],
+        ]
         table.add_row(*("-" if v is None else str(v) for v in values), f"{row['peak_mb']:,}")
     Console().print(table)
 

@@ -36,7 +36,13 @@ def _request(connection: socket.socket, subject: str, **body: object) -> dict[st
 def count_deliveries(url: str, stream: str, messages: int) -> float:
     """Seconds until a pull consumer has delivered that many messages to a client that counts their reply subjects."""
     connection = _connect(url)
-    config = {"deliver_policy": "all", "ack_policy": "none", "mem_storage": True, "num_replicas": 1, "inactive_threshold": 10**10}
+    config = {
+        "deliver_policy": "all",
+        "ack_policy": "none",
+        "mem_storage": True,
+        "num_replicas": 1,
+        "inactive_threshold": 10**10,
+    }
     made = _request(connection, f"$JS.API.CONSUMER.CREATE.{stream}", stream_name=stream, config=config)
     pull = json.dumps({"batch": messages}).encode()
     ask = f"PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{made['name']} _B.got {len(pull)}\r\n".encode() + pull + b"\r\n"

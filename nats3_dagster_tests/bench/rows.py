@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from nats3_dagster.jetstream.publisher import Publisher
 
 from nats3_dagster.jetstream.admin import create_stream, delete_stream, stream_names, stream_state
 from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.pipeline.outgoing import Mapper, Outgoing
@@ -47,10 +47,15 @@ def payloads(size: int, count: int) -> list[bytes]:
     out = []
     for n in range(count):
         event = {
-            "ts": f"2026-11-21T07:{n // 60 % 60:02d}:{n % 60:02d}.{rng.randrange(10**6):06d}Z", "level": rng.choice(["info", "info", "warn"]),
-            "service": rng.choice(["orders", "billing", "search"]), "trace": f"{rng.getrandbits(64):016x}", "user": rng.randrange(10**6),
-            "path": f"/v1/items/{rng.randrange(10**4)}", "status": rng.choice([200, 200, 200, 404]), "ms": round(rng.random() * 300, 2),
-        }  # fmt: skip
+            "ts": f"2026-11-21T07:{n // 60 % 60:02d}:{n % 60:02d}.{rng.randrange(10**6):06d}Z",
+            "level": rng.choice(["info", "info", "warn"]),
+            "service": rng.choice(["orders", "billing", "search"]),
+            "trace": f"{rng.getrandbits(64):016x}",
+            "user": rng.randrange(10**6),
+            "path": f"/v1/items/{rng.randrange(10**4)}",
+            "status": rng.choice([200, 200, 200, 404]),
+            "ms": round(rng.random() * 300, 2),
+        }
         text = json.dumps(event)
         while len(text) < size:
             text += f',"k{len(text)}":"{rng.getrandbits(96):x}"'
@@ -62,11 +67,13 @@ def batch_of(size: int, rows: int = BATCH) -> pa.RecordBatch:
     """A WIRE batch of such messages."""
     return pa.record_batch(
         {
-            "seq": pa.array(range(1, rows + 1), pa.int64()), "time_ns": pa.array(range(rows), pa.int64()),
+            "seq": pa.array(range(1, rows + 1), pa.int64()),
+            "time_ns": pa.array(range(rows), pa.int64()),
             "subject": pa.array([f"bench.in.{n % SUBJECTS}" for n in range(rows)]),
-            "headers": pa.nulls(rows, pa.binary()), "data": pa.array(payloads(size, rows), pa.binary()),
+            "headers": pa.nulls(rows, pa.binary()),
+            "data": pa.array(payloads(size, rows), pa.binary()),
         }
-    )  # fmt: skip
+    )
 
 
 def fill(case: Case) -> None:
@@ -99,7 +106,9 @@ def _batched(case: Case) -> dict[str, object]:
 
 def _outgoing(case: Case, *, with_ids: bool) -> Outgoing:
     """What a replay sends of BENCH, for the rows that leave reading out."""
-    batch, _ = (mapper := Mapper(Transform("bench.in.>", "bench.sink.>"), "0123456789abcdef", with_ids=with_ids)).select(batch_of(case.size))
+    batch, _ = (
+        mapper := Mapper(Transform("bench.in.>", "bench.sink.>"), "0123456789abcdef", with_ids=with_ids)
+    ).select(batch_of(case.size))
     return mapper.outgoing(batch, Incarnation("BENCH", 1_700_000_000_000_000_000))
 
 
@@ -115,7 +124,9 @@ def reader(case: Case) -> float:
     with Link(case.settings.nats) as link:
         state = stream_state(link, "BENCH")
     began = time.perf_counter()
-    rows = sum(b.num_rows for b in read_batches(case.settings.nats, ReadSpec(state.incarnation, SeqRange(1, state.last_seq))))
+    rows = sum(
+        b.num_rows for b in read_batches(case.settings.nats, ReadSpec(state.incarnation, SeqRange(1, state.last_seq)))
+    )
     took = time.perf_counter() - began
     assert rows == case.messages
     return took
@@ -148,7 +159,9 @@ def publisher(case: Case) -> float:
     with Publisher(case.settings.nats, mode="batch" if case.batched else "window") as target:
         began = time.perf_counter()
         for at in range(0, case.messages, BATCH):
-            shifted = batch.set_column(0, "seq", pc.add(batch.column("seq"), at)).slice(0, min(BATCH, case.messages - at))
+            shifted = batch.set_column(0, "seq", pc.add(batch.column("seq"), at)).slice(
+                0, min(BATCH, case.messages - at)
+            )
             out = mapper.outgoing(mapper.select(shifted)[0], incarnation)
             target.publish(out.subjects, out.headers, out.data)
         target.flush()

@@ -46,7 +46,9 @@ def replay(spark: SparkSession, case: Case) -> float:
     with Catalog.connect(case.settings.postgres) as catalog:
         newest = max(catalog.archives(), key=lambda a: a.id)
     began = time.perf_counter()
-    done = run_replay(spark, case.settings, create_replay(case.settings, ReplaySpec(newest.name, "bench.in.>", "bench.sink.>")))
+    done = run_replay(
+        spark, case.settings, create_replay(case.settings, ReplaySpec(newest.name, "bench.in.>", "bench.sink.>"))
+    )
     took = time.perf_counter() - began
     assert done.published == case.messages, done
     return took

@@ -17,7 +17,15 @@ from nats3_dagster.pipeline.capture import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster.store import Bucket
 
-STEPS = ("reading", "before the put", "in the put", "after the put", "before the commit", "in the commit", "after the commit")
+STEPS = (
+    "reading",
+    "before the put",
+    "in the put",
+    "after the put",
+    "before the commit",
+    "in the commit",
+    "after the commit",
+)
 
 
 def die(*_: Any, **__: Any) -> None:

@@ -1,4 +1,4 @@
-"""A capture killed with -9 at each step of its way, then run again: complete, nothing doubled, nothing left over that counts."""
+"""A capture killed with -9 at each step of its way, then run again: complete, and nothing doubled."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A replay killed with -9 in the middle and resumed long after the target's duplicate window: nothing lost or doubled."""
+"""A replay killed with -9 and resumed after the target's duplicate window: nothing lost or doubled."""
 
 import json
 import os

@@ -216,6 +216,8 @@ def columns_but(change: Callable[[pa.Table], pa.Table]) -> pa.Table:
 @pytest.mark.parametrize(
     ("data", "match"),
     [
+        (b"", "is not Parquet"),
+        (b"PAR2" + SMALL[4:], "is not Parquet"),
         (rewritten(format_version=None), "is not a chunk"),
         (rewritten(format_version="one"), "format version is 'one'"),
         (rewritten(format_version="0"), "format version is '0'"),
@@ -247,13 +249,14 @@ def test_what_contradicts_itself_is_refused(data: bytes, match: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda t: t.take([1, 0, *range(2, 40)]),  # two messages change places
+        lambda t: t.take([1, 0, *range(2, 40)]),
+        lambda t: t.take([0, 2, 1, *range(3, 40)]),
         lambda t: t.set_column(2, t.schema.field("time_ns"), pa.compute.add(t["time_ns"], 1)),
         lambda t: t.set_column(1, t.schema.field("time"), t["time"].take([0, 0, *range(2, 40)])),
         lambda t: t.set_column(5, t.schema.field("data"), t["data"].take([0, 39, *range(2, 40)])),
         lambda t: t.set_column(5, t.schema.field("data"), pa.compute.binary_join_element_wise(t["data"], b"x", b"")),
     ],
-    ids=["order", "time_ns", "time", "one-payload", "all-payloads"],
+    ids=["order", "order-inside", "time_ns", "time", "one-payload", "all-payloads"],
 )
 def test_other_messages_under_a_sound_footer_are_refused(change: Callable[[pa.Table], pa.Table]) -> None:
     reader = open_chunk(rewritten(columns_but(change)))

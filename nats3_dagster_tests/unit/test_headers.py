@@ -10,12 +10,24 @@ from hypothesis import strategies as st
 from nats3_dagster.jetstream.headers import original_headers, replay_headers
 
 OURS = [("Nats3-Replay", "00ff00ff00ff00ff"), ("Nats3-Stream", "S"), ("Nats3-Incarnation", "I")]
-ACTING = ["Nats-Expected-Last-Sequence", "Nats-Rollup", "Nats-TTL", "Nats-Schedule", "Nats-Schedule-Target", "Nats-Batch-Id",
-          "Nats-Incr", "Nats-Msg-Id", "Nats3-Replay", "Nats3-Original-Nats-Msg-Id"]  # fmt: skip
+ACTING = [
+    "Nats-Expected-Last-Sequence",
+    "Nats-Rollup",
+    "Nats-TTL",
+    "Nats-Schedule",
+    "Nats-Schedule-Target",
+    "Nats-Batch-Id",
+    "Nats-Incr",
+    "Nats-Msg-Id",
+    "Nats3-Replay",
+    "Nats3-Original-Nats-Msg-Id",
+]
 key = st.sampled_from([b"A", b"a", b"Status", b"X-Nats-Msg-Id", b"nats-msg-id", *(name.encode() for name in ACTING)])
 value = st.binary(max_size=12).map(lambda b: b.replace(b"\r", b"").replace(b"\n", b""))
 line = st.tuples(key, st.sampled_from([b": ", b":", b":  "]), value).map(b"".join)
-block = st.lists(line, min_size=1, max_size=5).map(lambda lines: b"NATS/1.0\r\n" + b"".join(x + b"\r\n" for x in lines) + b"\r\n")
+block = st.lists(line, min_size=1, max_size=5).map(
+    lambda lines: b"NATS/1.0\r\n" + b"".join(x + b"\r\n" for x in lines) + b"\r\n"
+)
 odd = block.map(lambda b: b.replace(b"NATS/1.0\r\n", b"NATS/1.0 503 No Way\r\n", 1))
 
 
@@ -32,7 +44,11 @@ def test_what_went_in_comes_back(blocks: list[bytes | None]) -> None:
     for n, out in enumerate(sent.to_pylist()):
         first, *lines = out.split(b"\r\n")
         assert first.startswith(b"NATS/1.0")
-        assert lines[:5] == [*(f"{k}: {v}".encode() for k, v in OURS), b"Nats3-Sequence: %d" % n, b"Nats-Msg-Id: id:%d" % n]
+        assert lines[:5] == [
+            *(f"{k}: {v}".encode() for k, v in OURS),
+            b"Nats3-Sequence: %d" % n,
+            b"Nats-Msg-Id: id:%d" % n,
+        ]
         for name in ACTING[:-2]:
             assert not re.search(rb"(?mi)^" + name.encode() + b":", b"\n".join(lines[5:]))
 

@@ -18,9 +18,19 @@ filter_ = st.tuples(st.lists(st.one_of(token, st.just("*")), min_size=1, max_siz
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("", "not a subject"), ("a..b", "token 2"), (".a", "token 1"), ("a.", "token 2"), ("a.>.b", "last token"), ("a b", "not a"),
-     ("a.b>", "last token"), ("a.*b", "mixes"), ("a\r\nb", "not a subject"), ("a\0b", "not a subject")],
-)  # fmt: skip
+    [
+        ("", "not a subject"),
+        ("a..b", "token 2"),
+        (".a", "token 1"),
+        ("a.", "token 2"),
+        ("a.>.b", "last token"),
+        ("a b", "not a"),
+        ("a.b>", "last token"),
+        ("a.*b", "mixes"),
+        ("a\r\nb", "not a subject"),
+        ("a\0b", "not a subject"),
+    ],
+)
 def test_a_malformed_filter_is_refused_with_the_token_at_fault(text: str, says: str) -> None:
     with pytest.raises(OperatorError, match=says):
         check_filter(text)
@@ -28,9 +38,19 @@ def test_a_malformed_filter_is_refused_with_the_token_at_fault(text: str, says: 
 
 @pytest.mark.parametrize(
     ("wide", "narrow", "expected"),
-    [(">", "a.b", True), ("a.>", "a", False), ("a.>", "a.b.c", True), ("a.*", "a.>", False), ("a.*", "a.b", True),
-     ("a.*", "a.b.c", False), ("a.b", "a.*", False), ("*.b", "a.b", True), (">", ">", True), ("a.>", "a.*", True)],
-)  # fmt: skip
+    [
+        (">", "a.b", True),
+        ("a.>", "a", False),
+        ("a.>", "a.b.c", True),
+        ("a.*", "a.>", False),
+        ("a.*", "a.b", True),
+        ("a.*", "a.b.c", False),
+        ("a.b", "a.*", False),
+        ("*.b", "a.b", True),
+        (">", ">", True),
+        ("a.>", "a.*", True),
+    ],
+)
 def test_covers(wide: str, narrow: str, expected: bool) -> None:
     assert covers(wide, narrow) is expected
 
@@ -52,14 +72,23 @@ def test_covering_and_overlapping_agree_with_matching(one: str, other: str, s: s
 
 @pytest.mark.parametrize(
     ("source", "destination", "given_", "expected"),
-    [(">", ">", "a.b", "a.b"), ("orders.>", "replay.orders.>", "orders.eu.1", "replay.orders.eu.1"),
-     ("orders.*", "replay.{{wildcard(1)}}", "orders.7", "replay.7"), ("bar.*.*", "baz.$2.$1", "bar.a.b", "baz.b.a"),
-     ("a.>", "one", "a.b", "one"), ("a.*", "x", "b.c", None), ("foo.*", "p-{{wildcard(1)}}-q", "foo.1", "p-1-q"),
-     ("*", "{{left(1, 2)}}.{{right(1,3)}}", "abcdef", "ab.def"), ("*", "s.{{split(1,-)}}", "a-b-c", "s.a.b.c"),
-     ("*", "{{SplitFromLeft(1,3)}}", "12345", "123.45"), ("*", "{{SplitFromRight(1,3)}}", "12345", "12.345"),
-     ("*", "{{SliceFromLeft(1,3)}}", "1234567890", "123.456.789.0"), ("*", "{{SliceFromRight(1,3)}}", "1234567890", "1.234.567.890"),
-     ("a.*.>", "b.{{wildcard(1)}}.>", "a.x.y.z", "b.x.y.z")],
-)  # fmt: skip
+    [
+        (">", ">", "a.b", "a.b"),
+        ("orders.>", "replay.orders.>", "orders.eu.1", "replay.orders.eu.1"),
+        ("orders.*", "replay.{{wildcard(1)}}", "orders.7", "replay.7"),
+        ("bar.*.*", "baz.$2.$1", "bar.a.b", "baz.b.a"),
+        ("a.>", "one", "a.b", "one"),
+        ("a.*", "x", "b.c", None),
+        ("foo.*", "p-{{wildcard(1)}}-q", "foo.1", "p-1-q"),
+        ("*", "{{left(1, 2)}}.{{right(1,3)}}", "abcdef", "ab.def"),
+        ("*", "s.{{split(1,-)}}", "a-b-c", "s.a.b.c"),
+        ("*", "{{SplitFromLeft(1,3)}}", "12345", "123.45"),
+        ("*", "{{SplitFromRight(1,3)}}", "12345", "12.345"),
+        ("*", "{{SliceFromLeft(1,3)}}", "1234567890", "123.456.789.0"),
+        ("*", "{{SliceFromRight(1,3)}}", "1234567890", "1.234.567.890"),
+        ("a.*.>", "b.{{wildcard(1)}}.>", "a.x.y.z", "b.x.y.z"),
+    ],
+)
 def test_transforms(source: str, destination: str, given_: str, expected: str | None) -> None:
     transform = Transform(source, destination)
     assert transform(given_) == expected
@@ -77,10 +106,18 @@ def test_partition_is_stable_and_within_bounds() -> None:
 
 @pytest.mark.parametrize(
     ("source", "destination", "says"),
-    [("a.*", "b.>", "ends with >"), ("a", "b.*", "bare"), ("a.*", "b.{{wildcard(2)}}", "has 1"), ("a.*", "b.{{nope(1)}}", "know"),
-     ("a.*", "b.{{left(1)}}", "arguments"), ("a.*", "b.{{partition(0,1)}}", "arguments"), ("a.*", "b.{{wildcard(1)", "not a|unfinished"),
-     ("a..b", "c", "token 2"), ("a", "", "not a subject")],
-)  # fmt: skip
+    [
+        ("a.*", "b.>", "ends with >"),
+        ("a", "b.*", "bare"),
+        ("a.*", "b.{{wildcard(2)}}", "has 1"),
+        ("a.*", "b.{{nope(1)}}", "know"),
+        ("a.*", "b.{{left(1)}}", "arguments"),
+        ("a.*", "b.{{partition(0,1)}}", "arguments"),
+        ("a.*", "b.{{wildcard(1)", "not a|unfinished"),
+        ("a..b", "c", "token 2"),
+        ("a", "", "not a subject"),
+    ],
+)
 def test_a_transform_that_cannot_be_is_refused(source: str, destination: str, says: str) -> None:
     with pytest.raises(OperatorError, match=says):
         Transform(source, destination)
