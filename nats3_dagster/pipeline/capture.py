@@ -73,7 +73,7 @@ def _check_complete(catalog: Catalog, archive: Archive, planned: CapturePlan) ->
         lacking = catalog.missing(archive, planned.job.state.incarnation, planned.window)
         if lacking:
             raise SourceError(
-                f"Archive {archive.name} still lacks sequences of {planned.job.hour}: {', '.join(map(str, lacking[:3]))}",
+                f"Archive {archive.name} still lacks {', '.join(map(str, lacking[:3]))} of {planned.job.hour}",
                 f"Run it again: nats3 store run {archive.name} --hour {planned.job.hour}",
             )
 
