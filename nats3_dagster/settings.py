@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, JsonConfigSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
-from pydantic_settings import TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    JsonConfigSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.options import NatsOptions
@@ -30,7 +35,9 @@ def _aws(name: str, *more: str) -> Any:
 class Settings(BaseSettings):
     """What `NATS3_*` and the SDKs' `AWS_*` say. Secrets print as stars. Use `Settings.load()`."""
 
-    model_config = SettingsConfigDict(env_prefix="NATS3_", extra="ignore", populate_by_name=True, toml_file="nats3.toml")
+    model_config = SettingsConfigDict(
+        env_prefix="NATS3_", extra="ignore", populate_by_name=True, toml_file="nats3.toml"
+    )
 
     nats_url: str | None = None
     nats_user: str | None = None
@@ -41,9 +48,12 @@ class Settings(BaseSettings):
     nats_tls_ca: Path | None = None
     nats_tls_cert: Path | None = None
     nats_tls_key: Path | None = None
+    nats_monitor_url: str | None = None
     postgres_url: SecretStr | None = None
     store_url: str = "s3://"
-    s3_endpoint: str | None = Field(None, validation_alias=_aws("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "s3_endpoint"))
+    s3_endpoint: str | None = Field(
+        None, validation_alias=_aws("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "s3_endpoint")
+    )
     s3_region: str = Field("us-east-1", validation_alias=_aws("AWS_REGION", "AWS_DEFAULT_REGION", "s3_region"))
     s3_access_key_id: str | None = Field(None, validation_alias=_aws("AWS_ACCESS_KEY_ID", "s3_access_key_id"))
     s3_secret_access_key: SecretStr | None = Field(
@@ -54,9 +64,12 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, env_settings:
-        PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource, file_secret_settings:
-        PydanticBaseSettingsSource,
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment, then nats3.toml, then what the embedded stack wrote when it started."""
         stack = JsonConfigSettingsSource(settings_cls, json_file=home() / "stack.json")
@@ -66,22 +79,31 @@ class Settings(BaseSettings):
     def load(cls) -> "Settings":
         """The settings in force here. Raises OperatorError that names the setting at fault."""
         try:
-            return cls()
+            return cls()  # pyright: ignore[reportCallIssue]  every field has a default
         except ValidationError as error:
             at = ", ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors(include_input=False))
             raise OperatorError(f"A setting is wrong: {at}", "Mend the environment variable or nats3.toml") from None
         except ValueError as error:  # a file that is no TOML or JSON
-            raise OperatorError(f"nats3.toml or .nats3/stack.json cannot be read: {error}", "Mend or remove it") from None
+            raise OperatorError(
+                f"nats3.toml or .nats3/stack.json cannot be read: {error}", "Mend or remove it"
+            ) from None
 
     @property
     def nats(self) -> NatsOptions:
         """How to reach NATS. Raises OperatorError when nothing says where it is."""
         if not self.nats_url:
-            raise OperatorError("Nothing says where NATS is", "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev")
+            raise OperatorError(
+                "Nothing says where NATS is", "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev"
+            )
         return NatsOptions(
-            servers=tuple(part.strip() for part in self.nats_url.split(",")), user=self.nats_user,
-            password=_reveal(self.nats_password), token=_reveal(self.nats_token), creds=_text(self.nats_creds),
-            nkey=_text(self.nats_nkey), tls_ca=_text(self.nats_tls_ca), tls_cert=_text(self.nats_tls_cert),
+            servers=tuple(part.strip() for part in self.nats_url.split(",")),
+            user=self.nats_user,
+            password=_reveal(self.nats_password),
+            token=_reveal(self.nats_token),
+            creds=_text(self.nats_creds),
+            nkey=_text(self.nats_nkey),
+            tls_ca=_text(self.nats_tls_ca),
+            tls_cert=_text(self.nats_tls_cert),
             tls_key=_text(self.nats_tls_key),
         )
 
@@ -98,8 +120,12 @@ class Settings(BaseSettings):
     def store(self) -> StoreOptions:
         """How to reach the object store."""
         return StoreOptions(
-            url=self.store_url, endpoint=self.s3_endpoint, region=self.s3_region, access_key_id=self.s3_access_key_id,
-            secret_access_key=_reveal(self.s3_secret_access_key), session_token=_reveal(self.s3_session_token),
+            url=self.store_url,
+            endpoint=self.s3_endpoint,
+            region=self.s3_region,
+            access_key_id=self.s3_access_key_id,
+            secret_access_key=_reveal(self.s3_secret_access_key),
+            session_token=_reveal(self.s3_session_token),
         )
 
 

@@ -34,20 +34,24 @@ def doctor(
     findings: list[Finding] = []
     with step("Looking at NATS, Postgres, the store, Java and Spark"):
         findings.extend(_examine(settings, tuple(bucket or ()), spark))
-    items = [{"status": f.status, "area": f.area, "what": f.what, "do": f.do or None} for f in findings]
-    show(output, items, COLUMNS)
+    if output is Format.json:
+        items = [{"status": f.status, "area": f.area, "what": f.what, "do": f.do or None} for f in findings]
+        show(output, items, {})
+    else:
+        show(output, [line for f in findings for line in _lines(f)], COLUMNS)
     failed = sum(f.status == "fail" for f in findings)
     if failed:
         sys.stdout.flush()
         raise Nats3Error(f"{failed} of {len(findings)} checks fail", "Do what stands beside them, then run it again")
 
 
-COLUMNS: Columns = {
-    "": lambda f: f["status"],
-    "AREA": lambda f: f["area"],
-    "WHAT": lambda f: f["what"],
-    "WHAT TO DO": lambda f: f["do"] or "",
-}
+COLUMNS: Columns = {"": lambda f: f[0], "AREA": lambda f: f[1], "FOUND, AND WHAT TO DO": lambda f: f[2]}
+
+
+def _lines(finding: "Finding") -> Iterator[tuple[str, str, str]]:
+    yield finding.status, finding.area, finding.what
+    if finding.do:
+        yield "", "", f"-> {finding.do}"
 
 
 def _examine(settings: "Settings", buckets: tuple[str, ...], spark: bool) -> Iterator["Finding"]:

@@ -6,22 +6,31 @@ is not shown, for it may hold anything, a password included. `--debug` shows all
 
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import typer
 
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.service.terminal import note
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 
 
 def run(command: Callable[[], object], *, debug: bool) -> int:
     """Run the command; its exit status."""
+    with _termination() as terminated:
+        status = _run(command, debug)
+    return TERMINATED if status == INTERRUPTED and terminated.is_set() else status
+
+
+def _run(command: Callable[[], object], debug: bool) -> int:
     try:
         with _logs(debug=debug):
             status = command()
@@ -64,6 +73,25 @@ def _where(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if "nats3_dagster" in f.filename] or frames
     return f"in {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "somewhere"
+
+
+@contextmanager
+def _termination() -> Iterator[threading.Event]:
+    """SIGTERM ends a command as Ctrl-C does: a replay stops publishing and says so in the catalog."""
+    terminated = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        terminated.set()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield terminated
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield terminated
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

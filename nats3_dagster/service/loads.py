@@ -94,7 +94,8 @@ def create(
     spec = ReplaySpec(
         archive=archive or "", read_subject=read_subject, write_subject=write_subject,
         hours=tuple(sorted(set(hour or ()))), from_ns=None if from_time is None else parse_time(from_time),
-        to_ns=None if to_time is None else parse_time(to_time), seqs=seqs, order=_order(order), pace=Pace(rate, byte_rate, speed), create_stream=create_stream,
+        to_ns=None if to_time is None else parse_time(to_time), seqs=seqs, order=_order(order),
+        pace=Pace(rate, byte_rate, speed), create_stream=create_stream,
         into_own_stream=into_own_stream, over_gaps=over_gaps, delete_chunks=delete_chunks,
     )  # fmt: skip
     from nats3_dagster.settings import Settings

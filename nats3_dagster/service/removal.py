@@ -24,11 +24,12 @@ def remove_dead(
     told: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Delete the objects of the archive's retired chunks; how many. Raises StoreError; the next call does the rest."""
-    dead = list(catalog.dead_objects(archive_name))
+    # An archive deleted and made again captures the same bytes under the same key: two dead chunks, one object.
+    dead = {(d.bucket, d.key): None for d in catalog.dead_objects(archive_name)}
     removed = 0
-    for bucket_name in sorted({d.bucket for d in dead}):
+    for bucket_name in sorted({bucket for bucket, _ in dead}):
         bucket = Bucket(options, bucket_name)
-        keys = [d.key for d in dead if d.bucket == bucket_name]
+        keys = [key for of, key in dead if of == bucket_name]
         for at in range(0, len(keys), PAGE):
             claimed = catalog.claim_removals(bucket_name, keys[at : at + PAGE])
             gone: list[str] = []

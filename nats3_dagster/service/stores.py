@@ -54,7 +54,7 @@ def create(
     if consumer is not None:
         raise OperatorError(
             "Archives that read through a durable consumer (--consumer) are not built yet",
-            "Leave --consumer out; source a work-queue or interest stream into one with limits retention, and archive that",
+            "Leave --consumer out; source such a stream into one with limits retention, and archive that",
         )
     spec = ArchiveSpec(
         name=name, stream=stream, bucket=bucket, prefix=prefix, subjects=tuple(subject or ()),

@@ -32,7 +32,7 @@ class Moment(int):
     """Nanoseconds since 1970: whole seconds are enough in a table."""
 
 
-def show(output: Format, items: Sequence[Item], columns: Columns) -> None:
+def show(output: Format, items: Sequence[Any], columns: Columns) -> None:
     """A list of things. `columns` says what a table has of each, by title."""
     if output is Format.json:
         _print_json(list(items))

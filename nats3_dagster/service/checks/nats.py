@@ -65,8 +65,8 @@ def _check_stream(catalog: Catalog, link: Link, archive: Archive, state: StreamS
         return
     if state.last_seq < coverage.last:
         yield Finding(
-            "fail", AREA, f"{who}: it ends at sequence {state.last_seq}, and {coverage.last} is archived: it was restored "
-            "or lost its tail, and gives sequences out a second time", "Make a new stream, and archive that one",
+            "fail", AREA, f"{who}: it ends at sequence {state.last_seq}, and {coverage.last} is archived: it lost its "
+            "end, and gives sequences out again", "Make a new stream, and archive that one",
         )  # fmt: skip
         return
     lost = sum(
@@ -87,7 +87,7 @@ def _check_stream(catalog: Catalog, link: Link, archive: Archive, state: StreamS
         yield _time_to_loss(link, archive, state, lacking[0].first, sum(r.size for r in lacking))
     if (window := int(state.config.get("duplicate_window") or 0) // SECOND_NS) > LONG_WINDOW_S:
         yield Finding(
-            "warn", AREA, f"{who}: a duplicate window of {window:,} s keeps the id of each message of that time in memory",
+            "warn", AREA, f"{who}: a duplicate window of {window:,} s keeps the id of each message so long in memory",
             "Shorten it: no replay needs it to be resumed",
         )  # fmt: skip
 
@@ -151,8 +151,8 @@ def _durability(synced: str | None, info: ServerInfo, states: list[StreamState])
         return Finding("ok", AREA, "sync_interval is always: what the server acknowledged survives a power cut")
     alone = [s.name for s in states if int(s.config.get("num_replicas") or 1) < 2]
     risk = (
-        "after a power cut a stream with one replica may forget its last messages and give their sequences out again, "
-        "which the archive would take for captured"
+        "after a power cut a stream with one replica may forget its newest messages and give their sequences to "
+        "others, which then count as captured"
     )
     do = "Set jetstream { sync_interval: always }" + ("" if info.version >= (2, 10) else " (a server from 2.10 on)")
     status = "ok" if states and not alone else "warn"

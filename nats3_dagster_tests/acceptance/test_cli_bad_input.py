@@ -1,0 +1,248 @@
+"""Bad input from the command line: one clear line with the next step, the right status, and nothing written.
+
+The rule kept here: every refusal is compared word by word where its words are the product, and the catalog, the buckets
+and the streams are the same before and after.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.process import free_port
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.cli_case import Command, everything
+from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.wire import Wire
+
+SECRET = "Pl4nted-S3cret"
+
+
+@pytest.fixture
+def nats3(
+    capfd: pytest.CaptureFixture[str], nats: NatsServer, settings: Settings, s3_client: Any, bucket: str
+) -> Iterator[Command]:
+    """The command line, with a stream EV of two subjects and an archive `taken` of it; whatever the test does with it
+    must change nothing."""
+    with Wire(nats.url) as wire:
+        wire.create_stream("EV", "ev.>")
+        wire.publish([(f"ev.{'a' if n % 2 else 'b'}", b"", b"%d" % n) for n in range(100)])
+    command = Command(capfd)
+    command.ok("store", "create", "--name", "taken", "--stream", "EV", "--bucket", bucket)
+    before = everything(settings.postgres, nats.url, s3_client, bucket)
+    yield command
+    assert everything(settings.postgres, nats.url, s3_client, bucket) == before
+
+
+CREATE = {"--name": "new", "--stream": "EV", "--bucket": "{bucket}"}
+NO_ARCHIVE = [
+    ({"--stream": "EVV"}, "2 Error: There is no stream EVV at NATS {nats}. There is EV"),
+    ({"--stream": "E.V"}, "2 Error: 'E.V' is not a stream name. It may not hold white space or any of . * > / \\"),
+    ({"--bucket": "no-such-one"}, "2 Error: The bucket 'no-such-one' does not exist in {s3}. Create it, or give --create-bucket"),
+    ({"--bucket": "x"}, "2 Error: 'x' is not a bucket name. Use 3 to 63 letters, digits, dots and hyphens"),
+    ({"--subject": "orders.>"}, "2 Error: Stream EV has no subject that 'orders.>' takes. It captures ev.>"),
+    (
+        {"--subject": "ev..a"},
+        "2 Error: 'ev..a' is not a subject filter: token 2 is empty. Subjects are tokens joined by dots; * stands alone "
+        "for one token, > alone for all the rest at the end",
+    ),
+    ({"--name": "my-logs"}, "2 Error: 'my-logs' is not an archive name. Use letters, digits and _ only"),
+    ({"--name": ""}, "2 Error: '' is not an archive name. Use letters, digits and _ only"),
+    (
+        {"--name": "taken"},
+        "1 Error: There is an archive taken already. Choose another name, or see it: nats3 store get taken",
+    ),
+    ({"--name": "taken", "--bucket": "no-such-one", "--create-bucket": ""}, "1 Error: There is an archive taken already."),
+    ({"--max-messages": "0"}, "2 Error: max_messages is 0. A threshold must be above 0"),
+    ({"--max-messages": "-5"}, "2 Error: max_messages is -5. A threshold must be above 0"),
+    ({"--max-messages": "many"}, "2 Error: Invalid value for '--max-messages'"),
+    ({"--max-bytes": "0"}, "2 Error: max_bytes is 0. A threshold must be above 0"),
+    ({"--max-bytes": "-1MiB"}, "2 Error: '-1MiB' is not a size. Write it as 67108864, 64MiB or 64MB"),
+    ({"--max-age": "0s"}, "2 Error: max_age_s is 0. A threshold must be above 0"),
+    ({"--max-age": "5 minutes"}, "2 Error: '5 minutes' is not a duration. Write it as 60s, 5m, 1h30m or 2d"),
+    ({"--zstd-level": "23"}, "2 Error: zstd level 23 does not exist. Use 1 to 22"),
+    ({"--prefix": "/a"}, "2 Error: The prefix '/a' has an empty part. Write it like team/logs"),
+    ({"--consumer": "worker"}, "2 Error: Archives that read through a durable consumer (--consumer) are not built yet."),
+]  # fmt: skip
+
+
+def test_an_archive_that_cannot_be_is_refused(nats3: Command, settings: Settings, bucket: str) -> None:
+    places = {"nats": urlsplit(settings.nats_url or "").netloc, "s3": settings.store.place}
+    cases: list[tuple[list[str], str]] = []
+    for changed, said in NO_ARCHIVE:
+        options = {**CREATE, **changed}
+        words = [w.format(bucket=bucket) for pair in options.items() for w in pair if w or pair[0] == "--name"]
+        cases.append((["store", "create", *words], said.format(**places)))
+    assert nats3.differences(cases) == []
+
+
+OF_AN_ARCHIVE = [
+    "store get {}", "store run {}", "store pause {}", "store resume {}", "store delete {} --yes --purge", "chunk list {}",
+    "chunk get {} 1", "chunk verify {}", "load list --archive {}", "load create --archive {} --write-subject back.>",
+]  # fmt: skip
+
+
+def test_an_unknown_archive_is_named_with_one_that_is_near(nats3: Command) -> None:
+    said = "2 Error: There is no archive takem. Did you mean taken?"
+    assert nats3.differences((words.format("takem").split(), said) for words in OF_AN_ARCHIVE) == []
+
+
+UNKNOWN = [
+    ("store run taken --hour 2001-01-01-00:00", "2 Error: Stream EV has nothing of the hour 2001-01-01-00:00, nor has"),
+    ("store run taken --hour yesterday", "2 Error: 'yesterday' is not an hour. Write it as YYYY-MM-DD-HH:00, in UTC"),
+    ("store run taken --hour 2026-02-30-00:00", "2 Error: '2026-02-30-00:00' is not an hour. No such date;"),
+    (
+        "store run taken --all --hour 2001-01-01-00:00",
+        "2 Error: --hour and --all exclude each other. Give one of them,",
+    ),
+    ("chunk list taken --hour 2001-01-01-00:00", "2 Error: Archive taken has nothing of the hour 2001-01-01-00:00."),
+    ("chunk verify taken --hour 2001-01-01-01:30", "2 Error: '2001-01-01-01:30' is not an hour."),
+    ("chunk get taken 4711", "2 Error: There is no chunk 4711. See the ids: nats3 chunk list"),
+    (
+        "chunk get taken some/key",
+        "2 Error: Archive taken has no chunk some/key. See its chunks: nats3 chunk list taken",
+    ),
+    ("load get 00", "2 Error: There is no replay 00. See them: nats3 load list"),
+    ("load resume 00", "2 Error: There is no replay 00. See them: nats3 load list"),
+    ("load delete 00", "2 Error: There is no replay 00. See them: nats3 load list"),
+]
+
+
+def test_unknown_hours_chunks_and_replays(nats3: Command) -> None:
+    assert nats3.differences((words.split(), said) for words, said in UNKNOWN) == []
+
+
+NO_REPLAY = [
+    ("", "2 Error: Nothing says which archive to replay. Give --bucket and --read-stream, or --archive"),
+    (
+        "--bucket nope --read-stream EV",
+        "2 Error: No archive of stream EV is in bucket nope. There is taken (stream EV, ",
+    ),
+    (
+        "--archive taken --read-stream EVV",
+        "2 Error: No archive of stream EVV is in bucket of any name. There is taken (",
+    ),
+    (
+        "--archive taken --from-time 2026-01-02 --to-time 2026-01-01",
+        "2 Error: The selection's from is not before its to. Give a from that is earlier than to",
+    ),
+    ("--archive taken --from-time noon", "2 Error: 'noon' is not a time. Write it as 2026-11-21T07:00:00Z,"),
+    (
+        "--archive taken --seqs 9-1",
+        "2 Error: 9-1 is not a sequence range. Write first-last, from 1, first not above last",
+    ),
+    ("--archive taken --seqs all", "2 Error: 'all' is not a sequence range. Write it as 1000-2000"),
+    ("--archive taken --order random", "2 Error: 'random' is not an order. Use stream, subject or none"),
+    ("--archive taken --rate 0", "2 Error: messages_per_s is 0.0. A pace must be above 0; leave it out for no limit"),
+    ("--archive taken --speed 2 --order none", "2 Error: The original timing needs one publisher."),
+    (
+        "--archive taken --poll-interval 5s",
+        "2 Error: Replays that go on with new chunks (--poll-interval) are not built",
+    ),
+    ("--archive taken --hour 2001-01-01-00:00", "2 Error: Archive taken has nothing of the hour 2001-01-01-00:00."),
+    ("--archive taken", "2 Error: Archive taken holds nothing of this selection. See what it holds: nats3 chunk list"),
+    (
+        "--archive taken --read-subject ev.>.a",
+        "2 Error: 'ev.>.a' is not a subject filter: > may only be the last token.",
+    ),
+]
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_replay_that_cannot_be_is_refused(nats3: Command, dry: list[str]) -> None:
+    create = ["load", "create", "--write-subject", "back.>"]
+    assert nats3.differences(([*create, *words.split(), *dry], said) for words, said in NO_REPLAY) == []
+
+
+def test_an_empty_setting_says_what_to_set(nats3: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.delenv("NATS3_POSTGRES_URL")
+        assert nats3.refused("store", "list") == (
+            "2 Error: Nothing says where Postgres is. Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev"
+        )
+    with monkeypatch.context() as patch:
+        patch.delenv("NATS3_NATS_URL")
+        assert "Set NATS3_NATS_URL" in nats3.refused("store", "run", "taken")
+
+
+WAYS = ["store create --name new --stream EV --bucket {bucket}", "store run taken"]
+
+
+def test_wrong_nats_credentials(
+    nats3: Command, bucket: str, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = nats_factory(config='authorization: {user: "nats3", password: "the-right-one"}')
+    monkeypatch.setenv("NATS3_NATS_URL", server.url.replace("//", f"//nats3:{SECRET}@"))
+    for words in WAYS:
+        said = nats3.refused(*words.format(bucket=bucket).split())
+        assert said.startswith("1 Error: NATS at 127.0.0.1:")
+        assert "refuse" in said
+        assert SECRET not in said
+
+
+def test_wrong_postgres_credentials(
+    nats3: Command, bucket: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = urlsplit(postgres_url)
+    wrong = at._replace(netloc=f"{at.username}:{SECRET}@{at.hostname}:{at.port}").geturl()
+    monkeypatch.setenv("NATS3_POSTGRES_URL", wrong)
+    for words in [*WAYS, "chunk verify taken", "store list"]:
+        said = nats3.refused(*words.format(bucket=bucket).split())
+        assert said.startswith("1 Error: Postgres at 127.0.0.1:")
+        assert said.endswith("Correct the user or password in NATS3_POSTGRES_URL")
+        assert SECRET not in said
+
+
+def test_wrong_s3_credentials(nats3: Command, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    for words in WAYS:
+        said = nats3.refused(*words.format(bucket=bucket).split())
+        assert said.startswith("1 Error: http://127.0.0.1:")
+        assert said.endswith("Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a pair that this store knows")
+        assert SECRET not in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "scheme", "said"),
+    [
+        ("NATS3_NATS_URL", "nats://user:{secret}@127.0.0.1:{port}", "Nothing listens for NATS at 127.0.0.1:"),
+        ("NATS3_POSTGRES_URL", "postgresql://user:{secret}@127.0.0.1:{port}/nats3", "Postgres at 127.0.0.1:"),
+        ("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:{port}", "http://127.0.0.1:"),
+    ],
+)
+def test_a_server_that_is_down(
+    nats3: Command, bucket: str, monkeypatch: pytest.MonkeyPatch, setting: str, scheme: str, said: str
+) -> None:
+    monkeypatch.setenv(setting, scheme.format(secret=SECRET, port=free_port()))
+    for words in WAYS:
+        error = nats3.refused(*words.format(bucket=bucket).split())
+        assert error.startswith(f"1 Error: {said}")
+        assert SECRET not in error
+
+
+def test_a_setting_that_cannot_be_read_is_not_repeated(nats3: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in ("NATS3_NATS_URL", "NATS3_POSTGRES_URL"):
+        with monkeypatch.context() as patch:
+            patch.setenv(setting, f"::nonsense {SECRET}@@")
+            assert SECRET not in nats3.refused("store", "run", "taken")
+
+
+def test_a_schema_that_is_newer_than_this_release(nats3: Command, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("UPDATE nats3.alembic_version SET version_num = '9999'")
+    for words in ("store list", "store run taken", "migrate"):
+        said = nats3.refused(*words.split())
+        assert "has schema 9999, newer than" in said
+        assert said.endswith(". Upgrade nats3-dagster")
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("UPDATE nats3.alembic_version SET version_num = '0001'")
+
+
+def test_a_database_without_a_catalog(nats3: Command, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
+    assert nats3.refused("store", "list").endswith("Make it: nats3 migrate")
+    nats3.ok("migrate")
+    assert nats3.ok("store", "list", "-o", "json").json == []

@@ -1,0 +1,240 @@
+"""`nats3 doctor`: it finds what is broken, says what to do, and leaves nothing behind."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.process import free_port
+from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.settings import Settings
+from nats3_dagster.store import StoreOptions, create_bucket
+from nats3_dagster_tests.cli_case import Command, Ran
+from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.wire import Wire
+
+BUCKET = "archive"
+
+
+@pytest.fixture
+def nats3(
+    capfd: pytest.CaptureFixture[str], settings: Settings, file_store: StoreOptions, monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """The command line with a store in a folder, which is faster; `on_s3` makes it the S3 endpoint."""
+    monkeypatch.setenv("NATS3_STORE_URL", file_store.url)
+    return Command(capfd)
+
+
+@pytest.fixture
+def on_s3(nats3: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATS3_STORE_URL", "s3://")
+
+
+def findings(ran: Ran, area: str, status: str | None = None) -> list[tuple[str, str | None]]:
+    """What was found in an area, with what to do."""
+    return [(f["what"], f["do"]) for f in ran.json if f["area"] == area and status in (None, f["status"])]
+
+
+def archive_of(nats3: Command, nats: NatsServer, bucket: str = BUCKET, messages: int = 10, **config: Any) -> None:
+    """An archive `ev` of a stream EV with this configuration; nothing is captured."""
+    with Wire(nats.url) as wire:
+        wire.create_stream("EV", "ev.>", **config)
+        wire.publish([("ev.a", b"", b"x" * 100)] * messages)
+    nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
+
+
+def test_all_is_well(nats3: Command, on_s3: None, nats: NatsServer, bucket: str, s3_client: Any) -> None:
+    archive_of(nats3, nats, bucket)
+    ran = nats3("doctor", "-o", "json")
+    assert ran.status == 0
+    assert {f["status"] for f in ran.json} <= {"ok", "warn"}
+    said = " ".join(f["what"] for f in ran.json)
+    assert f"nats-server {'.'.join(map(str, nats.version))}" in said
+    assert "10 sequences are not captured; the stream has no limit that deletes them" in said
+    assert "of 64 concurrent create-only PUTs one wins" in said
+    assert "Java " in said
+    assert "pyspark 4." in said
+    # The session's Postgres runs without fsync, and that is what it has to say.
+    assert findings(ran, "postgres", "warn") == [
+        (
+            "fsync or synchronous_commit is off: a crash of Postgres may forget committed chunks",
+            "Set both to on; what was acknowledged to NATS by then is gone there",
+        )
+    ]
+    assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+    table = nats3.ok("doctor").out
+    assert table.splitlines()[0].split() == ["AREA", "FOUND,", "AND", "WHAT", "TO", "DO"]
+    assert "-> Set both to on" in table
+
+
+@pytest.mark.parametrize(
+    ("config", "messages", "status", "said"),
+    [
+        ({"max_msgs": 100}, 95, "fail", "95 sequences are not captured, which is 95% of its max_msgs"),
+        ({"max_msgs": 100}, 60, "warn", "60 sequences are not captured, which is 60% of its max_msgs"),
+        ({"max_msgs": 100}, 40, "ok", "40 sequences are not captured, which is 40% of its max_msgs"),
+        ({"max_msgs": 100, "discard": "new"}, 95, "ok", "the stream has no limit that deletes them"),
+        ({"max_bytes": 10_000}, 70, "fail", "of its max_bytes"),
+        ({"max_age": 3600 * 10**9}, 10, "ok", "which is 0% of its max_age"),
+    ],
+)
+def test_the_time_to_loss(
+    nats3: Command, nats: NatsServer, config: dict[str, Any], messages: int, status: str, said: str
+) -> None:
+    archive_of(nats3, nats, BUCKET, messages, **config)
+    ran = nats3("doctor", "-o", "json")
+    (found,) = [f for f in ran.json if "not captured" in f["what"]]
+    assert (found["status"], said in found["what"]) == (status, True), found
+    assert bool(found["do"]) == (status != "ok")
+    assert ran.status == (1 if status == "fail" else 0)
+
+
+def test_what_expired_before_it_was_captured(nats3: Command, nats: NatsServer) -> None:
+    archive_of(nats3, nats, BUCKET, 10, max_msgs=10)
+    with Wire(nats.url) as wire:
+        wire.publish([("ev.a", b"", b"y")] * 5)
+    ran = nats3("doctor", "-o", "json")
+    assert ran.status == 1
+    assert "the stream has deleted messages that were not captured" in str(findings(ran, "nats", "fail"))
+
+
+def test_a_stream_made_again_or_gone(nats3: Command, nats: NatsServer) -> None:
+    archive_of(nats3, nats)
+    with Wire(nats.url) as wire:
+        wire.api("STREAM.DELETE.EV")
+        ran = nats3("doctor", "-o", "json")
+        assert "There is no stream EV" in str(findings(ran, "nats", "fail"))
+        wire.create_stream("EV", "ev.>")
+    assert findings(nats3("doctor", "-o", "json"), "nats", "fail") == [
+        (
+            "Archive ev, stream EV: it was deleted and made again",
+            "To archive it as well: nats3 store run ev --adopt",
+        )
+    ]
+
+
+def test_the_sync_interval_that_the_server_tells(
+    nats3: Command, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "sync_interval" in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
+    port = free_port()
+    server = nats_factory(config=f'http: "127.0.0.1:{port}"')
+    monkeypatch.setenv("NATS3_NATS_URL", server.url)
+    monkeypatch.setenv("NATS3_NATS_MONITOR_URL", f"http://127.0.0.1:{port}/")
+    assert "sync_interval is 120 s" in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
+    # Somebody else's monitoring port proves nothing.
+    monkeypatch.setenv("NATS3_NATS_URL", nats_factory(name="another").url)
+    if server.version >= (2, 10, 0):
+        assert "sync_interval is unknown" in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
+
+
+@pytest.mark.needs_nats("2.10")
+def test_a_server_that_syncs_always(nats3: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    store = f'jetstream {{store_dir: "{tmp_path / "js"}", sync_interval: always}}'
+    with NatsServer(tmp_path / "nats", config=f'http: "127.0.0.1:{port}"\n{store}') as server:
+        monkeypatch.setenv("NATS3_NATS_URL", server.url)
+        monkeypatch.setenv("NATS3_NATS_MONITOR_URL", f"http://127.0.0.1:{port}")
+        assert "sync_interval is always" in str(findings(nats3("doctor", "-o", "json"), "nats", "ok"))
+
+
+def test_servers_that_are_down_are_all_told_at_once(
+    nats3: Command, on_s3: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NATS3_NATS_URL", f"nats://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("NATS3_POSTGRES_URL", f"postgresql://u:Pl4nted@127.0.0.1:{free_port()}/x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    began = time.monotonic()
+    ran = nats3("doctor", "-o", "json")
+    assert time.monotonic() - began < 60
+    assert ran.status == 1
+    failed = [f for f in ran.json if f["status"] == "fail"]
+    assert [f["area"] for f in failed] == ["nats", "postgres", "store", "java"]
+    assert all(f["do"] for f in failed)
+    assert ran.error == "Error: 4 of 5 checks fail. Do what stands beside them, then run it again"
+    assert "Pl4nted" not in ran.out + ran.err
+
+
+def test_a_server_without_jetstream(nats3: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with NatsServer(tmp_path / "nats", config="jetstream: disabled") as server:
+        monkeypatch.setenv("NATS3_NATS_URL", server.url)
+        assert findings(nats3("doctor", "-o", "json"), "nats", "fail") == [
+            ("The server has no JetStream", "Start it with -js, or name one that has it")
+        ]
+
+
+def test_a_database_before_and_behind(
+    nats3: Command, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    monkeypatch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
+    ran = nats3("doctor", "-o", "json")
+    assert findings(ran, "postgres", "fail") == [
+        ("Extension btree_gist is there and not installed", "Install it: nats3 migrate"),
+        ("The catalog has no schema, this release needs 0001", "Run nats3 migrate"),
+    ]
+    nats3.ok("migrate")
+    assert findings(nats3("doctor", "-o", "json"), "postgres", "fail") == []
+    with psycopg.connect(empty_postgres_url) as connection:
+        connection.execute("UPDATE nats3.alembic_version SET version_num = '0000'")
+    assert findings(nats3("doctor", "-o", "json"), "postgres", "fail") == [
+        ("The catalog has schema 0000, this release needs 0001", "Run nats3 migrate")
+    ]
+
+
+def test_a_bucket_that_is_gone(nats3: Command, on_s3: None, nats: NatsServer, bucket: str, s3_client: Any) -> None:
+    archive_of(nats3, nats, bucket)
+    s3_client.delete_bucket(Bucket=bucket)
+    ran = nats3("doctor", "-o", "json")
+    assert f"The bucket '{bucket}' does not exist" in findings(ran, "store", "fail")[0][0]
+
+
+def test_a_store_whose_create_only_put_is_no_lock(
+    nats3: Command, on_s3: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with S3Server(tmp_path / "s3", create_lock=False) as racy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", racy.endpoint)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", racy.secret_key)
+        create_bucket(Settings.load().store, "racy")
+        ran = nats3("doctor", "--bucket", "racy", "-o", "json")
+    ((what, do),) = findings(ran, "store", "warn")
+    assert "won: If-None-Match is no lock here. Postgres still holds the promise" in what
+    assert do
+    assert ran.status == 0
+
+
+def test_a_store_in_a_folder(nats3: Command, file_store: StoreOptions) -> None:
+    ran = nats3("doctor", "--bucket", BUCKET, "-o", "json")
+    assert len(findings(ran, "store", "ok")) == 2
+    assert file_store.folder is not None
+    assert [f for f in (file_store.folder / BUCKET).rglob("*") if f.is_file()] == []
+
+
+def test_a_spark_session_on_request(nats3: Command, spark: Any) -> None:
+    ran = nats3("doctor", "--spark", "-o", "json")
+    assert f"A session of Spark {spark.version} runs; its worker is Python 3." in str(findings(ran, "spark", "ok"))
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', "fail"),
+        ('java version "1.8.0_292"', "fail"),
+        ('openjdk version "21" 2023-09-19', "ok"),
+        ("Segmentation fault", "fail"),
+    ],
+)
+def test_the_java_that_spark_would_start(
+    nats3: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: str
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    ((what, do),) = findings(nats3("doctor", "-o", "json"), "java", status)
+    assert str(java) in what
+    assert bool(do) == (status == "fail")
