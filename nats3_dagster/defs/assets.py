@@ -64,7 +64,7 @@ def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
     ) -> Iterator[MaterializeResult | AssetMaterialization]:  # fmt: skip
         done: dict[str, Metadata] = {}
         try:
-            with shown_plainly():
+            with shown_plainly(context):
                 asked = hours_of_run(context, hours, name)
                 reached = with_store(settings, s3)
                 session = start_spark(spark, reached)
@@ -100,7 +100,7 @@ def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         context: AssetExecutionContext, config: ReplayConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
         spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetObservation]:  # fmt: skip
-        with shown_plainly():
+        with shown_plainly(context):
             asked = hours_of_run(context, hours, name)
             reached = with_store(settings, s3)
             wanted = config.spec(name, hours=tuple(asked))

@@ -4,11 +4,14 @@ The rule kept here: an error that we foresee is shown as its two sentences, what
 retried, because doing the same again cannot help. Everything else keeps its traceback.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
-from dagster import Failure
+from dagster import AssetExecutionContext, Failure, OpExecutionContext
+from dagster._core.errors import DagsterUserCodeProcessError
+from dagster_shared.error import SerializableErrorInfo
 
 from nats3_dagster.errors import Nats3Error
 
@@ -17,11 +20,29 @@ class CannotLoad(click.ClickException):
     """Nothing can be defined or stored. Dagster's commands print a ClickException as one line."""
 
 
+class ForeseenFailure(DagsterUserCodeProcessError, Failure):
+    """A Nats3Error as a step's failure.
+
+    Dagster prints a Failure with forty lines of its own frames, twice. Of an error of the first class it shows what
+    `user_code_process_error_infos` says instead: the sentences, and no frame."""
+
+    def __init__(self, error: Nats3Error) -> None:
+        super().__init__(
+            str(error),
+            metadata={"what": error.what, **({"next_step": error.hint} if error.hint else {})},
+            allow_retries=False,
+            user_code_process_error_infos=[SerializableErrorInfo(str(error), [], type(error).__name__)],
+        )
+
+
 @contextmanager
-def shown_plainly() -> Iterator[None]:
-    """Turn a Nats3Error into the Failure that shows it."""
+def shown_plainly(context: AssetExecutionContext | OpExecutionContext) -> Iterator[None]:
+    """Turn a Nats3Error into the failure that shows it, and see to it that a shell shows it."""
+    if context.run.remote_job_origin is None:
+        # `dagster job execute`: it shows a step's output by `tail`, which looks once a second where it has no inotify,
+        # and ends it with the step. The last lines, which say what was done or what failed, would be lost.
+        os.environ.setdefault("DAGSTER_COMPUTE_LOG_TAIL_WAIT_AFTER_FINISH", "1.2")
     try:
         yield
     except Nats3Error as error:
-        metadata = {"what": error.what, **({"next_step": error.hint} if error.hint else {})}
-        raise Failure(str(error), metadata=metadata, allow_retries=False) from None
+        raise ForeseenFailure(error) from None

@@ -55,7 +55,7 @@ def replay_window(
     context: OpExecutionContext, config: WindowConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
     spark: ResourceParam[Any],
 ) -> None:  # fmt: skip
-    with shown_plainly():
+    with shown_plainly(context):
         reached = with_store(settings, s3)
         wanted = config.window()
         if config.dry_run:

@@ -45,8 +45,13 @@ def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
 
 
 def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
-    """The run's session. Raises EngineError when there is no Java, or it does not start."""
+    """The run's session. Raises SourceError when NATS is not there, which is asked first: a JVM takes 5 s to start;
+    EngineError when there is no Java, or it does not start."""
+    from nats3_dagster.jetstream.connection import Link
     from nats3_dagster.pipeline.session import JAVA_HINT, prepare
+
+    with Link(settings.nats):
+        pass
 
     prepare(settings.spark_master)
     try:

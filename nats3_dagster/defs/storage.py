@@ -5,6 +5,7 @@ embedded stack), so that a run from a plain shell is in the UI too, and whoever 
 """
 
 from typing import Any, Self
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from dagster import Field
 from dagster._serdes import ConfigurableClassData
@@ -12,7 +13,7 @@ from dagster_postgres.storage import DagsterPostgresStorage
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import CannotLoad
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
 
 
@@ -29,6 +30,23 @@ class SettingsPostgresStorage(DagsterPostgresStorage):
         try:
             url = Settings.load().postgres
             Catalog.connect(url).close()
+            return cls(postgres_url=dagster_url(url), inst_data=inst_data, **config_value)
         except Nats3Error as error:
             raise CannotLoad(str(error)) from None
-        return cls(postgres_url=url, inst_data=inst_data, **config_value)
+
+
+def dagster_url(url: str) -> str:
+    """The same database for Dagster: through psycopg 2, with its tables in schema public.
+
+    SQLAlchemy takes psycopg 3 from 2.1 on where the URL names no driver, and dagster-postgres then fails on its first
+    NOTIFY. Postgres looks into the schema named like the user first: for the user `nats3` that is the catalog's, with
+    an `alembic_version` of its own. Raises OperatorError for an address that is no URL."""
+    at = urlsplit(url)
+    if at.scheme not in ("postgresql", "postgres"):
+        raise OperatorError(
+            "Dagster reads the address of Postgres only as a URL",
+            "Write NATS3_POSTGRES_URL as postgresql://user:password@host:5432/database",
+        )
+    query = dict(parse_qsl(at.query))
+    query["options"] = f"{query.get('options', '')} -csearch_path=public".strip()
+    return at._replace(scheme="postgresql+psycopg2", query=urlencode(query, quote_via=quote)).geturl()
