@@ -24,7 +24,8 @@ find_python() {
 make_venv() {
     if ! found=$(find_python); then
         if have apt-get && root_words >/dev/null; then
-            apt_install python3.13-venv || apt_install python3.12-venv || apt_install python3.11-venv || true
+            { apt_install python3-venv && find_python >/dev/null; } || apt_install python3.12-venv ||
+                apt_install python3.11-venv || true
         elif have brew; then
             brew install --quiet python@3.13 </dev/null >&2 || true
         fi
@@ -42,7 +43,16 @@ make_venv() {
 
 "$python" -c "$fits" 2>/dev/null && [ -x .venv/bin/pip ] || make_venv
 
-# stamp NAME FILE...: what the environment has; differs when a file changed, or the folder was moved.
+pip_install() {
+    "$python" -m pip install --disable-pip-version-check --no-input "$@"
+}
+
+# pinned NAME: the lock's lines for it.
+pinned() {
+    awk -v name="$1==" '/^[^ ]/ { on = index($0, name) == 1 } on' requirements.lock
+}
+
+# stamp FILE...: what the environment has; differs when a file changed, or the folder was moved.
 stamp() { { pwd; cat "$@"; } | cksum; }
 installed() { [ "$(cat ".venv/.$1" 2>/dev/null)" = "$2" ]; }
 
@@ -53,8 +63,14 @@ if ! installed requirements "$want"; then
     # A line of pip's for each package becomes one that moves; its errors come by standard error. A pipe has only the
     # last command's status, so pip leaves its own in a file.
     rm -f .venv/.failed
-    { "$python" -m pip install --disable-pip-version-check --no-input --require-hashes -r requirements.lock ||
-        touch .venv/.failed; } | awk -v total="$total" -v live="$([ -t 2 ] && echo 1)" '
+    {
+        # PySpark comes as source only. Built beside the pinned setuptools, it fetches no other one.
+        for name in setuptools pyspark; do
+            pinned "$name" >.venv/.first.txt
+            pip_install --require-hashes --no-deps --no-build-isolation --use-pep517 -r .venv/.first.txt
+        done &&
+            pip_install --require-hashes -r requirements.lock || touch .venv/.failed
+    } | awk -v total="$total" -v live="$([ -t 2 ] && echo 1)" '
             live && /^(Collecting|Requirement already|Ignoring)/ { printf "\r  %d of %d\033[K", ++n, total }
             live && /^Installing/ { printf "\r  unpacking %d\033[K", n }
             END { if (live) printf "\r\033[K" }' >&2
@@ -64,8 +80,7 @@ fi
 want=$(stamp pyproject.toml nats3_dagster/__init__.py)
 if ! installed project "$want" || [ ! -x .venv/bin/nats3 ]; then
     # Its build backend is among the pinned dependencies: nothing is fetched for this step.
-    "$python" -m pip install --disable-pip-version-check --quiet --no-input --no-deps --no-build-isolation --no-index \
-        --editable .
+    pip_install --quiet --no-deps --no-build-isolation --no-index --editable .
     echo "$want" >.venv/.project
 fi
 if [ -z "${NATS_SERVER:-}" ]; then scripts/nats-server.sh newest .nats3/bin; fi

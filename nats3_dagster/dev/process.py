@@ -126,7 +126,7 @@ class Process:
 
     def _signal(self, number: int) -> None:
         if self.running:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):  # macOS: the second, of a group of zombies
                 os.killpg(self.pid, number)
 
     def _gone(self, timeout_s: float) -> bool:
