@@ -95,10 +95,10 @@ class NatsServer:
         self.folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self._ports, ignore_errors=True)
         self._ports.mkdir()
-        store, files = json.dumps(str(self.folder / "data")), json.dumps(str(self._ports))
+        store, files = _quote(self.folder / "data"), _quote(self._ports)
         port = free_port(self.port) if self.port else -1
         Path(self.marker[1]).write_text(
-            f"server_name: {json.dumps(self.name)}\nhost: {HOST}\nport: {port}\nports_file_dir: {files}\n"
+            f"server_name: {_quote(self.name)}\nhost: {HOST}\nport: {port}\nports_file_dir: {files}\n"
             f"jetstream: {{store_dir: {store}}}\n{self.config}\n"
         )
         argv = [str(self.binary), *self.marker]
@@ -150,3 +150,8 @@ class NatsServer:
             return False
         self.port = port
         return True
+
+
+def _quote(value: Path | str) -> str:
+    """As a string of its configuration file, which knows none of JSON's escapes for other scripts."""
+    return json.dumps(str(value), ensure_ascii=False)

@@ -158,7 +158,7 @@ def _as_user(*folders: Path) -> list[str]:
     if os.geteuid() != 0:
         return []
     if not (setpriv := shutil.which("setpriv")):
-        raise EngineError("Postgres does not run as root, and setpriv is missing", "Install util-linux, or be another user")
+        raise EngineError("Postgres does not run as root, and there is no setpriv", "Install util-linux")
     nobody = pwd.getpwnam("nobody")
     words = [setpriv, f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
     if not all(_reachable(folder) for folder in folders):

@@ -64,8 +64,8 @@ def _gone(folder, within_s=15.0):
 
 @pytest.fixture
 def home(server_folder, request):
-    """A folder for a stack; what a failed test leaves running there is ended."""
-    folder = server_folder / f"stack-{request.node.name[:40]}"
+    """A folder for a stack, with a name that needs quoting; what a failed test leaves running there is ended."""
+    folder = server_folder / f"a stack für {request.node.name[:40]}"
     yield folder
     for process in _of(folder):
         process.kill()
@@ -198,7 +198,7 @@ def test_a_folder_that_cannot_be_written_is_one_line():
 @pytest.mark.skipif(sys.platform != "linux", reason="makes a file system without xattrs")
 def test_a_folder_without_xattrs_is_one_line_with_the_next_step(home):
     home.mkdir()
-    script = f"mount -t ramfs none {home} && exec {sys.executable} -m nats3_dagster.dev.s3server {home}/s3"
+    script = f"mount -t ramfs none '{home}' && exec {sys.executable} -m nats3_dagster.dev.s3server '{home}/s3'"
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
     if "mount:" in done.stderr or "unshare:" in done.stderr:
         pytest.skip("needs to be allowed to mount")
