@@ -74,16 +74,16 @@ class Connection(Client):
         self._ps.divert(marker, sink)
 
     def post(self, subject: str, reply: str, payload: bytes) -> None:
-        """Send one small message at once, past nats-py's pending buffer."""
-        if self._transport is not None and self.is_connected:
-            self._transport.write(b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(payload), payload))
+        """Send one small message, in order with what `send` sends."""
+        self.send(b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(payload), payload))
 
-    async def write(self, data: Any) -> None:
-        """Send whole frames past nats-py's pending buffer; waits while the socket does not take more."""
+    def send(self, frames: bytes | memoryview) -> bool:
+        """Send whole frames past nats-py's pending buffer, which has no bound of use; False when the connection is
+        gone. What the socket does not take is kept: the caller bounds it by what is not acknowledged."""
         if self._transport is None or not self.is_connected:
-            raise SourceError(f"The connection to NATS at {self._address} was lost")
-        self._transport.write(data)
-        await self._transport.drain()
+            return False
+        self._transport.write(frames)  # type: ignore[arg-type]
+        return True
 
     async def open(self, reconnect: bool) -> None:
         """Connect to one of the servers; each is tried twice. A connection lost later is made again, or is the end."""
@@ -217,6 +217,9 @@ class Link:
             return future.result()
         except CancelledError:
             raise SourceError("The connection to NATS was closed") from None
+        except (Error, OSError) as error:
+            # What nats-py raises where we do not say it better; a Nats3Error passes as it is.
+            raise SourceError(f"NATS at {self.client.address} does not answer: {error}", "Is the server up?") from error
         except BaseException:
             future.cancel()
             raise

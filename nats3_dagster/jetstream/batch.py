@@ -1,0 +1,129 @@
+"""Fast-ingest batches (nats-server 2.14 and later, ADR-50): an outbox whose acknowledgements are cumulative.
+
+The rule kept here: gap mode `fail`, so that what a batch stored is always a beginning of what was sent, in order. Every
+flush ends the batch, and the stream's own count of it must be ours.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from nats3_dagster.errors import Interrupted, TargetError
+from nats3_dagster.jetstream.acks import Answer, answers
+from nats3_dagster.jetstream.frames import FrameError, Frames
+from nats3_dagster.jetstream.outbox import Outbox
+
+# Acknowledge every so many messages at most. Asked for many more, the server starts at one and climbs slowly.
+FLOW = 500
+# ADR-50 allows up to three such groups without an answer.
+GROUPS = 3
+# The server forgets a batch that is silent for 10 s.
+KEEP_ALIVE_S = 3.0
+_UNKNOWN_BATCH = 10208
+_END, _PING = 3, 4
+
+
+class BatchOutbox(Outbox):
+    """In reply subjects messages are counted from 1 in each batch: `<inbox>.<batch>.<flow>.fail.<count>.<op>.$FI`."""
+
+    _batch = ""
+    _subject = b""
+    _first = 0  # the number of the batch's first message
+    _flow = 0  # messages between two acknowledgements; 0: the server has not said yet
+    _ending = _end_sent = _pinged = False
+    _waiting_since = 0.0
+
+    def reply(self, batch: str) -> str:
+        """What the reply subjects of a batch begin with."""
+        return f"{self.inbox}.{batch}.{FLOW}.fail."
+
+    def begin(self, batch: str, subject: str) -> None:
+        """A new batch follows; `subject` is one that its stream captures."""
+        self._batch, self._subject, self._first = batch, subject.encode(), self.queued
+        self._flow, self._ending, self._end_sent, self._pinged = 0, False, False, False
+        self._waiting_since = time.monotonic()
+
+    def end(self) -> None:
+        """End the batch after all that was given: without an answer to its messages, this one is waited for."""
+        self._ending = True
+        self._pump()
+
+    @property
+    def settled(self) -> bool:
+        return not self._batch or self._stopped
+
+    def _room(self) -> int:
+        under_way = self.sent - self.acked
+        return min(self._messages, self._flow * GROUPS) - under_way if self._flow else 1 - under_way
+
+    def _pump(self) -> None:
+        super()._pump()
+        if self._ending and not self._queue and not self._end_sent and not self._stopped:
+            self._end_sent = True
+            self._say(self.sent - self._first + 1, _END)
+
+    def _on_frames(self, frames: Frames) -> None:
+        try:
+            for answer in answers(frames, self._marker):
+                if answer.token.split(".")[0] == self._batch:
+                    self._on_answer(answer)
+        except FrameError as error:
+            self.fail(Interrupted(error.what, error.hint))
+
+    def _on_answer(self, answer: Answer) -> None:
+        self._waiting_since, self._pinged = time.monotonic(), False
+        body, kind = answer.body, answer.body.get("type")
+        if kind == "ack":
+            self._flow = max(1, _count(body, "msgs"))
+            self._advance(max(self.acked, self._first + _count(body, "seq")))
+        elif kind == "gap":
+            self.fail(Interrupted(f"Messages {body.get('last_seq')} to {body.get('seq')} of a batch did not arrive"))
+        elif kind == "err":
+            self.fail(self._refusal(answer, self.subject_of(self._first + _count(body, "seq") - 1)))
+        elif answer.status or answer.error:
+            self.fail(self._refusal(answer, self.subject_of(self._first + answer.number - 1)))
+        elif "batch" in body:
+            self._on_end(_count(body, "count"))
+        else:
+            raise FrameError(f"A stream answered with something unknown: {body}")
+
+    def _on_end(self, count: int) -> None:
+        if not self._end_sent or self._first + count != self.sent:
+            self.fail(Interrupted(f"The stream ended a batch of {self.sent - self._first} messages after {count}"))
+            return
+        self._batch, self._ending = "", False
+        self._advance(self.sent)
+
+    def _refusal(self, answer: Answer, subject: str) -> TargetError:
+        if answer.error.get("err_code") == _UNKNOWN_BATCH:
+            return Interrupted("The stream forgot a batch, as after a change of its leader")
+        return super()._refusal(answer, subject)
+
+    def _overdue(self, now: float) -> bool:
+        """Acknowledgements come in groups: a part of one may wait for as long as the pace of the replay wants."""
+        unheard = self.sent > self._first and not self._flow
+        if not self._batch or not (
+            unheard or self._end_sent or self._pinged or (self._flow and self.sent - self.acked >= self._flow)
+        ):
+            self._waiting_since = now
+        return now - self._waiting_since > self._ack_timeout_s
+
+    def _beat(self) -> None:
+        quiet = time.monotonic() - self._spoke > KEEP_ALIVE_S
+        if quiet and self._flow and self._batch and not self._end_sent and not self._stopped:
+            self._pinged = True
+            self._say(self.sent - self._first, _PING)
+
+    def _say(self, count: int, op: int) -> None:
+        """Send a message of the protocol's own, which is not stored."""
+        self._spoke = time.monotonic()
+        reply = f"{self.reply(self._batch)}{count}.{op}.$FI".encode()
+        if not self._client.send(b"PUB %b %b 0\r\n\r\n" % (self._subject, reply)):
+            self.fail(Interrupted("The connection to NATS was lost"))
+
+
+def _count(body: Mapping[str, Any], key: str) -> int:
+    value = body.get(key)
+    if not isinstance(value, int) or value < 0:
+        raise FrameError(f"A stream answered with something unknown: {body}")
+    return value

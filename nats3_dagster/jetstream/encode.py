@@ -1,0 +1,145 @@
+"""Publications: what goes to the server for a batch of messages, as one buffer. Pure, no I/O.
+
+The rule kept here: one pass of an Arrow kernel builds the frames of a whole batch (0.5 us a message); no frame is built
+for a subject or a size that the protocol or the server would not take, so nothing in a message can become a command.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from nats3_dagster.errors import TargetError
+
+Int64s = NDArray[np.int64]
+_UNPRINTABLE = re.compile(r"[\s\0]")
+# Arrow's offsets are 32 bits; a slice of this size is also what one encoding holds in memory.
+_SLICE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Frames in a row: `buffer` holds them, `ends` where each ends, `subjects` whom they are for."""
+
+    buffer: memoryview
+    ends: Int64s
+    subjects: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @property
+    def size(self) -> int:
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Arrays of like length: subjects (string), headers (binary, null for none), data (binary)."""
+
+    subjects: pa.Array
+    headers: pa.Array
+    data: pa.Array
+
+    @classmethod
+    def of(cls, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> "Publication":
+        """Chunked arrays and missing headers are evened out."""
+        arrays = (subjects, pa.nulls(len(data), pa.binary()) if headers is None else headers, data)
+        return cls(*(a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def sizes(self) -> Int64s:
+        """Bytes of header block and payload together: what max_payload limits."""
+        return _lengths(self.headers) + _lengths(self.data)
+
+    def slices(self) -> Iterator["Publication"]:
+        """Cut so that the frames of each stay within what one encoding holds."""
+        total = np.cumsum(self.sizes + 128)
+        at = 0
+        while at < len(self):
+            before = int(total[at - 1]) if at else 0
+            end = max(at + 1, int(np.searchsorted(total, before + _SLICE_BYTES, "right")))
+            yield self._slice(at, end)
+            at = end
+
+    def cut(self, at: int) -> "tuple[Publication, Publication]":
+        """The first `at` messages, and the others."""
+        return self._slice(0, at), self._slice(at, len(self))
+
+    def _slice(self, start: int, end: int) -> "Publication":
+        return Publication(self.subjects[start:end], self.headers[start:end], self.data[start:end])
+
+    def check(self, max_payload: int, known: set[str]) -> None:
+        """Raises TargetError for a message that the server would not take, or that no server should be sent. `known`
+        are subjects already checked; it grows, up to a bound."""
+        sizes = self.sizes
+        if len(sizes) and int(sizes.max()) > max_payload:
+            at = int(sizes.argmax())
+            raise TargetError(
+                f"A message on {self.subjects[at].as_py()} has {sizes[at]} bytes with its headers; the server's "
+                f"max_payload is {max_payload}",
+                f"Set max_payload of the target server to at least {sizes[at]}",
+            )
+        for subject in pc.unique(self.subjects).to_pylist():
+            if subject not in known:
+                if not publishable(subject):
+                    raise TargetError(
+                        f"{subject!r} is not a subject that can be published to",
+                        "Choose a --write-subject without white space, empty tokens and wildcards",
+                    )
+                known.add(subject)
+        if len(known) > 100_000:
+            known.clear()
+
+
+def publishable(subject: str | None) -> bool:
+    """Whether a message can be published to the subject: tokens joined by dots, none of them empty or a wildcard."""
+    if not subject or _UNPRINTABLE.search(subject):
+        return False
+    return not {"", "*", ">"} & set(subject.split("."))
+
+
+def encode(messages: Publication, reply: str, first: int, suffix: str = "") -> Encoded:
+    """Frames whose reply subjects are `<reply><number><suffix>`, numbered from `first`."""
+    header_sizes, sizes = _lengths(messages.headers), messages.sizes
+    numbers = _text(np.arange(first, first + len(messages)))
+    none = messages.headers.null_count
+    if none == len(messages):
+        verb, lengths, headers = "PUB ", _text(sizes), b""
+    else:
+        verb, headers = "HPUB ", messages.headers
+        lengths = _joined(_text(header_sizes), b" ", _text(sizes))
+        if none:
+            without = pc.is_null(headers)
+            verb = pc.if_else(without, pa.scalar(b"PUB ", pa.binary()), pa.scalar(b"HPUB ", pa.binary()))
+            lengths = pc.if_else(without, _text(sizes), lengths)
+            headers = pc.fill_null(headers, b"")
+    frames = _joined(
+        verb, messages.subjects.cast(pa.binary()), f" {reply}", numbers, f"{suffix} ", lengths, "\r\n", headers,
+        messages.data, "\r\n",
+    )  # fmt: skip
+    buffers = frames.buffers()
+    ends = np.frombuffer(buffers[1], np.int32)[frames.offset + 1 : frames.offset + 1 + len(frames)].astype(np.int64)
+    return Encoded(memoryview(buffers[2]), ends, messages.subjects)
+
+
+def _joined(*pieces: pa.Array | str | bytes) -> pa.Array:
+    texts = (p.encode() if isinstance(p, str) else p for p in pieces)
+    arrays = [pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in texts]
+    return pc.binary_join_element_wise(*arrays, pa.scalar(b"", pa.binary()))
+
+
+def _lengths(values: pa.Array) -> Int64s:
+    lengths = pc.binary_length(values)
+    return pc.fill_null(lengths, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _text(numbers: Int64s) -> pa.Array:
+    return pa.array(numbers).cast(pa.string()).cast(pa.binary())

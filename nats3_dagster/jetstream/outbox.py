@@ -1,0 +1,216 @@
+"""The outbox: frames on their way to the server, bounded, in order, each accounted for. Lives in the connection's loop.
+
+The rule kept here: after the first sign of trouble nothing more is sent. What was acknowledged counts from the start
+without a hole, so `acked` messages are surely in the target, whatever became of the others.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from nats3_dagster.errors import Interrupted, TargetError
+from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers
+from nats3_dagster.jetstream.connection import Connection
+from nats3_dagster.jetstream.encode import Encoded
+from nats3_dagster.jetstream.frames import FrameError, Frames
+
+# How long a publisher that was stopped waits for the answers to what it sent.
+STOP_S = 3.0
+# The server is too busy or has no leader just now: what it refused so may be sent again.
+_PASSING_CODES = (429,)
+_PASSING_ERR_CODES = (10008, 10118, 10167)
+
+
+class Outbox:
+    """A window of messages without an answer yet. Numbers count the messages given, from 0.
+
+    `changed` is called whenever the caller may go on, or must stop (`failure`)."""
+
+    def __init__(
+        self, client: Connection, messages: int, size: int, ack_timeout_s: float, changed: Callable[[], None]
+    ) -> None:
+        self._client, self._changed = client, changed
+        self._messages, self._size, self._ack_timeout_s = messages, size, ack_timeout_s
+        self.inbox = client.new_inbox()
+        self._marker = f"MSG {self.inbox}.".encode()
+        self._queue: deque[Encoded] = deque()
+        self._row = 0  # of the first in the queue: how many were sent
+        self._subjects: deque[tuple[int, Encoded]] = deque()  # sent: the first number, and the frames
+        self._under_way: deque[tuple[int, int, float]] = deque()  # sent: the number after, bytes, when
+        self._under_way_bytes = 0
+        self._early: set[int] = set()
+        self.sent = self.acked = self.duplicates = self.queued = 0
+        self.queued_bytes = 0
+        self.failure: TargetError | None = None
+        self._stopped = False
+        self._spoke = 0.0
+
+    async def open(self) -> None:
+        """Listen for answers."""
+        await self._client.subscribe(f"{self.inbox}.>", cb=_ignore)  # pyright: ignore[reportUnknownMemberType]
+        self._client.divert(self._marker, self._on_frames)
+        self._client.on_loss.append(lambda: self.fail(Interrupted("The connection to NATS was lost")))
+        await self._client.flush()
+        self._watch = asyncio.create_task(self._watch_over())
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._stopped = True
+        self._watch.cancel()
+
+    def add(self, frames: Encoded) -> None:
+        """Send these after all others, as soon as the window allows."""
+        self._queue.append(frames)
+        self.queued += len(frames)
+        self._pump()
+
+    async def stop(self, reason: TargetError) -> None:
+        """Send nothing more; return when what was sent is answered, as far as answers come."""
+        self.fail(reason)
+        until = time.monotonic() + STOP_S
+        while self.acked < self.sent and time.monotonic() < until and self._client.is_connected:
+            await asyncio.sleep(0.01)
+        if self._client.is_connected:
+            await self._client.flush()
+
+    def fail(self, failure: TargetError) -> None:
+        """The first failure stops everything."""
+        self._stopped = True
+        if self.failure is None:
+            what = f"{failure.what}; {self.acked} messages were acknowledged before"
+            self.failure = type(failure)(what, failure.hint)
+            self._changed()
+
+    @property
+    def settled(self) -> bool:
+        """Whether every message sent has its answer."""
+        return self.acked == self.sent
+
+    def _room(self) -> int:
+        """How many more messages may be sent now."""
+        return self._messages - (self.sent - self.acked)
+
+    def _pump(self) -> None:
+        """Send as much as the window has room for."""
+        while self._queue and not self._stopped:
+            first = self._queue[0]
+            start = int(first.ends[self._row - 1]) if self._row else 0
+            room = self._size - self._under_way_bytes
+            fitting = int(np.searchsorted(first.ends, start + room, "right")) - self._row
+            rows = min(self._room(), len(first) - self._row, fitting)
+            if rows <= 0:
+                if self._under_way or self._room() <= 0:
+                    return
+                rows = 1  # larger than the window: alone
+            end = int(first.ends[self._row + rows - 1])
+            if not self._row:
+                self._subjects.append((self.sent, first))
+            if not self._client.send(first.buffer[start:end]):
+                self.fail(Interrupted("The connection to NATS was lost"))
+                return
+            self.sent += rows
+            self._row += rows
+            self._spoke = time.monotonic()
+            self._under_way.append((self.sent, end - start, self._spoke))
+            self._under_way_bytes += end - start
+            if self._row == len(first):
+                self._queue.popleft()
+                self._row = 0
+                self.queued_bytes -= first.size
+                self._changed()
+
+    def _advance(self, acked: int) -> None:
+        """All messages before `acked` are in the target."""
+        self.acked = acked
+        while self._under_way and self._under_way[0][0] <= acked:
+            self._under_way_bytes -= self._under_way.popleft()[1]
+        while self._subjects and self._subjects[0][0] + len(self._subjects[0][1]) <= acked:
+            self._subjects.popleft()
+        self._pump()
+        self._changed()
+
+    def _on_frames(self, frames: Frames) -> None:
+        try:
+            numbers = plain_numbers(frames, self._marker)
+            if numbers is not None:
+                self._on_numbers(numbers)
+                return
+            numbers = [self._number_of(answer) for answer in answers(frames, self._marker)]
+            self._on_numbers([n for n in numbers if n is not None])
+        except FrameError as error:
+            self.fail(Interrupted(error.what, error.hint))
+
+    def _on_numbers(self, numbers: list[int]) -> None:
+        """Acknowledgements of single messages; nearly always in order."""
+        acked = self.acked
+        upto = acked + len(numbers)
+        if not self._early and upto <= self.sent and numbers == list(range(acked, upto)):
+            self._advance(upto)
+            return
+        for number in numbers:
+            if not acked <= number < self.sent or number in self._early:
+                self.fail(TargetError(
+                    f"A message on {self.subject_of(number)} was acknowledged twice",
+                    "More than one stream takes it: publish to subjects that one stream captures",
+                ))  # fmt: skip
+                return
+            self._early.add(number)
+            while acked in self._early:
+                self._early.remove(acked)
+                acked += 1
+        self._advance(acked)
+
+    def _number_of(self, answer: Answer) -> int | None:
+        """The message that an answer acknowledges; None for a refusal, which ends everything."""
+        if answer.status or answer.error:
+            self.fail(self._refusal(answer, self.subject_of(answer.number)))
+            return None
+        if "stream" not in answer.body:
+            raise FrameError(f"A stream answered with something unknown: {answer.body}")
+        self.duplicates += bool(answer.body.get("duplicate"))
+        return answer.number
+
+    def _refusal(self, answer: Answer, subject: str) -> TargetError:
+        """What a stream, or the lack of one, means for the replay."""
+        if answer.status == "503":
+            # Between two leaders of a stream nobody listens for a moment; when nobody ever did, it is no moment.
+            kind = Interrupted if self.acked else TargetError
+            return kind(f"No stream listens on {subject}", "Create one there first: --create-stream")
+        if answer.status:
+            return Interrupted(f"NATS answered a message on {subject} with the status {answer.status}")
+        code, err_code = answer.error.get("code"), answer.error.get("err_code")
+        stream, reason = answer.body.get("stream") or "A stream", answer.error.get("description")
+        text = f"{stream} refused a message on {subject}: {reason} ({err_code})"
+        if code in _PASSING_CODES or err_code in _PASSING_ERR_CODES:
+            return Interrupted(text)
+        return TargetError(text, "Change the stream's configuration or limits, then run the replay again")
+
+    def subject_of(self, number: int) -> str:
+        """The subject of a message that was sent and not acknowledged."""
+        for first, frames in self._subjects:
+            if first <= number < first + len(frames):
+                return str(frames.subjects[number - first].as_py())
+        return "an earlier subject"
+
+    def _overdue(self, now: float) -> bool:
+        return bool(self._under_way) and now - self._under_way[0][2] > self._ack_timeout_s
+
+    async def _watch_over(self) -> None:
+        while True:
+            await asyncio.sleep(min(0.5, self._ack_timeout_s / 4))
+            if not self._stopped and self._overdue(time.monotonic()):
+                self.fail(Interrupted(
+                    f"The target did not acknowledge messages within {self._ack_timeout_s:.0f} s",
+                    "Is the target's server overloaded, or without a leader?",
+                ))  # fmt: skip
+            self._beat()
+
+    def _beat(self) -> None:
+        """Called about twice a second."""
+
+
+async def _ignore(message: object) -> None:
+    """Answers go past nats-py's queues; nothing else comes to the inbox."""

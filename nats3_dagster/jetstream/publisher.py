@@ -1,0 +1,179 @@
+"""Publishing into streams: batches of Arrow arrays in, every message acknowledged or an error.
+
+The rule kept here: it never sends a message again. After any failure it sends nothing more and raises: Interrupted when
+the target may or may not have what was under way, so that the caller asks it; TargetError when the target said no.
+"""
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Literal
+
+import pyarrow as pa
+from nats.aio.msg import Msg
+
+from nats3_dagster.jetstream.batch import BatchOutbox
+from nats3_dagster.jetstream.connection import Connection, Link
+from nats3_dagster.jetstream.encode import Encoded, Publication, encode
+from nats3_dagster.jetstream.fence import attempt_at_work, fence_subject, superseded
+from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.outbox import STOP_S, Outbox
+
+# A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored; several publishers share that.
+INFLIGHT_MESSAGES = 4096
+INFLIGHT_BYTES = 8 << 20
+# Encoded and not yet sent: enough that the next batch is ready when the window opens.
+QUEUE_BYTES = 8 << 20
+
+
+class Publisher:
+    """Publishes in the order given, over one connection of its own. Not for several threads at once.
+
+    Mode `window` takes any stream; messages should carry a `Nats-Msg-Id`. Mode `batch` needs server 2.14 and a stream
+    with `allow_batched`. `fence` is (replay id, attempt): a newer attempt's `raise_fence` stops this publisher.
+    Entering raises SourceError as Link does, and TargetError when a newer attempt publishes already."""
+
+    def __init__(
+        self, options: NatsOptions, *, mode: Literal["window", "batch"] = "window",
+        fence: tuple[str, int] | None = None, inflight_messages: int = INFLIGHT_MESSAGES,
+        inflight_bytes: int = INFLIGHT_BYTES, ack_timeout_s: float = 10.0,
+    ) -> None:  # fmt: skip
+        self._mode, self._fence = mode, fence
+        self._limits = inflight_messages, inflight_bytes, ack_timeout_s
+        self._link = Link(options, reconnect=False)
+        self._changed = threading.Condition()
+        self._checked: set[str] = set()
+        self._given = 0
+        self._batch = ""
+        self._in_batch = 0
+        self._stopping = False
+
+    def __enter__(self) -> "Publisher":
+        self._link.__enter__()
+        try:
+            self._outbox = self._link.call(self._open)
+        except BaseException:
+            self._link.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self._link.call(self._close)
+            self._link.__exit__(None, None, None)
+
+    @property
+    def published(self) -> int:
+        """Messages that the target surely has, duplicates among them; they are the first ones given."""
+        return self._outbox.acked
+
+    @property
+    def duplicates(self) -> int:
+        """Messages that the target knew already by their `Nats-Msg-Id`."""
+        return self._outbox.duplicates
+
+    def publish(self, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> None:
+        """Send messages (string, binary or null, binary); returns when they are queued, which waits for room.
+
+        Raises TargetError before any of them is sent when one is too large or has no proper subject; and what an
+        earlier one failed of."""
+        messages = Publication.of(subjects, headers, data)
+        self._check()
+        messages.check(self._link.client.max_payload, self._checked)
+        for part in messages.slices():
+            for encoded in self._encode(part):
+                self._wait_until(lambda: self._outbox.queued_bytes < QUEUE_BYTES)
+                self._outbox.queued_bytes += encoded.size
+                self._link.loop.call_soon_threadsafe(self._outbox.add, encoded)
+
+    def flush(self) -> None:
+        """Return when the target has acknowledged every message; raises what one failed of."""
+        if self._batch:
+            assert isinstance(self._outbox, BatchOutbox)
+            self._link.loop.call_soon_threadsafe(self._outbox.end)
+            self._batch, self._in_batch = "", 0
+        self._wait_until(lambda: self._outbox.acked == self._given and self._outbox.settled)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep; raises at once when the connection is lost, a message fails or a newer attempt takes over."""
+        until = time.monotonic() + seconds
+        self._wait_until(lambda: time.monotonic() >= until, until)
+
+    def _encode(self, part: Publication) -> list[Encoded]:
+        first = self._given
+        self._given += len(part)
+        if not isinstance(self._outbox, BatchOutbox):
+            return [encode(part, f"{self._outbox.inbox}.", first)]
+        if self._batch:
+            return [self._encode_batched(self._outbox, part)]
+        self._batch = secrets.token_hex(12)
+        self._link.loop.call_soon_threadsafe(self._outbox.begin, self._batch, part.subjects[0].as_py())
+        start, rest = part.cut(1)
+        parts = [self._encode_batched(self._outbox, start)]
+        return [*parts, self._encode_batched(self._outbox, rest)] if len(rest) else parts
+
+    def _encode_batched(self, outbox: BatchOutbox, part: Publication) -> Encoded:
+        encoded = encode(part, outbox.reply(self._batch), self._in_batch + 1, ".1.$FI" if self._in_batch else ".0.$FI")
+        self._in_batch += len(part)
+        return encoded
+
+    def _check(self) -> None:
+        failure = self._outbox.failure
+        if failure:
+            # Raised as often as the caller asks, each time with a traceback of its own.
+            raise type(failure)(failure.what, failure.hint)
+
+    def _wait_until(self, done: Callable[[], bool], until: float | None = None) -> None:
+        with self._changed:
+            while True:
+                self._check()
+                if done():
+                    return
+                self._changed.wait(None if until is None else max(0.0, until - time.monotonic()))
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    async def _open(self, client: Connection) -> Outbox:
+        if self._fence:
+            # An older attempt that lost its connection comes back here when the newer one is already at work.
+            self._answered = asyncio.Event()
+            found = await attempt_at_work(client, *self._fence, timeout_s=self._limits[2])
+            if found is not None and found > self._fence[1]:
+                raise superseded(self._fence[0], found)
+            subject = fence_subject(self._fence[0])
+            self._listening = await client.subscribe(subject, cb=self._on_fence)  # pyright: ignore[reportUnknownMemberType]
+        outbox = (BatchOutbox if self._mode == "batch" else Outbox)(client, *self._limits, self._notify)
+        await outbox.open()
+        return outbox
+
+    async def _close(self, client: Connection) -> None:
+        if self._stopping:
+            # The newer attempt waits for this answer, and the failure it brought has made our caller close.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._answered.wait(), STOP_S + 1)
+        self._outbox.close()
+
+    async def _on_fence(self, message: Msg) -> None:
+        """A newer attempt asks us to stop, or one like ours says hello."""
+        assert self._fence
+        asked = int(message.data) if message.data.isdigit() else 0
+        if asked > self._fence[1]:
+            self._stopping = True
+            await self._outbox.stop(superseded(self._fence[0], asked))
+        if self._link.client.is_connected:
+            await message.respond(b"%d" % self._fence[1])
+            if asked > self._fence[1]:
+                await self._link.client.flush()
+                self._answered.set()
+                await self._listening.unsubscribe()  # this cancels our own task: it comes last
