@@ -2,18 +2,32 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import AssetKey, DagsterEventType, DagsterInstance, ExecuteInProcessResult
+from dagster import (
+    AssetKey,
+    DagsterEventType,
+    DagsterInstance,
+    DagsterRun,
+    ExecuteInProcessResult,
+    ReexecutionOptions,
+    execute_job,
+)
+from dagster._core.definitions.reconstruct import ReconstructableRepository
 
+from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.project import load
+from nats3_dagster.defs.replays import REPLAY_TAG
+from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
 
+ROOT = Path(__file__).parents[2]
 CHUNKS, REPLAY = AssetKey(["events", "chunks"]), AssetKey(["events", "replay"])
 
 
@@ -83,3 +97,98 @@ def test_capture_of_several_hours_materializes_each(
     assert observed is not None
     assert observed.metadata["messages"].value == 500
     assert observed.metadata["events_behind"].value == 0
+
+
+def config(step: str, **fields: Any) -> dict[str, Any]:
+    return {"ops": {step: {"config": fields}}}
+
+
+@pytest.mark.needs_nats("2.15")
+def test_hours_are_replayed_as_one_replay_in_order_and_a_dry_run_materializes_nothing(
+    spark: Any, settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    first_ns = parse_time(hour_of(time.time_ns() - 4 * HOUR_NS))
+    past = [Past(n + 1, first_ns + n * HOUR_NS // 100, f"ev.{n % 4}", b"", b"%d" % n) for n in range(300)]
+    restore_stream(settings.nats, "EV", ["ev.>"], past)
+    archive(settings, bucket)
+    hours = [hour_of(first_ns + n * HOUR_NS) for n in range(3)]
+    captured = materialized(run(instance, "events_capture", tags=hour_range(hours[0], hours[2])), CHUNKS)
+    assert [captured[h]["messages"] for h in hours] == [100, 100, 100]
+    assert [captured[h]["first_sequence"] for h in hours] == [1, 101, 201]
+
+    tags = hour_range(hours[1], hours[2])
+    wanted = {"read_subject": "ev.*", "write_subject": "back.{{wildcard(1)}}"}
+    refused = run(instance, "events_replay", tags=tags, run_config=config("events__replay", **wanted), check=False)
+    assert [str(e.message) for e in refused.all_events if e.event_type == DagsterEventType.STEP_FAILURE]
+    assert "No stream listens on back.*" in str(refused.failure_data_for_node("events__replay"))
+
+    wire.create_stream("BACK", "back.>")
+    dry = run(instance, "events_replay", tags=tags, run_config=config("events__replay", **wanted, dry_run=True))
+    assert materialized(dry, REPLAY) == {}
+    seen = instance.fetch_observations(REPLAY, limit=1).records[0].asset_observation
+    assert seen is not None
+    assert "| messages at most | 200 |" in str(seen.metadata["plan"].value)
+    assert wire.state("BACK")["messages"] == 0
+
+    done = materialized(
+        run(instance, "events_replay", tags=tags, run_config=config("events__replay", **wanted)), REPLAY
+    )
+    assert {h: (m["messages"], m["published"], m["found_in_target"]) for h, m in done.items()} == {
+        hours[1]: (100, 100, 0), hours[2]: (100, 100, 0),
+    }  # fmt: skip
+    assert len({m["replay"] for m in done.values()}) == 1
+    back = list(wire.messages("BACK"))
+    assert [(m.subject, m.data) for m in back] == [(f"back.{n % 4}", b"%d" % n) for n in range(100, 300)]
+
+    window = {"from_time": hours[0], "to_time": hours[1], "sequences": "50-59", "archive": "events"}
+    run(instance, "replay", run_config=config("replay_window", **wanted, **window))
+    assert [m.data for m in wire.messages("BACK")][200:] == [b"%d" % n for n in range(49, 59)]
+    (latest,) = instance.fetch_observations(REPLAY, limit=1).records
+    assert latest.asset_observation is not None
+    assert latest.asset_observation.metadata["published"].value == 10
+
+
+def test_a_run_that_is_re_executed_continues_its_replay(
+    spark: Any, settings: Settings, wire: Wire, bucket: str, tmp_path: Path
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"%d" % n) for n in range(300)])
+    archive(settings, bucket)
+    full = {"name": "BACK", "subjects": ["back.>"], "storage": "file", "discard": "new"}
+    wire.api("STREAM.CREATE.BACK", **full, max_msgs=120)
+    first, last = (hour_of(parse_time(wire.state("EV")[end])) for end in ("first_ts", "last_ts"))
+    chosen = config("events__replay", read_subject="ev.>", write_subject="back.>")
+    with DagsterInstance.local_temp(str(tmp_path)) as instance:
+        repository = ReconstructableRepository.for_module("nats3_dagster.definitions", "defs", str(ROOT))
+
+        hours = hour_range(first, last)
+
+        def replay(again: DagsterRun | None = None) -> DagsterRun:
+            job = repository.get_reconstructable_job("events_replay")
+            options = ReexecutionOptions(again.run_id) if again else None
+            with execute_job(job, instance, run_config=chosen, tags=hours, reexecution_options=options) as done:
+                run = instance.get_run_by_id(done.run_id)
+                assert run is not None
+                return run
+
+        run(instance, "events_capture", tags=hours)
+        stopped = replay()
+        assert stopped.is_failure
+        assert wire.state("BACK")["messages"] == 120
+
+        wire.api("STREAM.UPDATE.BACK", **full, max_msgs=-1)
+        continued = replay(stopped)
+        assert continued.is_success
+        assert [m.data for m in wire.messages("BACK")] == [b"%d" % n for n in range(300)]
+        assert continued.tags[REPLAY_TAG] == stopped.tags[REPLAY_TAG]
+        with Catalog.connect(settings.postgres) as catalog:
+            (record,) = catalog.replays()
+            assert (record.id, record.state, record.attempt) == (continued.tags[REPLAY_TAG], "succeeded", 2)
+            assert record.run_ids == (stopped.run_id, continued.run_id)
+            assert (record.published, record.found) == (180, 120)
+
+        # The failed run again: nothing is left to publish. The one that succeeded again: somebody wants it once more.
+        assert replay(stopped).is_success
+        assert wire.state("BACK")["messages"] == 300
+        assert replay(continued).is_success
+        assert wire.state("BACK")["messages"] == 600
