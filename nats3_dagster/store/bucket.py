@@ -169,7 +169,8 @@ class Bucket:
             if not self._root.is_dir():
                 raise faults.refused(self._where, "NoSuchBucket", 404, "")
             return
-        next(iter(obstore.list(self._store, chunk_size=1)), None)  # pyright: ignore[reportUnknownMemberType]
+        nothing = obstore.list(self._store, ".nats3-nothing")  # pyright: ignore[reportUnknownMemberType]
+        next(iter(nothing), None)  # the shortest answer that a bucket which exists can give
 
     @contextmanager
     def _faults(self, key: str) -> Generator[None]:

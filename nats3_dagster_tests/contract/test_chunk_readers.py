@@ -1,5 +1,6 @@
 """A chunk is plain Parquet: engines read it without us, and find in it what makes them fast."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +94,19 @@ def test_duckdb_reads_the_metadata_and_skips_by_the_bloom_filter(duck: duckdb.Du
     probe = "SELECT bool_and(bloom_filter_excludes) FROM parquet_bloom_probe(?, 'subject', ?)"
     assert duck.execute(probe, [str(chunk), "logs.p3.xxx"]).fetchone() == (True,)
     assert duck.execute(probe, [str(chunk), "logs.p3.web"]).fetchone() == (False,)
+
+
+def test_the_documents_queries_run(
+    duck: duckdb.DuckDBPyConnection, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cold").symlink_to(archive)
+    document = Path(__file__).parents[2] / "docs" / "chunk-format.md"
+    monkeypatch.chdir(tmp_path)
+    queries = [query for block in re.findall(r"```sql\n(.*?)```", document.read_text(), re.DOTALL)
+               for query in block.split(";") if query.strip()]  # fmt: skip
+    assert len(queries) == 2
+    for query in queries:
+        duck.execute(query).fetchall()
 
 
 def test_plain_pyarrow_reads_it_with_page_checksums(chunk: Path) -> None:
