@@ -51,11 +51,12 @@ from nats3.chunk_subject s where s.chunk_id = any(:chunks::bigint[])
 group by s.chunk_id;
 
 -- name: subject_counts(archive, hours)
-select s.subject, sum(s.messages)::bigint as messages
-from nats3.chunk c join nats3.chunk_subject s on s.chunk_id = c.id
-where c.archive_id = :archive and c.deleted_at is null and c.hour = any(:hours::text[])
-group by s.subject
-order by s.subject;
+select subject, sum(messages)::bigint as messages
+from nats3.chunk_subject
+where chunk_id = any(array(
+    select id from nats3.chunk where archive_id = :archive and deleted_at is null and hour = any(:hours::text[])))
+group by subject
+order by subject;
 
 -- name: uncounted(archive, hours)$
 select coalesce(sum(messages), 0)::bigint from nats3.chunk
