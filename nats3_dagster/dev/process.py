@@ -24,6 +24,8 @@ from nats3_dagster.errors import EngineError
 
 HOST = "127.0.0.1"
 Marker = tuple[str, ...]
+# Python warns of a child that lives on when its handle is dropped. These are meant to.
+_staying: list[subprocess.Popen[bytes]] = []
 
 
 def free_port(port: int = 0) -> int:
@@ -73,7 +75,9 @@ class Process:
             raise EngineError(f"{argv[0]} does not start: {error.strerror}", "Run make setup") from None
         process = cls(child.pid, marker, end_signal=end_signal)
         process.log, process._child = log, child
-        if not stay:
+        if stay:
+            _staying.append(child)
+        else:
             process._lifeline = _Lifeline.of_this_process()
             process._lifeline.hold(process)
         return process
@@ -167,7 +171,9 @@ class _Lifeline:
         self._owner = os.getpid()
         self._held: dict[int, Process] = {}
         argv = [sys.executable, "-I", "-S", lifeline.__file__, str(self._owner)]
-        self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
+        # With our own output it would keep a reader of it waiting after our end.
+        null = subprocess.DEVNULL
+        self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True)
         atexit.register(self._close)
 
     @classmethod

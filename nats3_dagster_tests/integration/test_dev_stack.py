@@ -1,5 +1,6 @@
 """The embedded stack: started once, found by whoever comes next, stopped whole, and never left behind by a test run."""
 
+import gc
 import json
 import os
 import shutil
@@ -148,6 +149,13 @@ def test_what_died_is_started_again_on_its_port_and_keeps_its_data(home):
     with urllib.request.urlopen(f"{before.s3_endpoint}/healthcheck") as answer:
         assert answer.status == 200
     stack.stop()
+    assert _of(home) == []
+
+
+def test_a_stack_that_stays_is_not_taken_for_a_forgotten_one(home):
+    Stack(home, fast=True).start()
+    gc.collect()  # a dropped handle of a live child is a warning, and a warning is an error
+    Stack(home).stop()
     assert _of(home) == []
 
 
