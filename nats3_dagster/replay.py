@@ -20,6 +20,8 @@ from nats3_dagster.subjects import Transform, covers, matches, overlap
 
 # What we add to a message: six headers with a replay id, a stream name, an incarnation and a sequence.
 HEADER_ROOM = 400
+# The servers that take fast-ingest batches (ADR-50), where the stream allows them.
+FAST_INGEST = (2, 14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,12 @@ def select(catalog: Catalog, archive: Archive, spec: ReplaySpec) -> tuple[Chunk,
     return tuple(c for c in chunks if _wanted(c, spec.read_subject))
 
 
-def plan(catalog: Catalog, link: Link, archive: Archive, spec: ReplaySpec, store: StoreOptions) -> ReplayPlan:
-    """Everything that can be known before the first message goes out; publishes nothing and writes nothing, but makes
-    the stream that `create_stream` asks for. Raises OperatorError, ObjectMissing or TargetError."""
+def plan(
+    catalog: Catalog, link: Link, archive: Archive, spec: ReplaySpec, store: StoreOptions, *, create: bool = False
+) -> ReplayPlan:
+    """Everything that can be known before the first message goes out. Publishes nothing and writes nothing; only with
+    `create` it makes the stream that `create_stream` asks for, when all else is well: without, a plan for a stream yet
+    to be made has no targets. Raises OperatorError, ObjectMissing or TargetError."""
     transform = Transform(spec.read_subject, spec.write_subject)
     chunks = select(catalog, archive, spec)
     check_objects(chunks, store)
@@ -111,21 +116,24 @@ def plan(catalog: Catalog, link: Link, archive: Archive, spec: ReplaySpec, store
             f"the server's max_payload is {info.max_payload}",
             f"Set max_payload of the target server to at least {largest + HEADER_ROOM}",
         )
-    if spec.create_stream and not any(s.name == spec.create_stream for s in streams_listening(link, transform.pattern)):
-        config: dict[str, object] = {"name": spec.create_stream, "subjects": [transform.pattern], "storage": "file"}
-        create_stream(link, config | ({"allow_batched": True} if info.version >= (2, 14) else {}))
+    batches = info.version >= FAST_INGEST
     listening = streams_listening(link, transform.pattern)
-    _check_targets(transform, chunks, [(s.name, s.subjects) for s in listening])
     for state in listening:
         if state.name == archive.spec.stream and not spec.into_own_stream:
             raise OperatorError(
                 f"{transform.pattern} is captured by {state.name}, the stream that archive {archive.name} archives",
                 "The replay would be archived again. Choose another --write-subject, or say --into-own-stream",
             )
+    missing = bool(spec.create_stream) and not any(s.name == spec.create_stream for s in listening)
+    if missing and create:
+        config: dict[str, object] = {"name": spec.create_stream, "subjects": [transform.pattern], "storage": "file"}
+        listening = [create_stream(link, config | ({"allow_batched": True} if batches else {}))]
+    if not missing:
+        _check_targets(transform, chunks, [(s.name, s.subjects) for s in listening])
     return ReplayPlan(
         archive=archive, spec=spec, chunks=chunks,
         targets=tuple(ReplayTarget(s.incarnation, s.last_seq + 1) for s in listening),
-        batched=len(listening) == 1 and bool(listening[0].config.get("allow_batched")) and info.version >= (2, 14),
+        batched=batches and len(listening) == 1 and bool(listening[0].config.get("allow_batched")),
     )  # fmt: skip
 
 
@@ -139,7 +147,7 @@ def check_resumable(link: Link, targets: Sequence[ReplayTarget]) -> bool:
                 f"Stream {state.name} was deleted and made again after this replay began",
                 "What was published is gone with it: create a new replay",
             )
-    return len(states) == 1 and bool(states[0].config.get("allow_batched")) and server_info(link).version >= (2, 14)
+    return len(states) == 1 and bool(states[0].config.get("allow_batched")) and server_info(link).version >= FAST_INGEST
 
 
 def check_objects(chunks: Iterable[Chunk], store: StoreOptions) -> None:
@@ -186,7 +194,7 @@ def describe(planned: ReplayPlan) -> dict[str, object]:
         "first": f"{metas[0].covers.first} at {format_time(metas[0].first_ns)}" if metas else None,
         "last": f"{metas[-1].covers.last} at {format_time(metas[-1].last_ns)}" if metas else None,
         "subjects": f"{planned.spec.read_subject} to {planned.spec.write_subject}",
-        "targets": [t.incarnation.stream for t in planned.targets], "order": planned.spec.order,
+        "targets": [t.incarnation.stream for t in planned.targets] or [f"{planned.spec.create_stream} (new)"], "order": planned.spec.order,
         "mode": "batch" if planned.batched else "window",
     }  # fmt: skip
 

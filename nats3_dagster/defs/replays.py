@@ -62,7 +62,7 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
     with Catalog.connect(settings.postgres) as catalog:
         known = _known(catalog, replay_id)
         if known is None:
-            planned = plan_replay(settings, spec)
+            planned = plan_replay(settings, spec, create=True)
             catalog.create_replay(
                 replay_id, planned.archive, spec, planned.targets, planned.chunks, run_id=context.run.run_id
             )

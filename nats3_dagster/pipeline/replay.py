@@ -24,16 +24,17 @@ from nats3_dagster.replay import ReplayJob, ReplayPlan, ReplayResult
 from nats3_dagster.settings import Settings
 
 
-def plan_replay(settings: Settings, spec: ReplaySpec) -> ReplayPlan:
-    """What a replay would do; nothing is published or recorded (but see `create_stream`). Raises Nats3Error."""
+def plan_replay(settings: Settings, spec: ReplaySpec, *, create: bool = False) -> ReplayPlan:
+    """What a replay would do; nothing is published or recorded. With `create` a target stream that is asked for and
+    missing is made. Raises Nats3Error."""
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        return replay.plan(catalog, link, catalog.archive(spec.archive), spec, settings.store)
+        return replay.plan(catalog, link, catalog.archive(spec.archive), spec, settings.store, create=create)
 
 
 def create_replay(settings: Settings, spec: ReplaySpec) -> str:
     """Plan a replay and record it; its id, for `run_replay`."""
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        planned = replay.plan(catalog, link, catalog.archive(spec.archive), spec, settings.store)
+        planned = replay.plan(catalog, link, catalog.archive(spec.archive), spec, settings.store, create=True)
         replay_id = replay.new_id()
         catalog.create_replay(replay_id, planned.archive, spec, planned.targets, planned.chunks)
         return replay_id

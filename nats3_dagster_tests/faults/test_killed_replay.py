@@ -38,18 +38,19 @@ def test_killed_in_the_middle_and_resumed_after_the_duplicate_window(
         capture_all(spark, settings, wire)
         more = {"allow_batched": True} if batched else {}
         wire.create_stream("BACK", "back.>", duplicate_window=1_000_000_000, **more)
-        process = republish("events", "--read-subject", "ev.>", "--write-subject", "back.>", "--rate", "20000")
-        assert process.stdout is not None
-        replay = json.loads(process.stdout.readline())["replay"]
-        while wire.state("BACK")["messages"] < MESSAGES // 6:
-            assert process.poll() is None
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        with republish("events", "--read-subject", "ev.>", "--write-subject", "back.>", "--rate", "20000") as process:
+            assert process.stdout is not None
+            replay = json.loads(process.stdout.readline())["replay"]
+            while wire.state("BACK")["messages"] < MESSAGES // 6:
+                assert process.poll() is None
+                time.sleep(0.01)
+            os.kill(process.pid, signal.SIGKILL)
         time.sleep(1.5)
         had = wire.state("BACK")["messages"]
         assert MESSAGES // 6 <= had < MESSAGES
-        done = json.loads(republish("--resume", replay).communicate(timeout=90)[0].splitlines()[-1])
+        with republish("--resume", replay) as process:
+            said, _ = process.communicate(timeout=90)
+        done = json.loads(said.splitlines()[-1])
         assert (done["attempt"], done["published"] + done["found"]) == (2, MESSAGES)
         # More may have arrived between our look and the fence, never less.
         assert had <= done["found"] < MESSAGES
