@@ -6,18 +6,22 @@ and keeps what the other tasks achieved; anything else fails the Spark job, as a
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Thread
 from typing import Generic, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+# Spark kills a worker 2 s after it asked it to end (spark.python.task.killTimeout).
+STOP_S = 5.0
 _SCHEMA = "task int, error string, result binary"
 
 
@@ -47,24 +51,41 @@ def run_tasks(
                 except Nats3Error as error:
                     yield _row(at, error.to_json(), None)
 
-    session.addTag(name)
     try:
         # range() and not createDataFrame(): it promises one id a partition, in classic Spark and in Connect.
-        table = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, _SCHEMA).toArrow()
+        table = _collect(session, name, session.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, _SCHEMA))
     except (PySparkException, Py4JError) as error:
         raise EngineError(
             f"Spark lost a task of {name}: {_reason(error)}", "See Spark's log; run it again: it is safe"
         ) from error
-    except BaseException:
-        session.interruptTag(name)
-        raise
-    finally:
-        session.removeTag(name)
     rows = sorted(table.to_pylist(), key=lambda row: row["task"])
     errors = [from_json(row["error"]) for row in rows if row["error"] is not None]
     # Written by our own workers a moment ago, over Spark's authenticated channel.
     results = tuple(pickle.loads(row["result"]) for row in rows if row["error"] is None)  # noqa: S301
     return Finished(results, errors[0] if errors else None)
+
+
+def _collect(session: SparkSession, name: str, frame: DataFrame) -> pa.Table:
+    """The rows of the frame. Spark is asked in a thread of its own: an interrupt of the thread that asks would wait
+    inside PySpark until the job has ended, or be lost behind the error of a job that was canceled."""
+    outcome: Future[pa.Table] = Future()
+
+    def run() -> None:
+        session.addTag(name)
+        try:
+            outcome.set_result(frame.toArrow())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        return outcome.result()
+    except BaseException:
+        if not outcome.done():
+            session.interruptTag(name)
+            thread.join(STOP_S)
+        raise
 
 
 def _row(task: int, error: str | None, result: bytes | None) -> pa.RecordBatch:

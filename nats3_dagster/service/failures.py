@@ -82,7 +82,7 @@ def _termination() -> Iterator[threading.Event]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         terminated.set()
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     if threading.current_thread() is not threading.main_thread():
         yield terminated

@@ -159,6 +159,27 @@ app.command("run", hidden=True)(resume)
 
 
 @app.command()
+def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
+    """Stop a replay that runs, wherever it runs. `nats3 load resume ID` goes on after its last message."""
+    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.jetstream.connection import Link
+    from nats3_dagster.service.cancel import cancel
+    from nats3_dagster.settings import Settings
+
+    settings = Settings.load()
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+        state = views.state_of(catalog, catalog.replay(replay_id))
+        if state != "running":
+            raise OperatorError(
+                f"Replay {replay_id} does not run: it is {state}", f"See it: nats3 load get {replay_id}"
+            )
+        with step("Waiting until it has stopped"):
+            cancel(catalog, link, replay_id)
+        view = views.replay(catalog.replay(replay_id), "canceled") | {"log": None}
+    show_one(output, view, views.lines(view))
+
+
+@app.command()
 def delete(replay_id: ReplayId, output: Output = Format.table) -> None:
     """Take a replay out of the list. What it published stays."""
     from nats3_dagster.catalog import Catalog

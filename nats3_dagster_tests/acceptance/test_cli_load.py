@@ -1,0 +1,200 @@
+"""`nats3 load`: replays from the command line."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.cli_case import Command, everything
+from nats3_dagster_tests.wire import Wire
+
+MESSAGES = 300
+
+
+@pytest.fixture
+def wire(nats: NatsServer) -> Iterator[Wire]:
+    with Wire(nats.url) as client:
+        yield client
+
+
+@pytest.fixture
+def nats3(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str], settings: Settings, wire: Wire, bucket: str
+) -> Command:
+    """The command line, with the archive `ev` of the stream EV captured, and an empty stream BACK on `back.>`."""
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("BACK", "back.>")
+    wire.publish([(f"ev.{'ab'[n % 2]}", b"", b"%d" % n) for n in range(MESSAGES)])
+    command = Command(capfd)
+    command.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
+    command.ok("store", "run", "ev")
+    return command
+
+
+def back(wire: Wire) -> list[tuple[str, int]]:
+    return [(m.subject, int(m.data)) for m in wire.messages("BACK")]
+
+
+ALL = [(f"back.{'ab'[n % 2]}", n) for n in range(MESSAGES)]
+NATS3 = (sys.executable, "-m", "nats3_dagster.service")
+TO_BACK = ("--read-subject", "ev.>", "--write-subject", "back.>")
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 90) -> Any:
+    until = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.2)
+    return found
+
+
+def test_a_replay_waits_and_says_what_it_did(nats3: Command, wire: Wire, bucket: str) -> None:
+    done = nats3.ok("load", "create", "--bucket", bucket, "--read-stream", "EV", *TO_BACK, "-o", "json").json
+    assert (done["state"], done["selected"], done["published"], done["found"]) == ("succeeded", MESSAGES, MESSAGES, 0)
+    assert back(wire) == ALL
+    (listed,) = nats3.ok("load", "list", "--archive", "ev", "-o", "json").json
+    got = nats3.ok("load", "get", done["id"], "-o", "json").json
+    assert {**listed, "log": None} == got
+    assert (got["state"], got["targets"], got["chunks_done"]) == ("succeeded", ["BACK"], got["chunks"])
+    chunk = nats3.ok("chunk", "list", "ev", "-o", "json").json[0]["id"]
+    assert nats3.ok("chunk", "get", "ev", str(chunk), "-o", "json").json["replays"][0]["replay"] == done["id"]
+    assert done["id"] in nats3.ok("load", "list").out
+    assert "succeeded" in nats3.ok("load", "get", done["id"]).out
+    assert "has succeeded" in nats3.refused("load", "resume", done["id"])
+    assert "it is succeeded" in nats3.refused("load", "pause", done["id"])
+    nats3.ok("load", "delete", done["id"])
+    assert nats3.ok("load", "list", "-o", "json").json == []
+
+
+def test_a_selection_and_a_stream_made_for_it(nats3: Command, wire: Wire) -> None:
+    done = nats3.ok(
+        "load", "create", "--archive", "ev", "--read-subject", "ev.a", "--write-subject", "again.a", "--seqs", "11-20",
+        "--create-stream", "AGAIN", "--order", "none", "-o", "json",
+    ).json  # fmt: skip
+    assert done["published"] == 5
+    assert [(m.subject, int(m.data)) for m in wire.messages("AGAIN")] == [("again.a", n) for n in (10, 12, 14, 16, 18)]
+
+
+@pytest.mark.parametrize("to", [TO_BACK, ("--write-subject", "again.x", "--create-stream", "AGAIN")])
+def test_a_dry_run_tells_and_does_nothing(
+    nats3: Command, wire: Wire, settings: Settings, s3_client: Any, bucket: str, to: tuple[str, ...]
+) -> None:
+    def seen() -> Any:
+        return everything(settings.postgres, settings.nats_url or "", s3_client, bucket)
+
+    before = seen()
+    plan = nats3.ok("load", "create", "--archive", "ev", *to, "--dry-run", "-o", "json").json
+    assert (plan["archive"], plan["messages_at_most"]) == ("ev", MESSAGES)
+    assert nats3.ok("load", "create", "--archive", "ev", *to, "--dry-run").out
+    assert seen() == before
+
+
+def test_two_archives_of_one_stream_in_one_bucket(nats3: Command, wire: Wire, bucket: str) -> None:
+    nats3.ok("store", "create", "--name", "only_a", "--stream", "EV", "--bucket", bucket, "--subject", "ev.a")
+    said = nats3.refused("load", "create", "--bucket", bucket, "--read-stream", "EV", *TO_BACK)
+    assert said == f"2 Error: Bucket {bucket} has 2 archives of stream EV: ev, only_a. Say which with --archive NAME"
+    nats3.ok("load", "create", "--bucket", bucket, "--read-stream", "EV", "--archive", "ev", *TO_BACK)
+    assert back(wire) == ALL
+
+
+def test_chunks_are_deleted_only_when_they_were_replayed_whole(
+    nats3: Command, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    def objects() -> int:
+        return s3_client.list_objects_v2(Bucket=bucket)["KeyCount"]
+
+    before = objects()
+    done = nats3.ok(
+        "load", "create", "--archive", "ev", "--read-subject", "ev.a", "--write-subject", "back.a", "--delete-chunks",
+        "-o", "json",
+    ).json  # fmt: skip
+    assert (done["published"], done["chunks_deleted"], objects()) == (MESSAGES // 2, 0, before)
+    done = nats3.ok("load", "create", "--archive", "ev", *TO_BACK, "--delete-chunks", "-o", "json").json
+    assert (done["published"], done["chunks_deleted"], objects()) == (MESSAGES, before, 0)
+    got = nats3.ok("store", "get", "ev", "-o", "json").json
+    assert (got["chunks"], [(g["reason"], g["sequences"]) for g in got["gaps"]]) == (0, [("retired", MESSAGES)])
+    assert nats3.ok("store", "run", "ev", "-o", "json").json == []
+    again = nats3.ok("load", "resume", done["id"], "-o", "json").json
+    assert again["chunks_deleted"] == 0
+
+
+def test_detached_it_outlives_the_command_and_can_be_paused_and_resumed(nats3: Command, wire: Wire) -> None:
+    started = nats3.ok(
+        "load", "create", "--archive", "ev", *TO_BACK, "--rate", "20", "--detach", "-o", "json"
+    ).json  # fmt: skip
+    replay = started["id"]
+
+    def state() -> str:
+        return nats3.ok("load", "get", replay, "-o", "json").json["state"]
+
+    wait_for(lambda: wire.state("BACK")["messages"] > 5)
+    assert state() == "running"
+    assert "is being run by another process" in nats3.refused("load", "resume", replay)
+    assert "is being run by another process" in nats3.refused("load", "delete", replay)
+    paused = nats3.ok("load", "pause", replay, "-o", "json").json
+    assert (paused["state"], paused["error"]) == ("canceled", "Stopped by nats3 load pause")
+    reached = wire.state("BACK")["messages"]
+    assert 5 < reached < MESSAGES
+    wait_for(lambda: not alive(started["pid"]))
+    assert wire.state("BACK")["messages"] == reached
+    assert f"nats3 load resume {replay}" in nats3.ok("load", "get", replay).out
+    log = Path(nats3.ok("load", "get", replay, "-o", "json").json["log"])
+    assert log.read_text().splitlines()[-1].startswith(f"Error: Replay {replay} was canceled")
+    # The pace stands in the replay: 20 a second are left.
+    done = nats3.ok("load", "resume", replay, "-o", "json").json
+    assert (done["found"], done["published"]) == (reached, MESSAGES - reached)
+    assert back(wire) == ALL
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.waitpid(pid, os.WNOHANG)  # it is a child of this process, and nobody else reaps it
+        os.kill(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_stops_it_cleanly_and_it_goes_on(
+    nats3: Command, wire: Wire, number: signal.Signals, status: int
+) -> None:
+    command = [*NATS3, "load", "create", "--archive", "ev", *TO_BACK, "--rate", "50"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: wire.state("BACK")["messages"] > 5)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (status, ""), err
+    lines = err.splitlines()
+    assert lines[-1] == "Interrupted"
+    assert "Traceback" not in err
+    (replay,) = nats3.ok("load", "list", "-o", "json").json
+    assert replay["state"] == "canceled"
+    assert lines[-2] == f"Replay {replay['id']} is not finished. To go on: nats3 load resume {replay['id']}"
+    reached = wire.state("BACK")["messages"]
+    time.sleep(1)
+    assert wire.state("BACK")["messages"] == reached < MESSAGES
+    done = nats3.ok("load", "resume", replay["id"], "-o", "json").json
+    assert (done["found"], done["published"], done["attempt"]) == (reached, MESSAGES - reached, 2)
+    assert back(wire) == ALL
+
+
+def test_killed_it_is_told_as_interrupted(nats3: Command, wire: Wire) -> None:
+    command = [*NATS3, "load", "create", "--archive", "ev", *TO_BACK, "--rate", "50"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: wire.state("BACK")["messages"] > 5)
+        process.kill()
+    (replay,) = nats3.ok("load", "list", "-o", "json").json
+    assert replay["state"] == "interrupted"
+    assert "to go on: nats3 load resume" in nats3.ok("load", "get", replay["id"]).out
+    nats3.ok("load", "resume", replay["id"])
+    assert back(wire) == ALL
