@@ -65,7 +65,8 @@ class Republisher:
         )  # fmt: skip
         for attempt in retrying:
             with attempt:
-                for result in self._publish(remaining):
+                # A copy: taking chunks off the list that is walked would skip every second one.
+                for result in self._publish(tuple(remaining)):
                     remaining.pop(0)
                     yield result
 
