@@ -96,7 +96,13 @@ def select(catalog: Catalog, archive: Archive, spec: ReplaySpec) -> tuple[Chunk,
             f"The selection lacks the sequences {', '.join(map(str, lacking[:3]))}{' ...' if len(lacking) > 3 else ''}",
             "Capture those hours while the stream still has them, or replay what there is with --over-gaps",
         )
-    return tuple(c for c in chunks if _wanted(c, spec.read_subject))
+    wanted = tuple(c for c in chunks if _wanted(c, spec.read_subject))
+    if not wanted:
+        raise OperatorError(
+            f"Archive {archive.name} has no subject that {spec.read_subject!r} takes in this selection",
+            f"See the subjects of a chunk: nats3 chunk get {archive.name} {chunks[0].id}",
+        )
+    return wanted
 
 
 def plan(

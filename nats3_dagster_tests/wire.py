@@ -2,6 +2,7 @@
 
 import base64
 import json
+import secrets
 import socket
 from collections.abc import Iterable, Iterator
 from types import TracebackType
@@ -30,7 +31,9 @@ class Wire:
         self._file = self._socket.makefile("rb")
         self._file.readline()  # INFO
         options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", "version": "0"}
-        self._socket.sendall(b"CONNECT " + json.dumps(options).encode() + b"\r\nSUB _TEST.* 1\r\n")
+        # Its own: two connections of one test would read each other's answers.
+        self._inbox = b"_TEST.%b" % secrets.token_hex(4).encode()
+        self._socket.sendall(b"CONNECT %b\r\nSUB %b.* 1\r\n" % (json.dumps(options).encode(), self._inbox))
 
     def __enter__(self) -> "Wire":
         return self
@@ -48,15 +51,16 @@ class Wire:
         for subject, headers, data in messages:
             to = subject.encode()
             if headers:
-                frames += b"HPUB %b _TEST.ack %d %d\r\n%b%b\r\n" % (
+                frames += b"HPUB %b %b.ack %d %d\r\n%b%b\r\n" % (
                     to,
+                    self._inbox,
                     len(headers),
                     len(headers) + len(data),
                     headers,
                     data,
                 )
             else:
-                frames += b"PUB %b _TEST.ack %d\r\n%b\r\n" % (to, len(data), data)
+                frames += b"PUB %b %b.ack %d\r\n%b\r\n" % (to, self._inbox, len(data), data)
             waiting += 1
             if waiting == WINDOW:
                 self._send(frames, waiting)
@@ -71,7 +75,7 @@ class Wire:
             if line == b"PING\r\n":
                 self._socket.sendall(b"PONG\r\n")
                 continue
-            assert line.startswith(b"MSG _TEST.ack"), line
+            assert line.startswith(b"MSG %b.ack" % self._inbox), line
             answer = self._file.read(int(line.split()[-1]) + 2)
             assert b'"seq":' in answer, answer
             count -= 1
@@ -84,7 +88,7 @@ class Wire:
 
     def try_api(self, what: str, **request: Any) -> dict[str, Any]:
         body = json.dumps(request).encode() if request else b""
-        self._socket.sendall(b"PUB $JS.API.%b _TEST.reply %d\r\n%b\r\n" % (what.encode(), len(body), body))
+        self._socket.sendall(b"PUB $JS.API.%b %b.reply %d\r\n%b\r\n" % (what.encode(), self._inbox, len(body), body))
         while True:
             line = self._file.readline()
             if line.startswith((b"MSG", b"HMSG")):

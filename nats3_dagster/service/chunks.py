@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError, StoreError
+from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.service import store_views
 from nats3_dagster.service.options import ArchiveName, Hours, Output
@@ -19,12 +19,13 @@ from nats3_dagster.service.terminal import Columns, Format, Size, note, show, sh
 
 if TYPE_CHECKING:
     from nats3_dagster.catalog import Catalog, ReplayChunk
-    from nats3_dagster.model import Archive, Chunk
+    from nats3_dagster.model import Archive, Chunk, ChunkMeta
     from nats3_dagster.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Chunks: the objects that hold an archive's messages.")
 # Chunks fetched while one is checked: at 64 MiB a chunk, more would be memory and no speed.
 AHEAD = 2
+PAGE = 200
 
 
 @app.command("list")
@@ -70,13 +71,11 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
     from nats3_dagster.settings import Settings
 
     settings = Settings.load()
-    with Catalog.connect(settings.postgres) as catalog:
-        chunks = _chosen(catalog, catalog.archive(name), hour)
     bad: list[dict[str, Any]] = []
-    done = 0
-    with bar(f"verify {name}", "chunks") as told:
-        for chunk, error in _verified(settings, chunks):
-            done += 1
+    with Catalog.connect(settings.postgres) as catalog, bar(f"verify {name}", "chunks") as told:
+        archive = catalog.archive(name)
+        chunks = _chosen(catalog, archive, hour)
+        for done, (chunk, error) in enumerate(_verified(settings, _detailed(catalog, archive, hour)), 1):
             told(done, len(chunks))
             if error is not None:
                 meta = chunk.meta
@@ -85,16 +84,13 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
                     {"id": chunk.id, "hour": meta.hour, "key": meta.key, "error": error.what, "hint": error.hint}
                 )
     view = {
-        "archive": name, "chunks": len(chunks), "messages": sum(c.meta.messages for c in chunks),
-        "stored_bytes": sum(c.meta.stored_bytes for c in chunks), "bad": bad,
-    }  # fmt: skip
-    lines = {
         "archive": name,
-        "chunks": view["chunks"],
-        "messages": view["messages"],
-        "bytes": Size(view["stored_bytes"]),
+        "chunks": len(chunks),
+        "messages": sum(c.meta.messages for c in chunks),
+        "stored_bytes": sum(c.meta.stored_bytes for c in chunks),
+        "bad": bad,
     }
-    show_one(output, view, lines | {"bad chunks": len(bad)})
+    show_one(output, view, view | {"stored_bytes": Size(view["stored_bytes"]), "bad": len(bad)})
     if bad:
         raise ChunkError(
             f"{len(bad)} of {len(chunks)} chunks of archive {name} are not what was written",
@@ -102,37 +98,53 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
         )
 
 
-def _verified(settings: "Settings", chunks: Sequence["Chunk"]) -> Iterator[tuple["Chunk", Nats3Error | None]]:
+def _detailed(catalog: "Catalog", archive: "Archive", hours: Sequence[str] | None) -> Iterator["Chunk"]:
+    """The chunks with all that the catalog keeps of each, page by page: subjects are many."""
+    page: tuple[Chunk, ...] | None = None
+    while page is None or len(page) == PAGE:
+        after = page[-1].id if page else None
+        page = catalog.chunks(
+            archive, hours=hours or None, with_subjects=True, with_deleted=True, after=after, limit=PAGE
+        )
+        yield from page
+
+
+def _verified(settings: "Settings", chunks: Iterator["Chunk"]) -> Iterator[tuple["Chunk", Nats3Error | None]]:
     """Each chunk with what is wrong with it. A store that cannot be reached is no bad chunk: it raises StoreError."""
-    from nats3_dagster.chunks.read import open_chunk
-    from nats3_dagster.errors import ObjectMissing
     from nats3_dagster.store import Bucket
 
-    buckets = {name: Bucket(settings.store, name) for name in {c.meta.bucket for c in chunks}}
+    buckets: dict[str, Bucket] = {}
     waiting: deque[tuple[Chunk, Future[memoryview]]] = deque()
-    queue = iter(chunks)
     with ThreadPoolExecutor(AHEAD, thread_name_prefix="fetch") as pool:
-        for _ in range(AHEAD + 1):
-            _fetch_next(queue, waiting, pool, buckets)
-        while waiting:
+        while True:
+            while len(waiting) <= AHEAD and (chunk := next(chunks, None)) is not None:
+                bucket = buckets.setdefault(chunk.meta.bucket, Bucket(settings.store, chunk.meta.bucket))
+                waiting.append((chunk, pool.submit(bucket.get, chunk.meta.key)))
+            if not waiting:
+                return
             chunk, future = waiting.popleft()
             try:
-                reader = open_chunk(future.result(), chunk.meta)
-                rows = sum(batch.num_rows for batch in reader.batches())
-                if rows != chunk.meta.messages:
-                    raise ChunkError(f"{chunk.meta.key} has {rows} messages, not {chunk.meta.messages}")
+                _check(future.result(), chunk.meta)
                 yield chunk, None
             except (ChunkError, ObjectMissing) as error:
                 yield chunk, error
             except StoreError:
                 pool.shutdown(cancel_futures=True)
                 raise
-            _fetch_next(queue, waiting, pool, buckets)
 
 
-def _fetch_next(queue: Iterator["Chunk"], waiting: Any, pool: ThreadPoolExecutor, buckets: Any) -> None:
-    if (chunk := next(queue, None)) is not None:
-        waiting.append((chunk, pool.submit(buckets[chunk.meta.bucket].get, chunk.meta.key)))
+def _check(data: memoryview, expect: "ChunkMeta") -> None:
+    """Raises ChunkError unless the object is, to the last message, what the catalog has."""
+    from nats3_dagster.chunks.read import open_chunk
+
+    seen = open_chunk(data, expect).verify()
+    for what in ("deleted", "subjects"):
+        kept = getattr(expect, what)
+        if kept is not None and kept != getattr(seen, what):
+            raise ChunkError(
+                f"The catalog has other {what} for {expect.key} than the chunk holds",
+                "Restore the catalog from a backup",
+            )
 
 
 def _chosen(catalog: "Catalog", archive: "Archive", hours: Sequence[str] | None) -> tuple["Chunk", ...]:

@@ -4,12 +4,17 @@ The rule kept here: every refusal is compared word by word where its words are t
 and the streams are the same before and after.
 """
 
-from collections.abc import Iterator
+import hashlib
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
@@ -22,32 +27,49 @@ SECRET = "Pl4nted-S3cret"
 
 
 @pytest.fixture
-def nats3(
-    capfd: pytest.CaptureFixture[str], nats: NatsServer, settings: Settings, s3_client: Any, bucket: str
-) -> Iterator[Command]:
-    """The command line, with a stream EV of two subjects and an archive `taken` of it; whatever the test does with it
-    must change nothing."""
-    with Wire(nats.url) as wire:
-        wire.create_stream("EV", "ev.>")
-        wire.publish([(f"ev.{'a' if n % 2 else 'b'}", b"", b"%d" % n) for n in range(100)])
+def wire(nats: NatsServer) -> Iterator[Wire]:
+    with Wire(nats.url) as client:
+        yield client
+
+
+@pytest.fixture
+def nats3(capfd: pytest.CaptureFixture[str], settings: Settings, wire: Wire, bucket: str) -> Command:
+    """The command line, with a stream EV of two subjects and 100 messages, and an archive `taken` of it."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{'a' if n % 2 else 'b'}", b"", b"%d" % n) for n in range(100)])
     command = Command(capfd)
     command.ok("store", "create", "--name", "taken", "--stream", "EV", "--bucket", bucket)
-    before = everything(settings.postgres, nats.url, s3_client, bucket)
-    yield command
-    assert everything(settings.postgres, nats.url, s3_client, bucket) == before
+    return command
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_written(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test of this module does with the empty archive must change nothing."""
+    if "captured" in request.fixturenames:  # those look for themselves
+        yield
+        return
+    command = request.getfixturevalue("nats3")
+    assert command is not None
+    names = ("postgres_url", "nats", "s3_client", "bucket")
+    postgres_url, nats, s3_client, bucket = (request.getfixturevalue(name) for name in names)
+    before = everything(postgres_url, nats.url, s3_client, bucket)
+    yield
+    assert everything(postgres_url, nats.url, s3_client, bucket) == before
 
 
 CREATE = {"--name": "new", "--stream": "EV", "--bucket": "{bucket}"}
 NO_ARCHIVE = [
     ({"--stream": "EVV"}, "2 Error: There is no stream EVV at NATS {nats}. There is EV"),
     ({"--stream": "E.V"}, "2 Error: 'E.V' is not a stream name. It may not hold white space or any of . * > / \\"),
-    ({"--bucket": "no-such-one"}, "2 Error: The bucket 'no-such-one' does not exist in {s3}. Create it, or give --create-bucket"),
+    (
+        {"--bucket": "no-such-one"},
+        "2 Error: The bucket 'no-such-one' does not exist in {s3}. Create it, or give --create-bucket",
+    ),
     ({"--bucket": "x"}, "2 Error: 'x' is not a bucket name. Use 3 to 63 letters, digits, dots and hyphens"),
     ({"--subject": "orders.>"}, "2 Error: Stream EV has no subject that 'orders.>' takes. It captures ev.>"),
     (
         {"--subject": "ev..a"},
-        "2 Error: 'ev..a' is not a subject filter: token 2 is empty. Subjects are tokens joined by dots; * stands alone "
-        "for one token, > alone for all the rest at the end",
+        "2 Error: 'ev..a' is not a subject filter: token 2 is empty. Subjects are tokens joined by dots; * stands alone",
     ),
     ({"--name": "my-logs"}, "2 Error: 'my-logs' is not an archive name. Use letters, digits and _ only"),
     ({"--name": ""}, "2 Error: '' is not an archive name. Use letters, digits and _ only"),
@@ -55,7 +77,10 @@ NO_ARCHIVE = [
         {"--name": "taken"},
         "1 Error: There is an archive taken already. Choose another name, or see it: nats3 store get taken",
     ),
-    ({"--name": "taken", "--bucket": "no-such-one", "--create-bucket": ""}, "1 Error: There is an archive taken already."),
+    (
+        {"--name": "taken", "--bucket": "no-such-one", "--create-bucket": ""},
+        "1 Error: There is an archive taken already.",
+    ),
     ({"--max-messages": "0"}, "2 Error: max_messages is 0. A threshold must be above 0"),
     ({"--max-messages": "-5"}, "2 Error: max_messages is -5. A threshold must be above 0"),
     ({"--max-messages": "many"}, "2 Error: Invalid value for '--max-messages'"),
@@ -65,7 +90,7 @@ NO_ARCHIVE = [
     ({"--max-age": "5 minutes"}, "2 Error: '5 minutes' is not a duration. Write it as 60s, 5m, 1h30m or 2d"),
     ({"--zstd-level": "23"}, "2 Error: zstd level 23 does not exist. Use 1 to 22"),
     ({"--prefix": "/a"}, "2 Error: The prefix '/a' has an empty part. Write it like team/logs"),
-    ({"--consumer": "worker"}, "2 Error: Archives that read through a durable consumer (--consumer) are not built yet."),
+    ({"--consumer": "worker"}, "2 Error: Archives that read through a durable consumer (--consumer) are not built"),
 ]  # fmt: skip
 
 
@@ -80,8 +105,8 @@ def test_an_archive_that_cannot_be_is_refused(nats3: Command, settings: Settings
 
 
 OF_AN_ARCHIVE = [
-    "store get {}", "store run {}", "store pause {}", "store resume {}", "store delete {} --yes --purge", "chunk list {}",
-    "chunk get {} 1", "chunk verify {}", "load list --archive {}", "load create --archive {} --write-subject back.>",
+    "store get {}", "store run {}", "store pause {}", "store resume {}", "store delete {} --yes --purge",
+    "chunk list {}", "chunk get {} 1", "chunk verify {}", "load list --archive {}", "load create --archive {} --write-subject back.>",
 ]  # fmt: skip
 
 
@@ -246,3 +271,197 @@ def test_a_database_without_a_catalog(nats3: Command, empty_postgres_url: str, m
     assert nats3.refused("store", "list").endswith("Make it: nats3 migrate")
     nats3.ok("migrate")
     assert nats3.ok("store", "list", "-o", "json").json == []
+
+
+# With an archive that holds messages
+
+
+@pytest.fixture
+def captured(spark: SparkSession, nats3: Command, wire: Wire) -> Command:
+    """The archive `taken` with all 100 messages, and a stream BACK that listens on `back.>`."""
+    wire.create_stream("BACK", "back.>")
+    nats3.ok("store", "run", "taken")
+    return nats3
+
+
+@pytest.fixture
+def unchanged(
+    captured: Command, settings: Settings, nats: NatsServer, s3_client: Any, bucket: str
+) -> Callable[[], None]:
+    """Asserts that nothing was written since this fixture was made, or since it was called last."""
+
+    def now() -> Any:
+        return everything(settings.postgres, nats.url, s3_client, bucket)
+
+    before = now()
+
+    def check() -> None:
+        assert now() == before
+
+    return check
+
+
+NOWHERE = [
+    (
+        "--read-subject ev.> --write-subject nowhere.>",
+        "2 Error: No stream listens on nowhere.>. Create a stream that captures it first, or let the replay do so: --cr",
+    ),
+    (
+        "--read-subject ev.> --write-subject ev.>",
+        "2 Error: ev.> is captured by EV, the stream that archive taken archives. The replay would be archived again.",
+    ),
+    (
+        "--read-subject ev.a --write-subject ev.copy",
+        "2 Error: ev.copy is captured by EV, the stream that archive taken",
+    ),
+    (
+        "--read-subject ev.* --write-subject back.*",
+        "2 Error: The destination 'back.*' holds a bare *. Write {{wildcard(1)}}",
+    ),
+    ("--read-subject ev.a --write-subject back.>", "2 Error: 'back.>' ends with > but 'ev.a' does not."),
+    ("--read-subject ev.> --write-subject back.{{wildcard(2)}}", "2 Error: 'back.{{wildcard(2)}}' asks for wildcard 2"),
+    (
+        "--read-subject orders.> --write-subject back.>",
+        "2 Error: Archive taken has no subject that 'orders.>' takes in",
+    ),
+    (
+        "--write-subject back.x --from-time 2001-01-01 --to-time 2001-01-02",
+        "2 Error: Archive taken holds nothing of this",
+    ),
+    ("--write-subject back.x --seqs 1000-2000", "2 Error: Archive taken holds nothing of this selection."),
+    (
+        "--write-subject back.x --hour 2001-01-01-00:00",
+        "2 Error: Archive taken has nothing of the hour 2001-01-01-00:00.",
+    ),
+]
+
+
+def test_a_replay_into_nowhere_or_into_its_own_source(captured: Command, unchanged: Callable[[], None]) -> None:
+    create = ["load", "create", "--archive", "taken"]
+    for more in ([], ["--dry-run"]):
+        assert captured.differences(([*create, *words.split(), *more], said) for words, said in NOWHERE) == []
+    unchanged()
+
+
+def test_a_server_that_takes_no_message_so_large(
+    captured: Command, unchanged: Callable[[], None], nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = nats_factory(config="max_payload: 256")
+    with Wire(small.url) as wire:
+        wire.create_stream("BACK", "back.>")
+        with monkeypatch.context() as patch:
+            patch.setenv("NATS3_NATS_URL", small.url)
+            said = captured.refused("load", "create", "--archive", "taken", "--write-subject", "back.x")
+        assert wire.state("BACK")["messages"] == 0
+    assert said.startswith("1 Error: The largest message takes 2 bytes with its headers, 400 more when replayed; the")
+    assert said.endswith("Set max_payload of the target server to at least 402")
+    unchanged()
+
+
+def the_chunk(captured: Command) -> dict[str, Any]:
+    return captured.ok("chunk", "list", "taken", "-o", "json").json[-1]
+
+
+def bad_objects(data: bytes) -> dict[str, bytes | None]:
+    """What may become of an object outside: the bytes that are there instead (None: nothing)."""
+    flipped = bytearray(data)
+    flipped[len(data) // 2] ^= 1
+    return {"missing": None, "truncated": data[:-100], "flipped": bytes(flipped), "empty": b""}
+
+
+@pytest.mark.parametrize("defect", ["missing", "truncated", "flipped", "empty", "foreign"])
+def test_a_chunk_that_is_not_what_was_written(
+    captured: Command, s3_client: Any, bucket: str, wire: Wire, settings: Settings, defect: str
+) -> None:
+    chunk = the_chunk(captured)
+    data = s3_client.get_object(Bucket=bucket, Key=chunk["key"])["Body"].read()
+    if defect == "foreign":
+        captured.ok("store", "create", "--name", "other", "--stream", "EV", "--bucket", bucket)
+        captured.ok("store", "run", "other")
+        other = captured.ok("chunk", "list", "other", "-o", "json").json[-1]
+        bad = s3_client.get_object(Bucket=bucket, Key=other["key"])["Body"].read()
+    else:
+        bad = bad_objects(data)[defect]
+    if bad is None:
+        s3_client.delete_object(Bucket=bucket, Key=chunk["key"])
+    else:
+        s3_client.put_object(Bucket=bucket, Key=chunk["key"], Body=bad)
+
+    ran = captured("chunk", "verify", "taken", "-o", "json")
+    assert ran.status == 1
+    assert [b["key"] for b in ran.json["bad"]] == [chunk["key"]]
+    assert ran.json["bad"][0]["hint"]
+    assert ran.error.startswith("Error: 1 of ")
+    (line,) = [
+        line for line in ran.err.splitlines() if line.startswith(f"Bad chunk {chunk['id']}, {chunk['hour']}, seq")
+    ]
+    assert chunk["key"] in line
+    for words in ("--archive taken --write-subject back.x", "--archive taken --write-subject back.x --order none"):
+        said = captured.refused("load", "create", *words.split())
+        assert said.startswith("1 Error: ")
+        assert chunk["key"] in said
+    assert wire.state("BACK")["messages"] <= 100 - chunk["messages"]
+    # With its own bytes again, all is well again.
+    s3_client.put_object(Bucket=bucket, Key=chunk["key"], Body=data)
+    captured.ok("chunk", "verify", "taken")
+
+
+def test_a_chunk_of_a_newer_format(
+    captured: Command, s3_client: Any, bucket: str, wire: Wire, postgres_url: str
+) -> None:
+    chunk = the_chunk(captured)
+    table = pq.read_table(io.BytesIO(s3_client.get_object(Bucket=bucket, Key=chunk["key"])["Body"].read()))
+    version = next(key for key in table.schema.metadata if key.endswith(b"version"))
+    newer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, version: b"2"}), newer)
+    s3_client.put_object(Bucket=bucket, Key=chunk["key"], Body=newer.getvalue())
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("ALTER TABLE nats3.chunk DISABLE TRIGGER USER")
+        connection.execute(
+            "UPDATE nats3.chunk SET sha256 = %s, stored_bytes = %s WHERE id = %s",
+            (hashlib.sha256(newer.getvalue()).hexdigest(), len(newer.getvalue()), chunk["id"]),
+        )
+    said = "format version 2, and this release reads up to 1. Upgrade nats3-dagster to read it"
+    assert said in captured("chunk", "verify", "taken").err
+    assert said in captured.refused("load", "create", "--archive", "taken", "--write-subject", "back.x")
+    assert wire.state("BACK")["messages"] <= 100 - chunk["messages"]
+
+
+def test_spark_without_java(
+    captured: Command, unchanged: Callable[[], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wire: Wire
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    said = captured.refused("load", "create", "--archive", "taken", "--write-subject", "back.x")
+    assert said.startswith(
+        f"1 Error: Spark needs Java, and there is none in JAVA_HOME {tmp_path}. Install a Java runtime, 17"
+    )
+    unchanged()
+    wire.publish([("ev.a", b"", b"one more")])
+    assert "Spark needs Java" in captured.refused("store", "run", "taken")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "Spark needs Java, and there is none. Install" in captured.refused("store", "run", "taken")
+
+
+def test_nothing_leaks_and_no_traceback_unless_asked_for(
+    nats3: Command, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NATS3_POSTGRES_URL", f"postgresql://user:{SECRET}@127.0.0.1:{free_port()}/nats3")
+    ran = nats3("store", "list", "--debug")
+    assert "Traceback" in ran.err
+    assert ran.err.splitlines()[-1].startswith("Error: Postgres at 127.0.0.1:")
+    assert "Traceback" not in nats3("store", "list").err
+
+
+def test_a_defect_of_ours_is_one_line_without_what_the_exception_says(
+    nats3: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(cls: type[Settings]) -> Settings:
+        raise RuntimeError(f"a library says {SECRET}")
+
+    monkeypatch.setattr(Settings, "load", classmethod(broken))
+    said = nats3.refused("store", "list")
+    assert said.startswith("1 Error: internal error, RuntimeError in ")
+    assert said.endswith(". Run it again with --debug")
+    assert SECRET not in said
+    assert "Traceback" in nats3("--debug", "store", "list").err
