@@ -86,7 +86,7 @@ def run_demo(messages: int = 60_000, *, log: Path | None = None, told: Told = la
                 told("capture", sum(c.meta.messages for c in catalog.chunks(archive)), state.messages)
         chunks = catalog.chunks(archive)
 
-        config = {"ops": {"replay": {"config": {"archive": ARCHIVE, "read_subject": READ, "write_subject": WRITE}}}}
+        config = {"ops": {"replay_window": {"config": {"archive": ARCHIVE, "read_subject": READ, "write_subject": WRITE}}}}
         target = {"name": TARGET, "subjects": [WRITE], "storage": "file"}
         create_stream(link, target | ({"allow_batched": True} if version >= (2, 14) else {}))
         with _timed() as replay, tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,14 @@
 """The two promises, from outside: what was published comes back, once, byte for byte and in order."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import OperatorError, StreamChanged
 from nats3_dagster.jetstream.connection import Link
@@ -58,6 +61,25 @@ def test_other_orders_lose_and_double_nothing(
     if order == "subject":
         for subject in {s for s, _, _ in sent}:
             assert [m for m in back if m[0] == subject] == [m for m in sent if m[0] == subject]
+
+
+def test_two_captures_at_once_make_one_archive(
+    spark: SparkSession, settings: Settings, wire: Wire, bucket: str
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    sent = strange_messages(4000)
+    wire.publish(sent)
+    archive_events(settings, bucket)
+    hour = hours_of(wire, "EV")[-1]
+    with ThreadPoolExecutor(2) as pool:
+        results = [f.result() for f in [pool.submit(run_capture, spark, settings, "events", hour) for _ in range(2)]]
+    capture_all(spark, settings, wire)
+    with Catalog.connect(settings.postgres) as catalog:
+        chunks = [c.meta for c in catalog.chunks(catalog.archive("events"))]
+    assert sum(c.messages for c in chunks) == len(sent)
+    assert all(one.covers.last < other.covers.first for one, other in pairwise(chunks))
+    # Whoever came second found everything done and said so.
+    assert sorted(bool(r.messages) for r in results) == [False, True]
 
 
 def test_deleted_messages_are_accounted_for_and_expired_ones_are_gaps(

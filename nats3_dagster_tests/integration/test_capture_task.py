@@ -1,0 +1,95 @@
+"""The worker's side of a capture against a real stream: what it makes of sequences that are not there."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from nats3_dagster import capture
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.model import ChunkMeta, Gap, SeqRange
+from nats3_dagster.pipeline import capture_task
+from nats3_dagster.pipeline.capture import capture_range
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
+from nats3_dagster_tests.wire import Wire
+
+
+@pytest.fixture
+def wire(nats: NatsServer) -> Iterator[Wire]:
+    with Wire(nats.url) as client:
+        client.create_stream("EV", "ev.>")
+        client.publish([("ev.a", b"", b"%d" % n) for n in range(1, 1001)])
+        yield client
+
+
+def plan(settings: Settings, wire: Wire) -> capture.CapturePlan:
+    """Of the hour that holds the messages (they were published a moment ago)."""
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+        hour = hours_of(wire, "EV")[-1]
+        return capture.plan(catalog, link, catalog.archive("events"), hour, settings.nats, settings.store)
+
+
+def run(planned: capture.CapturePlan) -> list[tuple[str, SeqRange]]:
+    """Capture and commit-free: what each outcome is, and the sequences it accounts for."""
+    outcomes = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
+    return [("chunk", o.covers) if isinstance(o, ChunkMeta) else (o.reason, o.ranges[0]) for o in outcomes]
+
+
+def test_what_expires_between_plan_and_read_is_a_gap_and_never_part_of_a_chunk(
+    settings: Settings, wire: Wire, bucket: str
+) -> None:
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    first = planned.missing[0].first
+    wire.api("STREAM.PURGE.EV", seq=401)
+    assert run(planned) == [("expired", SeqRange(first, 400)), ("chunk", SeqRange(401, 1000))]
+
+
+def test_a_whole_range_that_expired_is_a_gap(settings: Settings, wire: Wire, bucket: str) -> None:
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    wire.api("STREAM.PURGE.EV")
+    assert run(planned) == [("expired", planned.missing[0])]
+
+
+def test_what_was_deleted_inside_the_stream_is_part_of_the_chunk_that_spans_it(
+    settings: Settings, wire: Wire, bucket: str
+) -> None:
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    first = planned.missing[0].first
+    for seq in (first + 10, first + 11, 1000):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    outcomes = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
+    assert [type(o) for o in outcomes] == [ChunkMeta]
+    assert isinstance(outcomes[0], ChunkMeta)
+    assert outcomes[0].covers == planned.missing[0]
+    assert outcomes[0].deleted == (SeqRange(first + 10, first + 11), SeqRange(1000, 1000))
+
+
+def test_chunks_roll_and_tile_the_range(
+    settings: Settings, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    monkeypatch.setattr(capture_task, "CHUNK_MESSAGES", 300)
+    covered = [covers for kind, covers in run(planned) if kind == "chunk"]
+    assert (covered[0].first, covered[-1].last) == planned.missing[0]
+    assert all(one.last + 1 == other.first for one, other in itertools.pairwise(covered))
+    assert [c.size for c in covered[:-1]] == [300] * (len(covered) - 1)
+
+
+def test_an_unfiltered_range_that_was_deleted_message_by_message_is_no_loss(
+    settings: Settings, wire: Wire, bucket: str
+) -> None:
+    wire.publish([("ev.a", b"", b"last")])
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    for seq in (999, 1000, 1001):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    job = planned.job
+    outcomes = list(capture_range((job, SeqRange(999, 1001))))
+    assert outcomes == [Gap(job.state.incarnation, (SeqRange(999, 1001),), "deleted")]
