@@ -68,7 +68,7 @@ def test_ten_thousand_subjects_and_a_hundred_thousand_deleted_ranges_are_quick(c
     holes = chunk(300_001, 900_000, 400_000, deleted=tuple(SeqRange(n + 300_000, n + 300_000) for n, _ in deleted))
     began = time.monotonic()
     catalog.commit(logs, [meta, holes])
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60  # 2 s on an idle machine
     first, second = catalog.chunks(logs, with_subjects=True, with_deleted=True)
     assert first.meta.subjects == subjects
     assert second.meta.deleted == holes.deleted
