@@ -5,7 +5,6 @@ The rule kept here: bytes in, bytes out. Nothing below this package opens a sock
 
 from nats3_dagster.chunks.naming import ChunkKey, archive_prefix, object_key, parse_key
 from nats3_dagster.chunks.read import ChunkReader, open_chunk
-from nats3_dagster.chunks.roll import roll
 from nats3_dagster.chunks.schema import FORMAT_VERSION, SCHEMA, WIRE
 from nats3_dagster.chunks.write import ChunkWriter
 
@@ -20,5 +19,4 @@ __all__ = [
     "object_key",
     "open_chunk",
     "parse_key",
-    "roll",
 ]

@@ -10,16 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.capture import CaptureJob
-from nats3_dagster.chunks.write import ChunkWriter
+from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.chunks.schema import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.jetstream.admin import stream_state
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.store import Bucket
-
-# A chunk rolls at these (DESIGN: 64 MiB of payload so that a worker's memory is bounded, and 1M messages).
-CHUNK_BYTES = 64 << 20
-CHUNK_MESSAGES = 1_000_000
 
 Outcome = ChunkMeta | Gap
 
@@ -70,12 +67,13 @@ class RangeCapture:
         while batch.num_rows:
             if self._writer is None:
                 self._writer = self._new_writer()
-            part = batch.slice(0, CHUNK_MESSAGES - self._writer.messages)
-            self._writer.write(part)
-            batch = batch.slice(part.num_rows)
-            self._next = part.column("seq")[-1].as_py() + 1
-            if self._writer.messages >= CHUNK_MESSAGES or self._writer.payload_bytes >= CHUNK_BYTES:
+            rows = self._writer.room(batch, max_bytes=CHUNK_BYTES, max_messages=CHUNK_MESSAGES)
+            if not rows:
                 yield from self._roll(self._next - 1)
+                continue
+            self._writer.write(batch.slice(0, rows))
+            self._next = batch.column("seq")[rows - 1].as_py() + 1
+            batch = batch.slice(rows)
 
     def _roll(self, last: int) -> Iterator[Outcome]:
         """Close the open chunk at `last`, put it, and account for the range up to there."""

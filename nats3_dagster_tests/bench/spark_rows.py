@@ -4,11 +4,12 @@ The rule kept here: the session is started and its workers have run once before 
 counts, planning and commits too.
 """
 
+import re
 import resource
-import sys
 import time
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -65,6 +66,8 @@ def _own_peak(task: int) -> Iterator[float]:
 
 
 def own_peak_mb() -> float:
-    """Peak resident memory of this process in MB; Linux counts it in KiB, macOS in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+    """Peak resident memory of this process in MB. Not from getrusage on Linux: that keeps the parent's at fork."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024 / 1e6  # type: ignore[index]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # macOS counts bytes

@@ -3,17 +3,17 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.chunks import SCHEMA, WIRE, ChunkWriter, object_key, open_chunk, roll
+from nats3_dagster.chunks import SCHEMA, WIRE, ChunkWriter, object_key, open_chunk
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, Incarnation, SeqRange
 
@@ -219,55 +219,6 @@ def test_other_columns_are_refused(column: str, values: pa.Array | None) -> None
 
 
 # Rolling
-
-
-def rolled(
-    rows: Sequence[Message], covers: SeqRange, cuts: Sequence[int] = (), **limits: int
-) -> list[tuple[pa.Buffer, ChunkMeta]]:
-    def batches() -> Iterator[pa.RecordBatch]:
-        bounds = [0, *sorted(cuts), len(rows)]
-        for a, b in pairwise(bounds):
-            yield batch_of(rows[a:b])
-
-    return list(roll(batches(), covers, new_writer, list_deleted=True, **limits))
-
-
-@settings(deadline=None)
-@given(messages(), st.lists(st.integers(0, 30), max_size=4), st.integers(1, 300), st.integers(1, 9), st.integers(0, 9))
-def test_chunks_tile_their_range(
-    rows: list[Message], cuts: list[int], max_bytes: int, max_messages: int, more: int
-) -> None:
-    covers = SeqRange(max(1, rows[0][0] - more), min(2**63 - 1, rows[-1][0] + more))
-    chunks = rolled(rows, covers, cuts, max_bytes=max_bytes, max_messages=max_messages)
-    assert [message for data, meta in chunks for message in read(data, meta)] == rows
-    ends = [covers.first - 1]
-    for _, meta in chunks:
-        assert meta.covers.first == ends[-1] + 1
-        assert meta.messages <= max_messages
-        assert meta.payload_bytes <= max_bytes or meta.messages == 1
-        ends.append(meta.covers.last)
-    assert ends[-1] == covers.last
-    assert [meta for _, meta in rolled(rows, covers, max_bytes=max_bytes, max_messages=max_messages)] == [
-        meta for _, meta in chunks
-    ]
-
-
-def test_no_messages_no_chunks() -> None:
-    assert rolled([], SeqRange(1, 100)) == []
-
-
-@pytest.mark.parametrize("seqs", [[0, 1], [1, 11], [5, 5], [6, 4]])
-def test_rolling_refuses_a_message_out_of_place_at_once(seqs: list[int]) -> None:
-    writers: list[ChunkWriter] = []
-
-    def counted() -> ChunkWriter:
-        writers.append(new_writer())
-        return writers[-1]
-
-    batches = [batch_of([(seq, START, "a", None, b"")]) for seq in seqs]
-    with pytest.raises(ChunkError, match="out of order"):
-        list(roll(batches, SeqRange(1, 10), counted, list_deleted=True, max_messages=10))
-    assert len(writers) == 1
 
 
 def test_room_tells_where_a_chunk_is_full() -> None:
