@@ -194,15 +194,19 @@ def combine(results: Iterable[ChunkResult]) -> dict[int, ChunkResult]:
 def describe(planned: ReplayPlan) -> dict[str, object]:
     """The plan as a dry run prints it."""
     metas = [c.meta for c in planned.chunks]
+    targets = [t.incarnation.stream for t in planned.targets] or [f"{planned.spec.create_stream} (new)"]
     return {
-        "archive": planned.archive.name, "chunks": len(metas), "messages_at_most": planned.messages,
+        "archive": planned.archive.name,
+        "chunks": len(metas),
+        "messages_at_most": planned.messages,
         "payload_bytes_at_most": planned.payload_bytes,
         "first": f"{metas[0].covers.first} at {format_time(metas[0].first_ns)}" if metas else None,
         "last": f"{metas[-1].covers.last} at {format_time(metas[-1].last_ns)}" if metas else None,
         "subjects": f"{planned.spec.read_subject} to {planned.spec.write_subject}",
-        "targets": [t.incarnation.stream for t in planned.targets] or [f"{planned.spec.create_stream} (new)"], "order": planned.spec.order,
+        "targets": targets,
+        "order": planned.spec.order,
         "mode": "batch" if planned.batched else "window",
-    }  # fmt: skip
+    }
 
 
 def _lacking(catalog: Catalog, archive: Archive, spec: ReplaySpec, chunks: Sequence[Chunk]) -> list[SeqRange]:

@@ -86,7 +86,8 @@ def run_demo(messages: int = 60_000, *, log: Path | None = None, told: Told = la
                 told("capture", sum(c.meta.messages for c in catalog.chunks(archive)), state.messages)
         chunks = catalog.chunks(archive)
 
-        config = {"ops": {"replay_window": {"config": {"archive": ARCHIVE, "read_subject": READ, "write_subject": WRITE}}}}
+        selection = {"archive": ARCHIVE, "read_subject": READ, "write_subject": WRITE}
+        config = {"ops": {"replay_window": {"config": selection}}}
         target = {"name": TARGET, "subjects": [WRITE], "storage": "file"}
         create_stream(link, target | ({"allow_batched": True} if version >= (2, 14) else {}))
         with _timed() as replay, tempfile.TemporaryDirectory() as folder:
@@ -127,17 +128,16 @@ def _clean(link: Link, catalog: Catalog, settings: Settings) -> None:
 
 def _publish(
     settings: Settings, link: Link, lines: list[tuple[str, bytes]], count: int, version: tuple[int, ...], told: Told
-) -> int:
-    """Fill the stream; the number of hours over which its messages lie."""
+) -> None:
+    """Fill the stream: over the last HOURS hours where the server can restore a past, else now."""
     config = {"allow_direct": True} if version >= (2, 10) else {}
     if version >= NEEDS:
         until = time.time_ns() // HOUR_NS * HOUR_NS
         messages = _counted(as_messages(lines, count, until, HOURS), count, lambda n: told("publish", n, count))
         restore_stream(link, STREAM, [READ], messages, **config)
-        return HOURS
+        return
     create_stream(link, {"name": STREAM, "subjects": [READ], "storage": "file", **config})
     publish_live(settings.nats, as_messages(lines, count, time.time_ns(), 1), lambda n: told("publish", n, count))
-    return 1
 
 
 def _dagster_job(name: str, *arguments: str) -> Iterator[None]:
