@@ -74,10 +74,6 @@ def replay_window_job() -> None:
     replay_window()
 
 
-def jobs(archive: Archive) -> list[Any]:
-    return [capture_job(archive), replay_job(archive)]
-
-
 def window_job() -> JobDefinition:
     """`replay`."""
     return replay_window_job

@@ -5,15 +5,17 @@ The rule kept here: one query a load, whatever the number of archives.
 
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
-from dagster import BetaWarning, Definitions, in_process_executor
+from dagster import BetaWarning, Definitions, SensorDefinition, in_process_executor
 
 from nats3_dagster.catalog import ArchiveTotals, Catalog
 from nats3_dagster.defs.assets import chunks_asset, replay_asset, stream_asset
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.hours import hours_from
-from nats3_dagster.defs.jobs import jobs, window_job
+from nats3_dagster.defs.jobs import capture_job, replay_job, window_job
 from nats3_dagster.defs.resources import RESOURCES
+from nats3_dagster.defs.sensors import capture_sensor
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
 
@@ -29,17 +31,20 @@ def load() -> Definitions:
 
 
 def definitions_of(archives: Iterable[ArchiveTotals]) -> Definitions:
-    """Three assets and two jobs for each archive, the job `replay`, and the resources of all."""
-    found = list(archives)
+    """Three assets, two jobs and a sensor for each archive, the job `replay`, and the resources of all."""
+    assets: list[Any] = []
+    jobs: list[Any] = [window_job()]
+    sensors: list[SensorDefinition] = []
+    streams: set[str] = set()
     with warnings.catch_warnings():
         # Backfill policies are beta in Dagster 1.13, and the partitions of this project rest on them.
         warnings.simplefilter("ignore", BetaWarning)
-        assets = [
-            made for a in found for hours in [hours_from(a.begins_ns)]
-            for made in (chunks_asset(a.archive, hours), replay_asset(a.archive, hours))
-        ]  # fmt: skip
-        return Definitions(
-            assets=[*(stream_asset(s) for s in sorted({a.archive.spec.stream for a in found})), *assets],
-            jobs=[*(j for a in found for j in jobs(a.archive)), window_job()], resources=RESOURCES,
-            executor=in_process_executor,
-        )  # fmt: skip
+        for totals in archives:
+            archive, hours = totals.archive, hours_from(totals.begins_ns)
+            capture = capture_job(archive)
+            assets += [chunks_asset(archive, hours), replay_asset(archive, hours)]
+            jobs += [capture, replay_job(archive)]
+            sensors.append(capture_sensor(archive, capture))
+            streams.add(archive.spec.stream)
+        assets += [stream_asset(stream) for stream in sorted(streams)]
+        return Definitions(assets=assets, jobs=jobs, sensors=sensors, resources=RESOURCES, executor=in_process_executor)

@@ -56,6 +56,9 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
     assert sorted(n for n in repository.job_names if not n.startswith("__")) == [
         "audit_capture", "audit_replay", "logs_capture", "logs_replay", "orders_capture", "orders_replay", "replay",
     ]  # fmt: skip
+    assert sorted(s.name for s in repository.sensor_defs) == [
+        "audit_capture_sensor", "logs_capture_sensor", "orders_capture_sensor",
+    ]  # fmt: skip
     for name in ("orders_capture", "orders_replay", "replay", "__ASSET_JOB"):
         assert loaded.resolve_job_def(name).executor_def.name == "in_process"
     assert graph.get(AssetKey(["jetstream", "ORDERS"])).is_external

@@ -1,0 +1,115 @@
+"""Sensors: continuous archival. One an archive asks for a capture when one is due.
+
+The rule kept here: never two captures of an archive at a time, and never a reason kept to itself. A `run_key` would be
+used once ever and a failed hour never come back, so runs have none: what is under way or failed lately is asked of
+Dagster, and what is lacking of the catalog.
+"""
+
+import time
+from typing import Any
+
+from dagster import (
+    AssetKey,
+    DagsterEventType,
+    DagsterInstance,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    RunRequest,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SkipReason,
+    sensor,
+)
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs.assets import CAPTURE_HOURS
+from nats3_dagster.defs.due import due, uncaptured
+from nats3_dagster.model import Archive
+from nats3_dagster.settings import Settings
+
+INTERVAL_S = 20
+# After n failures in a row the next try waits for 30 s times 2^(n-1), up to 15 minutes.
+FIRST_WAIT_S, LONGEST_WAIT_S, LOOK_BACK = 30, 900, 8
+_ASSET_JOB = "__ASSET_JOB"
+
+
+def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
+    """`<archive>_capture_sensor`: on unless switched off in the UI; `nats3 store pause` silences it at once."""
+    name = archive.name
+
+    @sensor(
+        name=f"{name}_capture_sensor", job=job, minimum_interval_seconds=INTERVAL_S,
+        default_status=DefaultSensorStatus.RUNNING,
+        description=f"Captures stream {archive.spec.stream} into archive {name} when the archive's thresholds are "
+        "reached, and each hour when it has ended.",
+    )  # fmt: skip
+    def evaluate(context: SensorEvaluationContext) -> RunRequest | SkipReason:
+        return _evaluate(context.instance, Settings.load(), name)
+
+    return evaluate
+
+
+def _evaluate(instance: DagsterInstance, settings: Settings, name: str) -> RunRequest | SkipReason:
+    """What one tick does. Raises Nats3Error, which the tick then shows, for a stream re-created, shrunk or gone."""
+    from nats3_dagster.capture import source_state
+    from nats3_dagster.jetstream.connection import Link
+
+    with Catalog.connect(settings.postgres) as catalog:
+        archive = catalog.archive(name)
+        if archive.paused:
+            return SkipReason(f"Archive {name} is paused: nats3 store resume {name}")
+        if active := _active(instance, name):
+            return SkipReason(f"Run {active} captures this archive")
+        with Link(settings.nats) as link:
+            state = source_state(catalog, link, archive)
+            decided = due(archive.spec, uncaptured(catalog, link, archive, state, time.time_ns()), CAPTURE_HOURS)
+    if not decided.hours:
+        return SkipReason(decided.why)
+    if waits := _back_off(instance, name, time.time()):
+        return SkipReason(waits)
+    first, last = decided.hours[0], decided.hours[-1]
+    if first == last:
+        return RunRequest(partition_key=first, tags={"nats3/why": decided.why})
+    hours = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+    return RunRequest(tags={**hours, "nats3/why": decided.why})
+
+
+def _active(instance: DagsterInstance, name: str) -> str | None:
+    """A run that captures the archive or waits to, however it was started."""
+    key = AssetKey([name, "chunks"])
+    own = RunsFilter(job_name=f"{name}_capture", statuses=NOT_FINISHED_STATUSES)
+    for run in instance.get_runs(own, limit=1):
+        return run.run_id
+    by_hand = RunsFilter(job_name=_ASSET_JOB, statuses=NOT_FINISHED_STATUSES)
+    return next((r.run_id for r in instance.get_runs(by_hand) if key in (r.asset_selection or ())), None)
+
+
+def _back_off(instance: DagsterInstance, name: str, now: float) -> str | None:
+    """Why the next capture has to wait, when the last ones failed."""
+    failed = []
+    for record in instance.get_run_records(RunsFilter(job_name=f"{name}_capture"), limit=LOOK_BACK):
+        if record.dagster_run.status != DagsterRunStatus.FAILURE:
+            break
+        failed.append(record)
+    if not failed:
+        return None
+    ended = failed[0].end_time or failed[0].update_timestamp.timestamp()
+    wait = min(FIRST_WAIT_S * 2 ** (len(failed) - 1), LONGEST_WAIT_S) - (now - ended)
+    if wait <= 0:
+        return None
+    times = f"{len(failed)} times in a row" if len(failed) > 1 else "once"
+    return f"Capture failed {times}; next try in {wait:.0f} s. {_reason(instance, failed[0].dagster_run.run_id)}"
+
+
+def _reason(instance: DagsterInstance, run_id: str) -> str:
+    """What the run said when it failed."""
+    for entry in instance.all_logs(run_id, of_type=DagsterEventType.STEP_FAILURE):
+        data = entry.get_dagster_event().step_failure_data
+        if data.user_failure_data is not None and data.user_failure_data.description:
+            return data.user_failure_data.description
+        if data.error is not None:
+            return (data.error.cause or data.error).message.strip()
+    return f"See run {run_id}: it ended without a word"

@@ -1,0 +1,188 @@
+"""The capture sensor: what it asks for, what it says when it does not, and how it comes back after failures."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dagster import AssetKey, DagsterInstance, DagsterRunStatus, RunRequest, SkipReason, build_sensor_context
+from dagster._core.test_utils import create_run_for_test
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs.due import Due, Uncaptured, due
+from nats3_dagster.defs.project import load
+from nats3_dagster.dev.history import Past, restore_stream
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.errors import OperatorError, StreamChanged
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.jetstream.admin import stream_state
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.model import ArchiveSpec, Gap, SeqRange
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.wire import Wire
+
+SPEC = ArchiveSpec("events", "EV", "bucket", max_messages=1000, max_bytes=5000, max_age_s=60)
+HOUR = "2026-11-21-07:00"
+A, B, C, E = ("2026-11-21-03:00", "2026-11-21-04:00", "2026-11-21-05:00", "2026-11-21-06:00")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "hours", "why"),
+    [
+        (Uncaptured(()), (), "Everything is captured"),
+        (Uncaptured((), HOUR, 999, 4999, 59.0), (), "999 messages wait, the oldest for 59 of 60 s"),
+        (Uncaptured((), HOUR, 1000, 1, 0.0), (HOUR,), "1,000 messages of 1,000"),
+        (Uncaptured((), HOUR, 1, 5000, 0.0), (HOUR,), "5,000 bytes of 5,000"),
+        (Uncaptured((), HOUR, 1, 1, 60.0), (HOUR,), "the oldest message is 60 s old, of 60"),
+        (Uncaptured((E,), HOUR, 1, 1, 1.0), (E,), "1 ended hour not complete"),
+        (
+            Uncaptured((E,), HOUR, 1, 1, 61.0),
+            (E, HOUR),
+            "1 ended hour not complete; the oldest message is 61 s old, of 60",
+        ),
+        (Uncaptured((A, B, C)), (A, B), "3 ended hours not complete"),
+        (Uncaptured((A, C)), (A,), "2 ended hours not complete"),
+    ],
+)
+def test_thresholds(lacking: Uncaptured, hours: tuple[str, ...], why: str) -> None:
+    assert due(SPEC, lacking, limit=2) == Due(hours, why)
+
+
+@pytest.fixture
+def wire(nats: NatsServer) -> Iterator[Wire]:
+    with Wire(nats.url) as client:
+        yield client
+
+
+@pytest.fixture
+def instance() -> Iterator[DagsterInstance]:
+    with DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def tick(instance: DagsterInstance) -> RunRequest | SkipReason:
+    defs = load()
+    said: Any = defs.resolve_sensor_def("events_capture_sensor")(
+        build_sensor_context(instance=instance, definitions=defs)
+    )
+    assert isinstance(said, RunRequest | SkipReason), said
+    return said
+
+
+def why(said: RunRequest | SkipReason) -> str:
+    assert isinstance(said, SkipReason), said
+    return said.skip_message or ""
+
+
+def cover(settings: Settings, hours_back: int = 0) -> None:
+    """Account for all that the stream has now, but for messages younger than that."""
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+        found, state = catalog.archive("events"), stream_state(link, "EV")
+        gap = Gap(state.incarnation, (SeqRange(state.first_seq, state.last_seq - hours_back),), "unselected")
+        catalog.commit(found, [], [gap])
+
+
+def test_a_stream_is_captured_by_age_and_then_left_alone(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive(settings, bucket, max_age_s=2)
+    assert why(tick(instance)) == "Everything is captured"
+    wire.publish([("ev.a", b"", b"x")] * 7)
+    published = time.monotonic()
+    said = tick(instance)
+    if time.monotonic() - published < 2:
+        assert "7 messages wait, the oldest for " in why(said)
+    time.sleep(2.1)
+    asked = tick(instance)
+    assert isinstance(asked, RunRequest)
+    assert asked.partition_key in (hour_of(time.time_ns()), hour_of(time.time_ns() - HOUR_NS))
+    assert asked.run_key is None
+    assert "the oldest message is" in asked.tags["nats3/why"] or "ended hour" in asked.tags["nats3/why"]
+    cover(settings)
+    assert why(tick(instance)) == "Everything is captured"
+
+
+@pytest.mark.needs_nats("2.15")
+def test_a_past_is_captured_a_day_at_a_time(settings: Settings, bucket: str, instance: DagsterInstance) -> None:
+    start = hour_start(hour_of(time.time_ns() - 48 * HOUR_NS))
+    past = [Past(n + 1, start + n * HOUR_NS // 4, "ev.a", b"", b"x") for n in range(160)]
+    restore_stream(settings.nats, "EV", ["ev.>"], past)
+    archive(settings, bucket)
+    asked = tick(instance)
+    assert isinstance(asked, RunRequest)
+    assert asked.tags["dagster/asset_partition_range_start"] == hour_of(start)
+    assert asked.tags["dagster/asset_partition_range_end"] == hour_of(start + 23 * HOUR_NS)
+    assert asked.tags["nats3/why"] == "40 ended hours not complete"
+    cover(settings, hours_back=8)
+    asked = tick(instance)
+    assert isinstance(asked, RunRequest)
+    assert asked.tags["dagster/asset_partition_range_start"] == hour_of(start + 38 * HOUR_NS)
+    assert asked.tags["dagster/asset_partition_range_end"] == hour_of(start + 39 * HOUR_NS)
+
+
+def test_a_run_under_way_a_pause_and_failures_hold_it_back_and_say_so(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"x")] * 5)
+    archive(settings, bucket, max_messages=1)
+    assert isinstance(tick(instance), RunRequest)
+
+    under_way = create_run_for_test(instance, job_name="events_capture", status=DagsterRunStatus.STARTING)
+    assert why(tick(instance)) == f"Run {under_way.run_id} captures this archive"
+    instance.delete_run(under_way.run_id)
+    chunks = frozenset([AssetKey(["events", "chunks"])])
+    by_hand = create_run_for_test(
+        instance, job_name="__ASSET_JOB", status=DagsterRunStatus.STARTED, asset_selection=chunks
+    )
+    assert why(tick(instance)) == f"Run {by_hand.run_id} captures this archive"
+    instance.delete_run(by_hand.run_id)
+
+    failed = (
+        load()
+        .resolve_job_def("events_capture")
+        .execute_in_process(instance=instance, raise_on_error=False, tags={"dagster/partition": "2001-01-01-00:00"})
+    )
+    said = why(tick(instance))
+    assert said.startswith("Capture failed once; next try in ")
+    assert "Archive events has no hour '2001-01-01-00:00'." in said
+    for _ in range(2):
+        create_run_for_test(instance, job_name="events_capture", status=DagsterRunStatus.FAILURE)
+    said = why(tick(instance))
+    assert said.startswith("Capture failed 3 times in a row; next try in 1")
+    assert failed.run_id not in said
+    create_run_for_test(instance, job_name="events_capture", status=DagsterRunStatus.SUCCESS)
+    assert isinstance(tick(instance), RunRequest)
+
+    with Catalog.connect(settings.postgres) as catalog:
+        catalog.pause_archive("events")
+    assert "paused: nats3 store resume events" in why(tick(instance))
+
+
+def test_a_stream_that_was_made_again_or_is_gone_fails_the_tick(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive(settings, bucket)
+    wire.api("STREAM.DELETE.EV")
+    with pytest.raises(OperatorError, match="EV"):
+        tick(instance)
+    wire.create_stream("EV", "ev.>")
+    with pytest.raises(StreamChanged, match="made again"):
+        tick(instance)
+
+
+def test_a_tick_is_fast(settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"x")] * 5)
+    archive(settings, bucket)
+    defs = load()
+    sensor: Any = defs.resolve_sensor_def("events_capture_sensor")
+    took = []
+    for _ in range(5):
+        began = time.monotonic()
+        sensor(build_sensor_context(instance=instance, definitions=defs))
+        took.append(time.monotonic() - began)
+    assert min(took) < 1, took
