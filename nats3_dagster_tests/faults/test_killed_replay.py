@@ -17,7 +17,7 @@ from nats3_dagster_tests.acceptance.stories import archive_events, capture_all
 from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
-MESSAGES = 60_000
+MESSAGES = 24_000
 
 
 def republish(*arguments: str) -> subprocess.Popen[str]:
@@ -38,7 +38,7 @@ def test_killed_in_the_middle_and_resumed_after_the_duplicate_window(
         capture_all(spark, settings, wire)
         more = {"allow_batched": True} if batched else {}
         wire.create_stream("BACK", "back.>", duplicate_window=1_000_000_000, **more)
-        with republish("events", "--read-subject", "ev.>", "--write-subject", "back.>", "--rate", "20000") as process:
+        with republish("events", "--read-subject", "ev.>", "--write-subject", "back.>", "--rate", "8000") as process:
             assert process.stdout is not None
             replay = json.loads(process.stdout.readline())["replay"]
             while wire.state("BACK")["messages"] < MESSAGES // 6:
