@@ -69,9 +69,7 @@ def everything(postgres_url: str, nats_url: str, s3_client: Any, bucket: str) ->
     """Every row of the catalog, every object of the bucket, the names of all buckets, and every stream's state."""
     seen: dict[str, Any] = {}
     with psycopg.connect(postgres_url) as connection:
-        tables = connection.execute(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'nats3' AND table_type = 'BASE TABLE'"
-        ).fetchall()
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'nats3'").fetchall()
         for (table,) in tables:
             rows = connection.execute(
                 sql.SQL("SELECT to_jsonb(t) - 'observed_at' FROM nats3.{} t ORDER BY 1").format(sql.Identifier(table))

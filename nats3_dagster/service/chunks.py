@@ -30,7 +30,7 @@ PAGE = 200
 
 @app.command("list")
 def list_(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
-    """The chunks of an archive, in the order of the stream."""
+    """The chunks of an archive, in the order of the stream. Their object keys are in `-o json`."""
     from nats3_dagster.catalog import Catalog
     from nats3_dagster.settings import Settings
 
@@ -174,7 +174,6 @@ LIST: Columns = {
     "RATIO": lambda c: c["ratio"],
     "FIRST": lambda c: when(c["first_time"]),
     "LAST": lambda c: when(c["last_time"]),
-    "KEY": lambda c: c["key"],
 }
 
 

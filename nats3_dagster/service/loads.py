@@ -16,6 +16,7 @@ from nats3_dagster.service import load_views as views
 from nats3_dagster.service.detached import log_of, start_detached
 from nats3_dagster.service.options import Hours, Output, parse_seqs, parse_size
 from nats3_dagster.service.progress import bar, step
+from nats3_dagster.service.spark import spark_for
 from nats3_dagster.service.terminal import Format, note, show, show_one
 
 if TYPE_CHECKING:
@@ -248,13 +249,11 @@ def _drive(settings: "Settings", replay_id: str, detach: bool, output: Format) -
         note(f"It runs by itself. How far it is: nats3 load get {replay_id}")
         return
     try:
-        with step("Starting Spark"):
+        with spark_for(settings) as spark:
             from nats3_dagster.pipeline.replay import run_replay
-            from nats3_dagster.pipeline.session import start
 
-            spark = start(settings.spark_master)
-        with bar(f"replay {replay_id}") as told:
-            result = run_replay(spark, settings, replay_id, on_progress=told)
+            with bar(f"replay {replay_id}") as told:
+                result = run_replay(spark, settings, replay_id, on_progress=told)
     except KeyboardInterrupt:
         note(f"Replay {replay_id} is not finished. To go on: nats3 load resume {replay_id}")
         raise

@@ -77,6 +77,8 @@ def _bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
             progress.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s")
 
         yield told
+        # The last report may be lost, and the work is done.
+        progress.update(task, completed=progress.tasks[0].total or 0)
 
 
 @contextmanager

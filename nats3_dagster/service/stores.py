@@ -12,7 +12,8 @@ from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.service import store_views as views
 from nats3_dagster.service.options import ArchiveName, Hours, Output, parse_duration, parse_size
-from nats3_dagster.service.progress import bar, step
+from nats3_dagster.service.progress import bar
+from nats3_dagster.service.spark import spark_for
 from nats3_dagster.service.terminal import Format, note, show, show_one
 
 if TYPE_CHECKING:
@@ -234,12 +235,10 @@ def _capture(
     settings: "Settings", name: str, hours: Sequence[str], adopt: bool, results: list[dict[str, object]]
 ) -> None:
     """Capture the hours one after the other; each result is in `results` as soon as it is committed."""
-    with step("Starting Spark"):
+    with spark_for(settings) as spark:
         from nats3_dagster.pipeline.capture import run_capture
-        from nats3_dagster.pipeline.session import start
 
-        spark = start(settings.spark_master)
-    for at, hour in enumerate(hours, 1):
-        with bar(f"{name} {hour} ({at} of {len(hours)})") as told:
-            done = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=told)
-        results.append(views.captured(done))
+        for at, hour in enumerate(hours, 1):
+            with bar(f"{name} {hour} ({at} of {len(hours)})") as told:
+                done = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=told)
+            results.append(views.captured(done))

@@ -27,7 +27,8 @@ def events(nats: NatsServer) -> None:
 def test_an_archive_is_created_listed_paused_and_deleted(nats3: Command, events: None, bucket: str) -> None:
     made = nats3.ok(
         "store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket, "--subject", "ev.a",
-        "--subject", "ev.b", "--prefix", "team/logs", "--max-messages", "5", "--max-bytes", "1.5MiB", "--max-age", "1h30m", "-o", "json",
+        "--subject", "ev.b", "--prefix", "team/logs", "--max-messages", "5", "--max-bytes", "1.5MiB",
+        "--max-age", "1h30m", "-o", "json",
     )  # fmt: skip
     assert made.json | {"created_at": ""} == {
         "name": "ev", "stream": "EV", "subjects": ["ev.a", "ev.b"], "bucket": bucket, "prefix": "team/logs",

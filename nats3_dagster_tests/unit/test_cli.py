@@ -1,0 +1,227 @@
+"""The command line's own parts: values, output, and how a command ends."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import typer
+
+from nats3_dagster.errors import CatalogError, OperatorError
+from nats3_dagster.model import SeqRange
+from nats3_dagster.service import cli, failures, progress, terminal
+from nats3_dagster.service.options import parse_duration, parse_seqs, parse_size
+from nats3_dagster.service.terminal import Format, Moment, Size
+from nats3_dagster_tests.cli_case import Command
+
+# What takes long to import, and what `--help` and the like must do without.
+SLOW = {"pyspark", "dagster", "pyarrow", "pandas", "numpy", "nats", "obstore", "boto3", "psycopg", "alembic"}
+
+
+@pytest.fixture
+def nats3(capfd: pytest.CaptureFixture[str]) -> Command:
+    return Command(capfd)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("0", 0), ("1000", 1000), ("64MiB", 64 << 20), ("64MB", 64_000_000), ("1.5GiB", 3 << 29), ("2 kib", 2048)],
+)
+def test_a_size(text: str, count: int) -> None:
+    assert parse_size(text) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("60", 60), ("60s", 60), ("5m", 300), ("1h30m", 5400), ("2d", 172_800), ("0s", 0)]
+)
+def test_a_duration(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "seqs"), [("7", (7, 7)), ("1-1", (1, 1)), ("10-9", (10, 9))])
+def test_a_sequence_range(text: str, seqs: tuple[int, int]) -> None:
+    assert parse_seqs(text) == SeqRange(*seqs)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        *((parse_size, text) for text in ("", "-1", "1 parsec", "MiB", "0x10", "1e6")),
+        *((parse_duration, text) for text in ("", "-5", "5 m", "m", "1.5h", "5w", "PT5M")),
+        *((parse_seqs, text) for text in ("", "-", "1-", "-9", "1-2-3", "a-b", "1..2", " 1")),
+    ],
+)
+def test_anything_else_is_refused_with_the_way_to_write_it(parse: Callable[[str], object], text: str) -> None:
+    with pytest.raises(OperatorError, match="Write it as"):
+        parse(text)
+
+
+# Output
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.5, "0.5"), (12.0, "12"),
+        (1234.5, "1,234"),
+        (Size(0), "0 B"), (Size(1023), "1023 B"), (Size(1024), "1.0 KiB"), (Size(64 << 20), "64.0 MiB"),
+        (Size(10**18), "888.2 PiB"), (Moment(1_700_000_000_999_999_999), "2023-11-14 22:13:20"),
+        (datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "2026-01-02 03:04:05"), (["a", "b"], "a, b"),
+        ([], "-"),
+        ("a\x1b[31mb\r\nc\0", "a\\x1b[31mb\\x0d c\\x00"), ("ünicode", "ünicode"),
+    ],
+)  # fmt: skip
+def test_the_text_of_a_cell(value: object, text: str) -> None:
+    assert terminal.text_of(value) == text
+
+
+def test_a_table_in_a_pipe_is_whole_and_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [{"key": "k" * 300, "n": 1}, {"key": "[bold]no markup[/bold]\x1b[2J", "n": 22_000}]
+    terminal.show(Format.table, items, {"KEY": lambda i: i["key"], "N": lambda i: i["n"]})
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["KEY", "N"]
+    assert first.split() == ["k" * 300, "1"]
+    assert second == "[bold]no markup[/bold]\\x1b[2J".ljust(302) + "22,000"
+
+
+def test_json_is_one_value_with_plain_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.show(Format.json, [{"n": Size(5), "s": "\x1b"}], {})
+    assert json.loads(capsys.readouterr().out) == [{"n": 5, "s": "\x1b"}]
+    terminal.show_one(Format.json, {"a": None}, {"shown": 1})
+    assert json.loads(capsys.readouterr().out) == {"a": None}
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with progress.bar("capture") as told:
+        told(5, 10)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    with progress.steps() as tell:
+        tell("start", 0, 0)
+        tell("capture", 5, 10)
+        tell("capture", 1000, 2000)
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert (out, lines[0], len(lines)) == ("", "start ...", 3)
+    assert lines[2].startswith("capture: 1,000 of 2,000 messages, ")
+
+
+# How a command ends
+
+
+def raises(error: BaseException) -> Callable[[], object]:
+    def command() -> object:
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (lambda: None, 0, ""),
+        (lambda: 2, 2, ""),
+        (raises(OperatorError("It is so", "Do this")), 2, "Error: It is so. Do this\n"),
+        (raises(CatalogError("It\nis so", "Do this")), 1, "Error: It is so. Do this\n"),
+        (raises(KeyboardInterrupt()), 130, "Interrupted\n"),
+        (raises(typer.Abort()), 130, "Interrupted\n"),
+        (lambda: 130, 130, "Interrupted\n"),
+        (lambda: signal.raise_signal(signal.SIGTERM), 143, "Interrupted\n"),
+    ],
+)
+def test_the_exit_status(
+    capsys: pytest.CaptureFixture[str], command: Callable[[], object], status: int, said: str
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert failures.run(command, debug=False) == status
+    assert capsys.readouterr() == ("", said)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_exception_that_nobody_foresaw(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> None:
+        raise ValueError("postgresql://user:Pl4nted@host")
+
+    assert failures.run(command, debug=False) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("Error: internal error, ValueError in test_cli.py:")
+    assert "Pl4nted" not in err
+    assert failures.run(command, debug=True) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_our_warnings_are_heard_and_those_of_libraries_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> None:
+        logging.getLogger("nats3_dagster.capture").warning("5 sequences were gone")
+        logging.getLogger("nats3_dagster.capture").info("nobody hears this")
+        logging.getLogger("nats.aio").error("a traceback follows", exc_info=ValueError("x"))
+
+    failures.run(command, debug=False)
+    assert capsys.readouterr().err == "Warning: 5 sequences were gone\n"
+    failures.run(command, debug=True)
+    assert "a traceback follows" in capsys.readouterr().err
+
+
+def test_usage(nats3: Command) -> None:
+    assert (
+        nats3.refused("store", "lost") == "2 Error: No such command 'lost'. Did you mean 'list'? See nats3 store --help"
+    )
+    assert nats3.refused("store", "create") == "2 Error: Missing option '--name'. See nats3 store create --help"
+    assert nats3.refused("store", "list", "-o", "xml").startswith("2 Error: Invalid value for '--output' / '-o'")
+    assert nats3.refused("store", "get").endswith("See nats3 store get --help")
+    assert nats3.ok("--version").out.startswith("nats3 ")
+    for words in ((), ("store",), ("load",), ("chunk",)):
+        ran = nats3(*words)
+        assert (ran.status, "Usage: nats3" in ran.out, ran.err) == (2, True, "")
+
+
+def commands(group: typer.Typer) -> list[tuple[str, Any]]:
+    """Every command with its path."""
+
+    def walk(path: str, command: Any) -> list[tuple[str, Any]]:
+        children = getattr(command, "commands", {})
+        own = [] if children and not command.invoke_without_command else [(path, command)]
+        return own + [found for name, child in children.items() for found in walk(f"{path} {name}", child)]
+
+    return [found for found in walk("nats3", typer.main.get_command(group)) if found[0] != "nats3"]
+
+
+def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
+    found = commands(cli.app)
+    assert len(found) >= 22
+    for path, command in found:
+        options = {name for parameter in command.params for name in parameter.opts}
+        assert {"--output", "-o"} <= options, path
+        assert command.help, path
+        assert "Usage: " + path in nats3.ok(*path.split()[1:], "--help").out
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["store", "create", "--help"], ["load", "create"]])
+def test_what_is_slow_is_imported_by_whom_it_serves(words: list[str]) -> None:
+    program = (
+        "import sys; from nats3_dagster.service.cli import main; main(sys.argv[1:]);"
+        f"print(sorted({SLOW!r} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", program, *words]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "nats3_dagster.service", "store", "create", "--help"]
+    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (1, "")
