@@ -1,0 +1,71 @@
+"""`nats3 dev`: everything on this machine, and nothing left of it."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nats3_dagster.dev.stack import Stack
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.cli_case import Command
+
+
+@pytest.fixture
+def home(server_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder of a stack of the test's own; whatever runs there is stopped in the end."""
+    folder = server_folder / tmp_path.name
+    monkeypatch.setenv("NATS3_HOME", str(folder))
+    yield folder
+    Stack().stop()
+
+
+@pytest.fixture
+def nats3(capfd: pytest.CaptureFixture[str], home: Path) -> Command:
+    return Command(capfd)
+
+
+def running(nats3: Command) -> set[str]:
+    return {s["server"] for s in nats3.ok("dev", "status", "-o", "json").json if s["running"]}
+
+
+def test_the_servers_alone(nats3: Command, home: Path) -> None:
+    assert running(nats3) == set()
+    started = nats3.ok("dev", "--stack-only", "-o", "json")
+    assert running(nats3) == {"nats", "postgres", "s3"}
+    settings = Settings.load()
+    assert started.json["nats"] == settings.nats_url
+    assert settings.s3_secret_access_key is not None
+    for secret in (settings.s3_secret_access_key.get_secret_value(), settings.postgres.split("@")[0].split(":")[-1]):
+        assert secret not in started.out + started.err
+    # The catalog is there, and who asks for the servers again gets the same ones.
+    assert nats3.ok("store", "list", "-o", "json").json == []
+    assert nats3.ok("dev", "--stack-only", "-o", "json").json == started.json
+    assert set(nats3.ok("dev", "stop", "-o", "json").json["stopped"]) == {"nats", "postgres", "s3"}
+    assert running(nats3) == set()
+    assert "Nothing says where NATS is" in nats3.refused("store", "run", "x") + nats3("doctor").out
+    assert nats3.ok("dev", "stop").out.split() == ["stopped", "nothing", "ran"]
+
+
+def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path) -> None:
+    command = [sys.executable, "-m", "nats3_dagster.service", "dev", "-o", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        text = ""
+        while not text.endswith("}\n"):  # printed when the UI answers
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            text += line
+        told = json.loads(text)
+        with urllib.request.urlopen(f"{told['ui']}/server_info", timeout=10) as answer:
+            assert "dagster_version" in json.load(answer)
+        assert running(nats3) == {"nats", "postgres", "s3", "dagster"}
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, ""), err
+    assert "Traceback" not in err
+    assert running(nats3) == set()
