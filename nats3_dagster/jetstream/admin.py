@@ -13,7 +13,8 @@ from typing import Any
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 from nats3_dagster.jetstream.api import Refused, pages, request
-from nats3_dagster.jetstream.connection import Connection, Link
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.model import Incarnation, StreamState
 
 _STREAM_NOT_FOUND, _NAME_IN_USE, _MESSAGE_NOT_FOUND = 10059, 10058, 10037

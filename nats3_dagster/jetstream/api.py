@@ -13,7 +13,7 @@ from typing import Any
 from nats import errors as nats_errors
 
 from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.connection import Connection
+from nats3_dagster.jetstream.client import Connection
 
 TIMEOUT_S = 5.0
 # How long a server may be away (a restart, an election) before a request fails.
@@ -38,9 +38,11 @@ async def request(
     until = time.monotonic() + patience_s
     while True:
         try:
-            answer = await _ask(client, subject, payload)
+            answer = await _ask(client, f"$JS.API.{subject}", payload)
+        except Refused:
+            raise
         except SourceError:
-            if client.is_closed or client.refusals or time.monotonic() > until:
+            if client.is_closed or time.monotonic() > until:
                 raise
         else:
             error = answer.get("error")
@@ -66,27 +68,27 @@ async def pages(client: Connection, subject: str, key: str, body: Mapping[str, A
 
 async def _ask(client: Connection, subject: str, payload: bytes) -> dict[str, Any]:
     address = client.address
-    client.refusals.clear()
+    asking = asyncio.ensure_future(client.request(subject, payload, timeout=TIMEOUT_S))
+    refusing = asyncio.ensure_future(client.refused(subject))
     try:
-        # Long subjects and an answer of megabytes both pass: nats-py's request has no limit of its own.
-        message = await client.request(f"$JS.API.{subject}", payload, timeout=TIMEOUT_S)
-        return json.loads(message.data)
+        await asyncio.wait((asking, refusing), return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            raise Refused(f"NATS at {address} refused: {refusing.result()}", "Permit this user of the server to do it")
+        return json.loads(asking.result().data)
     except nats_errors.NoRespondersError as error:
-        if client.info.get("jetstream"):
-            what, hint = f"JetStream at {address} does not answer {subject}", "Enable JetStream for this account"
-        else:
-            what, hint = f"NATS at {address} has no JetStream", "Start it with -js, or use a server that has it"
-        raise SourceError(what, hint) from error
+        if not client.info.get("jetstream"):
+            raise Refused(f"NATS at {address} has no JetStream", "Start it with -js, or use one that has it") from error
+        what = f"JetStream at {address} does not answer {subject}"
+        raise SourceError(what, "Enable JetStream for this account") from error
     except nats_errors.TimeoutError as error:
-        if client.refusals:
-            raise SourceError(
-                f"NATS at {address} refused: {client.refusals[-1]}", "Allow it in the server's permissions of this user"
-            ) from error
         raise SourceError(f"NATS at {address} did not answer within {TIMEOUT_S:.0f} s", "Is it overloaded?") from error
     except (nats_errors.Error, OSError) as error:
         raise SourceError(f"The connection to NATS at {address} was lost", "Is the server up?") from error
     except ValueError as error:
         raise SourceError(f"NATS at {address} answered {subject} with something that is no JSON") from error
+    finally:
+        asking.cancel()
+        refusing.cancel()
 
 
 def _refused(error: Mapping[str, Any]) -> Refused:

@@ -10,7 +10,8 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 
 from nats3_dagster.errors import TargetError
-from nats3_dagster.jetstream.connection import Connection, Link
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.connection import Link
 
 ASK_S = 0.5
 # Above every attempt: a request with it ends a replay for good.

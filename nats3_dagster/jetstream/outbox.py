@@ -13,7 +13,7 @@ import numpy as np
 
 from nats3_dagster.errors import Interrupted, TargetError
 from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers
-from nats3_dagster.jetstream.connection import Connection
+from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.encode import Encoded
 from nats3_dagster.jetstream.frames import FrameError, Frames
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 from nats.aio.msg import Msg
 
 from nats3_dagster.jetstream.batch import BatchOutbox
-from nats3_dagster.jetstream.connection import Connection, Link
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.encode import Encoded, Publication, encode
 from nats3_dagster.jetstream.fence import attempt_at_work, fence_subject, superseded
 from nats3_dagster.jetstream.options import NatsOptions

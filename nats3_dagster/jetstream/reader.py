@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.jetstream.connection import Connection, Link
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.consumer import End, Item, Lost, RangeConsumer, delete_consumer
 from nats3_dagster.jetstream.frames import FrameError, messages
 from nats3_dagster.jetstream.options import NatsOptions

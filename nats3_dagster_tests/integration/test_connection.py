@@ -1,0 +1,372 @@
+"""Connections: every way to log in, and one clear line for every way to fail, without a secret in it."""
+
+import base64
+import datetime
+import hashlib
+import ipaddress
+import json
+import logging
+import os
+import pickle
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import nkeys
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from nats3_dagster.errors import Nats3Error, OperatorError, SourceError
+from nats3_dagster.jetstream.admin import server_info, stream_names
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.options import NatsOptions
+
+SECRET = "s3cr3t:p@ss/w%rd"
+
+
+def options(server, **fields):
+    return NatsOptions(servers=(server.url,), **fields)
+
+
+def connected(options):
+    with Link(options) as link:
+        return server_info(link).jetstream
+
+
+def refusal(options, error: type[Nats3Error] = SourceError):
+    with pytest.raises(error) as caught, Link(options):
+        pass
+    text = f"{caught.value} {options!r}"
+    assert "\n" not in str(caught.value)
+    assert caught.value.hint
+    assert SECRET not in text
+    assert "s3cr3t" not in text
+    return str(caught.value)
+
+
+# Logins
+
+
+def test_no_login(nats):
+    assert connected(nats.options)
+
+
+@pytest.fixture
+def password_server(nats_factory):
+    return nats_factory(config=f'authorization {{user: "u s", password: "{SECRET}"}}')
+
+
+def test_user_and_password(password_server):
+    assert connected(options(password_server, user="u s", password=SECRET))
+
+
+def test_user_and_password_in_the_url(password_server):
+    url = f"nats://u%20s:s3cr3t%3Ap%40ss%2Fw%25rd@127.0.0.1:{password_server.port}"
+    assert connected(NatsOptions(servers=(url,)))
+
+
+def test_a_login_beside_the_url_wins(password_server):
+    url = f"nats://other:word@127.0.0.1:{password_server.port}"
+    assert connected(NatsOptions(servers=(url,), user="u s", password=SECRET))
+
+
+@pytest.mark.parametrize("login", [{}, {"user": "u s", "password": SECRET + "x"}, {"user": "u s"}, {"token": SECRET}])
+def test_a_wrong_login_is_refused(password_server, login):
+    assert "refused the login" in refusal(options(password_server, **login))
+
+
+def test_token(nats_factory):
+    server = nats_factory(config=f'authorization {{token: "{SECRET}"}}')
+    assert connected(options(server, token=SECRET))
+    assert connected(NatsOptions(servers=(server.url.replace("//", "//s3cr3t%3Ap%40ss%2Fw%25rd@"),)))
+    assert "refused the login" in refusal(options(server, token=SECRET + "x"))
+
+
+def test_nkey(nats_factory, tmp_path):
+    ours, other = seed(), seed()
+    public = name_of(nkeys.from_seed(bytearray(ours)))
+    server = nats_factory(config=f"authorization {{users: [{{nkey: {public}}}]}}")
+    for content, name in ((ours, "ours"), (other, "other")):
+        (tmp_path / name).write_bytes(bytes(content) + b"\n")
+    assert connected(options(server, nkey=str(tmp_path / "ours")))
+    assert "refused the login" in refusal(options(server, nkey=str(tmp_path / "other")))
+
+
+def test_creds_file(nats_factory, tmp_path):
+    config, creds = operator_mode()
+    server = nats_factory(config=config)
+    (tmp_path / "user.creds").write_text(creds)
+    with Link(options(server, creds=str(tmp_path / "user.creds"))) as link:
+        assert stream_names(link) == []
+    _, foreign = operator_mode()
+    (tmp_path / "foreign.creds").write_text(foreign)
+    assert "refused the login" in refusal(options(server, creds=str(tmp_path / "foreign.creds")))
+
+
+@pytest.mark.parametrize("what", ["creds", "nkey", "tls_ca"])
+def test_a_file_that_is_missing_or_none_is_named(nats, tmp_path, what):
+    path = tmp_path / "file"
+    assert f"{path} cannot be read" in refusal(options(nats, **{what: str(path)}), OperatorError)
+    path.write_text("garbage")
+    assert str(path) in refusal(options(nats, **{what: str(path)}), OperatorError)
+
+
+def test_a_seed_that_is_malformed_is_refused(nats, tmp_path):
+    (tmp_path / "seed").write_text("SUAGARBAGE")
+    assert "key is malformed" in refusal(options(nats, nkey=str(tmp_path / "seed")))
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+def tls_config(authority, more=""):
+    cert, key = authority.issue("server")
+    return f'tls {{cert_file: "{cert}", key_file: "{key}", ca_file: "{authority.file}", {more}}}'
+
+
+def test_tls(nats_factory, authority):
+    server = nats_factory(config=tls_config(authority))
+    for url in (server.url, server.url.replace("nats:", "tls:")):
+        assert connected(NatsOptions(servers=(url,), tls_ca=authority.file))
+
+
+def test_tls_with_a_client_certificate(nats_factory, authority):
+    server = nats_factory(config=tls_config(authority, "verify: true"))
+    cert, key = authority.issue("client")
+    assert connected(options(server, tls_ca=authority.file, tls_cert=cert, tls_key=key))
+    refusal(options(server, tls_ca=authority.file))
+
+
+def test_a_certificate_of_an_unknown_authority_is_refused(nats_factory, authority, tmp_path):
+    server = nats_factory(config=tls_config(authority))
+    assert "not trusted" in refusal(options(server, tls_ca=Authority(tmp_path).file))
+    assert "not trusted" in refusal(options(server))
+
+
+def test_a_login_is_not_sent_in_clear_where_tls_is_asked_for(nats_factory, authority):
+    server = nats_factory(config="debug: true\ntrace: true")
+    asked = options(server, tls_ca=authority.file, user="u", password=SECRET)
+    assert "offers no TLS" in refusal(asked)
+    assert "CONNECT" not in (server.folder / "server.log").read_text()
+
+
+@pytest.mark.needs_nats("2.10")
+def test_tls_before_the_servers_first_word(nats_factory, authority):
+    server = nats_factory(config=tls_config(authority, "handshake_first: true"))
+    assert connected(options(server, tls_ca=authority.file, tls_first=True))
+
+
+def test_a_key_without_its_certificate_is_refused():
+    with pytest.raises(OperatorError, match="without its certificate"):
+        NatsOptions(servers=("nats://h",), tls_key="k")
+
+
+# Servers
+
+
+def test_a_server_that_is_down():
+    assert "Nothing listens for NATS at 127.0.0.1:1" in refusal(NatsOptions(servers=("nats://127.0.0.1:1",)))
+
+
+def test_an_unknown_host():
+    asked = NatsOptions(servers=("nats://u:s3cr3t@no-such-host.invalid",))
+    assert "The host of NATS at no-such-host.invalid:4222 is unknown" in refusal(asked)
+
+
+def test_a_server_that_does_not_answer(own_nats):
+    own_nats.pause()
+    asked = options(own_nats, connect_timeout_s=0.2)
+    try:
+        assert "did not answer in time" in refusal(asked)
+    finally:
+        own_nats.resume()
+
+
+def test_one_of_several_servers_is_enough(nats):
+    for servers in (("nats://127.0.0.1:1", nats.url), (nats.url, "nats://127.0.0.1:1")):
+        assert connected(NatsOptions(servers=servers))
+
+
+def test_each_server_that_failed_is_named(password_server):
+    told = refusal(NatsOptions(servers=("nats://127.0.0.1:1", password_server.url)))
+    assert "127.0.0.1:1;" in told or "127.0.0.1:1." in told
+    assert f"127.0.0.1:{password_server.port} refused the login" in told
+
+
+@pytest.mark.parametrize("url", ["", "http://h:1", "nats://", "nats://u:s3cr3t@h:99999", "nats://u:s3cr3t@h:port"])
+def test_a_malformed_url_is_refused_and_not_repeated(url):
+    with pytest.raises(OperatorError) as caught:
+        NatsOptions(servers=(url,))
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_servers_with_different_logins_are_refused():
+    with pytest.raises(OperatorError, match="different logins"):
+        NatsOptions(servers=("nats://a:b@h", "nats://c:d@h"))
+
+
+def test_options_pickle_and_hold_no_secret_in_their_text():
+    asked = NatsOptions(servers=(f"nats://u:{'s3cr3t'}@h",), token=SECRET)
+    assert pickle.loads(pickle.dumps(asked)) == asked
+    assert "s3cr3t" not in repr(asked)
+    assert replace(asked, name="x").token == SECRET
+
+
+# Links
+
+
+def test_a_link_outlives_a_restart_of_its_server(own_nats):
+    with Link(own_nats.options) as link:
+        own_nats.kill()
+        threading.Timer(0.5, own_nats.start).start()
+        assert stream_names(link) == []
+
+
+def test_a_permission_that_lacks_is_told(nats_factory):
+    denied = '{user: u, password: p, permissions: {publish: {deny: "$JS.API.STREAM.NAMES"}}}'
+    server = nats_factory(config=f"authorization {{users: [{denied}]}}")
+    with Link(options(server, user="u", password="p")) as link, pytest.raises(SourceError) as caught:
+        stream_names(link)
+    assert "permissions violation" in str(caught.value).lower()
+    assert "$js.api.stream.names" in str(caught.value).lower()
+
+
+def test_a_server_without_jetstream_is_told(nats_factory):
+    server = nats_factory(config="jetstream: disabled")
+    with Link(server.options) as link:
+        assert not server_info(link).jetstream
+        with pytest.raises(SourceError, match="has no JetStream"):
+            stream_names(link)
+
+
+def test_messages_reach_a_subscriber_until_it_ends(nats):
+    got = []
+    with Link(nats.options) as one, Link(nats.options) as other:
+        stop = one.subscribe("progress.x", got.append)
+        other.publish("progress.x", b"1")
+        while not got:
+            time.sleep(0.01)
+        stop()
+        other.publish("progress.x", b"2")
+        stream_names(other)  # a round trip
+    assert got == [b"1"]
+
+
+def test_nothing_is_logged_when_a_server_goes_away(own_nats, caplog):
+    caplog.set_level(logging.INFO)
+    with Link(own_nats.options):
+        own_nats.kill()
+        time.sleep(0.7)
+    assert caplog.records == []
+
+
+def test_a_closed_link_says_so(nats):
+    with Link(nats.options) as link:
+        pass
+    with pytest.raises(SourceError, match="closed"):
+        stream_names(link)
+
+
+# What nsc, nk and openssl would make
+
+
+def seed(kind=nkeys.PREFIX_BYTE_USER):
+    return bytearray(nkeys.encode_seed(os.urandom(32), kind))
+
+
+def name_of(pair: Any) -> str:
+    """The public key as NATS writes it."""
+    return pair.public_key.decode()
+
+
+def operator_mode():
+    """The configuration of a server that trusts a new operator, and the creds of a user of its one account."""
+    kinds = (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_ACCOUNT)
+    operator, system, account = (nkeys.from_seed(seed(kind)) for kind in kinds)
+    user_seed = seed()
+    user = nkeys.from_seed(bytearray(user_seed))
+    limits = {
+        "subs": -1, "conn": -1, "leaf": -1, "imports": -1, "exports": -1, "data": -1, "payload": -1, "wildcards": True,
+    }  # fmt: skip
+    jetstream = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+    operator_jwt = jwt(operator, operator, {"type": "operator"})
+    system_jwt = jwt(operator, system, {"type": "account", "limits": limits})
+    account_jwt = jwt(operator, account, {"type": "account", "limits": limits | jetstream})
+    user_jwt = jwt(account, user, {"type": "user", "subs": -1, "data": -1, "payload": -1})
+    accounts = {name_of(system): system_jwt, name_of(account): account_jwt}
+    preload = "\n".join(f"{name}: {token}" for name, token in accounts.items())
+    config = (
+        f"operator: {operator_jwt}\nsystem_account: {name_of(system)}\n"
+        f"resolver: MEMORY\nresolver_preload: {{\n{preload}\n}}"
+    )
+    creds = (
+        f"-----BEGIN NATS USER JWT-----\n{user_jwt}\n------END NATS USER JWT------\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{bytes(user_seed).decode()}\n------END USER NKEY SEED------\n"
+    )
+    return config, creds
+
+
+def jwt(issuer, subject, claims):
+    def part(value):
+        return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+    body = {
+        "iat": int(time.time()), "iss": name_of(issuer), "sub": name_of(subject), "name": "test",
+        "nats": {"version": 2, **claims},
+    }  # fmt: skip
+    body["jti"] = base64.b32encode(hashlib.sha256(json.dumps(body).encode()).digest()).rstrip(b"=").decode()
+    head = part(json.dumps({"typ": "JWT", "alg": "ed25519-nkey"}).encode())
+    signed = f"{head}.{part(json.dumps(body).encode())}"
+    return f"{signed}.{part(issuer.sign(signed.encode()))}"
+
+
+class Authority:
+    """A certificate authority in a folder."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+        cert = self._sign(self._name, self._key, x509.BasicConstraints(ca=True, path_length=None))
+        self.file = self._write("ca.pem", cert.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, name):
+        """Certificate and key of 127.0.0.1, as files."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        cert = self._sign(subject, key, here)
+        plain = serialization.NoEncryption()
+        pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+        return (
+            self._write(f"{name}.pem", cert.public_bytes(serialization.Encoding.PEM)),
+            self._write(f"{name}.key", pem),
+        )
+
+    def _sign(self, subject, key, extension):
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+            .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        )
+        return builder.sign(self._key, hashes.SHA256())
+
+    def _write(self, name, content):
+        path = self._folder / name
+        path.write_bytes(content)
+        return str(path)
