@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Uncaptured:
-    """What an archive lacks: hours that have ended, and of the open one messages, bytes (estimated by the stream's
-    mean) and the age of the oldest in seconds. `open` is None where nothing of the current hour is lacking."""
+    """What an archive lacks: hours that have ended; and of the `open` one (None: nothing) messages, bytes (estimated by
+    the stream's mean) and the age of the oldest in seconds. `behind` and `behind_s`: the same for all hours."""
 
     ended: tuple[str, ...]
     open: str | None = None
     messages: int = 0
     bytes: int = 0
     age_s: float = 0.0
+    behind: int = 0
+    behind_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +43,32 @@ def uncaptured(catalog: "Catalog", link: "Link", archive: Archive, state: Stream
     from nats3_dagster.capture import hours_to_capture
     from nats3_dagster.jetstream.admin import first_seq_at, message_time
 
-    hours = hours_to_capture(catalog, link, archive, state)
-    current = hour_of(now_ns)
-    ended = tuple(h for h in hours if h < current)
-    if not any(h >= current for h in hours):
-        return Uncaptured(ended)
-    expected = catalog.expected_start(archive, state.incarnation)
-    start = max(first_seq_at(link, state.name, hour_start(current)), expected)
-    lacking = catalog.missing(archive, state.incarnation, SeqRange(min(start, state.last_seq), state.last_seq))
+    lacking = _lacking(catalog, archive, state, 0)
     if not lacking:
-        return Uncaptured(ended)
-    count = sum(r.size for r in lacking)
-    oldest = message_time(link, state.name, max(lacking[0].first, state.first_seq))
-    return Uncaptured(
-        ended, current, count, count * state.bytes // max(state.messages, 1),
-        (now_ns - (now_ns if oldest is None else oldest)) / SECOND_NS,
-    )  # fmt: skip
+        return Uncaptured(())
+
+    def age_s(first: int) -> float:
+        stored = message_time(link, state.name, max(first, state.first_seq))
+        return 0.0 if stored is None else (now_ns - stored) / SECOND_NS
+
+    hours, current = hours_to_capture(catalog, link, archive, state), hour_of(now_ns)
+    ended = tuple(h for h in hours if h < current)
+    behind, behind_s = sum(r.size for r in lacking), age_s(lacking[0].first)
+    opened = lacking
+    if ended:
+        opened = _lacking(catalog, archive, state, first_seq_at(link, state.name, hour_start(current)))
+    if not opened:
+        return Uncaptured(ended, behind=behind, behind_s=behind_s)
+    count = sum(r.size for r in opened)
+    size = count * state.bytes // max(state.messages, 1)
+    return Uncaptured(ended, current, count, size, age_s(opened[0].first), behind, behind_s)
+
+
+def _lacking(catalog: "Catalog", archive: Archive, state: StreamState, first: int) -> Sequence[SeqRange]:
+    start = max(first, catalog.expected_start(archive, state.incarnation))
+    if start > state.last_seq:
+        return ()
+    return catalog.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
 
 
 def due(spec: ArchiveSpec, lacking: Uncaptured, limit: int) -> Due:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
-from dagster import AssetExecutionContext, Failure, OpExecutionContext
+from dagster import AssetCheckExecutionContext, AssetExecutionContext, Failure, OpExecutionContext
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster_shared.error import SerializableErrorInfo
 
@@ -36,7 +36,7 @@ class ForeseenFailure(DagsterUserCodeProcessError, Failure):
 
 
 @contextmanager
-def shown_plainly(context: AssetExecutionContext | OpExecutionContext) -> Iterator[None]:
+def shown_plainly(context: AssetExecutionContext | AssetCheckExecutionContext | OpExecutionContext) -> Iterator[None]:
     """Turn a Nats3Error into the failure that shows it, and see to it that a shell shows it."""
     if context.run.remote_job_origin is None:
         # `dagster job execute`: it shows a step's output by `tail`, which looks once a second where it has no inotify,

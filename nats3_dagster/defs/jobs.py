@@ -19,6 +19,7 @@ from dagster import (
 )
 
 from nats3_dagster.defs.assets import REPLAY_POOL
+from nats3_dagster.defs.checks import intact_key
 from nats3_dagster.defs.failures import shown_plainly
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import with_store
@@ -32,9 +33,18 @@ ARCHIVE_TAG = "nats3/archive"
 def capture_job(archive: Archive) -> Any:
     """`<archive>_capture`: the hours named by the run's partition tags."""
     return define_asset_job(
-        f"{archive.name}_capture", AssetSelection.assets(AssetKey([archive.name, "chunks"])),
+        f"{archive.name}_capture",
+        AssetSelection.assets(AssetKey([archive.name, "chunks"])) - AssetSelection.checks(intact_key(archive)),
         description=f"Capture hours of stream {archive.spec.stream} into archive {archive.name}.",
         tags={ARCHIVE_TAG: archive.name}, executor_def=in_process_executor,
+    )  # fmt: skip
+
+
+def check_job() -> Any:
+    """`checks`: all checks of all archives; `-o events__checks` chooses those of one."""
+    return define_asset_job(
+        "checks", AssetSelection.all_asset_checks(), executor_def=in_process_executor,
+        description="Check that archives are complete, intact and in time. Choose archives by their ops.",
     )  # fmt: skip
 
 

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from dagster import BetaWarning, Definitions, SensorDefinition, in_process_executor
+from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefinition, in_process_executor
 
 from nats3_dagster.catalog import ArchiveTotals, Catalog
 from nats3_dagster.defs.assets import chunks_asset, replay_asset, stream_asset
+from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.hours import hours_from
-from nats3_dagster.defs.jobs import capture_job, replay_job, window_job
+from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor
 from nats3_dagster.errors import Nats3Error
@@ -31,11 +32,12 @@ def load() -> Definitions:
 
 
 def definitions_of(archives: Iterable[ArchiveTotals]) -> Definitions:
-    """Three assets, two jobs and a sensor for each archive, the job `replay`, and the resources of all."""
+    """Three assets with checks, two jobs and a sensor for each archive, two jobs for all, and the resources."""
     assets: list[Any] = []
-    jobs: list[Any] = [window_job()]
+    jobs: list[Any] = [window_job(), check_job()]
     sensors: list[SensorDefinition] = []
     streams: set[str] = set()
+    found: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():
         # Backfill policies are beta in Dagster 1.13, and the partitions of this project rest on them.
         warnings.simplefilter("ignore", BetaWarning)
@@ -44,7 +46,15 @@ def definitions_of(archives: Iterable[ArchiveTotals]) -> Definitions:
             capture = capture_job(archive)
             assets += [chunks_asset(archive, hours), replay_asset(archive, hours)]
             jobs += [capture, replay_job(archive)]
+            found.append(checks(archive))
             sensors.append(capture_sensor(archive, capture))
             streams.add(archive.spec.stream)
         assets += [stream_asset(stream) for stream in sorted(streams)]
-        return Definitions(assets=assets, jobs=jobs, sensors=sensors, resources=RESOURCES, executor=in_process_executor)
+        return Definitions(
+            assets=assets,
+            asset_checks=found,
+            jobs=jobs,
+            sensors=sensors,
+            resources=RESOURCES,
+            executor=in_process_executor,
+        )

@@ -18,6 +18,7 @@ from dagster import (
     RunsFilter,
     SensorDefinition,
     SensorEvaluationContext,
+    SensorResult,
     SkipReason,
     sensor,
 )
@@ -26,7 +27,9 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.assets import CAPTURE_HOURS
-from nats3_dagster.defs.due import due, uncaptured
+from nats3_dagster.defs.checks import keeps_up
+from nats3_dagster.defs.due import Due, due, uncaptured
+from nats3_dagster.defs.loss import loss
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 
@@ -46,13 +49,13 @@ def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
         description=f"Captures stream {archive.spec.stream} into archive {name} when the archive's thresholds are "
         "reached, and each hour when it has ended.",
     )  # fmt: skip
-    def evaluate(context: SensorEvaluationContext) -> RunRequest | SkipReason:
-        return _evaluate(context.instance, Settings.load(), name)
+    def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
+        return _evaluate(context, Settings.load(), name)
 
     return evaluate
 
 
-def _evaluate(instance: DagsterInstance, settings: Settings, name: str) -> RunRequest | SkipReason:
+def _evaluate(context: SensorEvaluationContext, settings: Settings, name: str) -> SensorResult | SkipReason:
     """What one tick does. Raises Nats3Error, which the tick then shows, for a stream re-created, shrunk or gone."""
     from nats3_dagster.capture import source_state
     from nats3_dagster.jetstream.connection import Link
@@ -61,20 +64,32 @@ def _evaluate(instance: DagsterInstance, settings: Settings, name: str) -> RunRe
         archive = catalog.archive(name)
         if archive.paused:
             return SkipReason(f"Archive {name} is paused: nats3 store resume {name}")
-        if active := _active(instance, name):
-            return SkipReason(f"Run {active} captures this archive")
         with Link(settings.nats) as link:
             state = source_state(catalog, link, archive)
-            decided = due(archive.spec, uncaptured(catalog, link, archive, state, time.time_ns()), CAPTURE_HOURS)
+            waiting = uncaptured(catalog, link, archive, state, time.time_ns())
+    near = loss(state, waiting)
+    # Only a change is an event: a tick that says the same again would fill Dagster's tables.
+    events = [keeps_up(name, near)] if near.level != (context.cursor or "ok") else []
+    decided = due(archive.spec, waiting, CAPTURE_HOURS)
+    wanted, why_not = _request(context.instance, name, decided)
+    return SensorResult(
+        run_requests=[wanted] if wanted else [], skip_reason=why_not, cursor=near.level, asset_events=events
+    )
+
+
+def _request(instance: DagsterInstance, name: str, decided: Due) -> tuple[RunRequest | None, str | None]:
+    """The run to start, or why there is none."""
+    if active := _active(instance, name):
+        return None, f"Run {active} captures this archive"
     if not decided.hours:
-        return SkipReason(decided.why)
+        return None, decided.why
     if waits := _back_off(instance, name, time.time()):
-        return SkipReason(waits)
+        return None, waits
     first, last = decided.hours[0], decided.hours[-1]
     if first == last:
-        return RunRequest(partition_key=first, tags={"nats3/why": decided.why})
+        return RunRequest(partition_key=first, tags={"nats3/why": decided.why}), None
     hours = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
-    return RunRequest(tags={**hours, "nats3/why": decided.why})
+    return RunRequest(tags={**hours, "nats3/why": decided.why}), None
 
 
 def _active(instance: DagsterInstance, name: str) -> str | None:

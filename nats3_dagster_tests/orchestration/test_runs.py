@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from dagster import (
+    AssetCheckEvaluation,
     AssetKey,
     DagsterEventType,
     DagsterInstance,
@@ -23,6 +24,7 @@ from nats3_dagster.defs.replays import REPLAY_TAG
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
+from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
@@ -191,3 +193,38 @@ def test_a_run_that_is_re_executed_continues_its_replay(
         assert wire.state("BACK")["messages"] == 300
         assert replay(continued).is_success
         assert wire.state("BACK")["messages"] == 600
+
+
+def test_checks_see_a_hole_and_a_damaged_chunk(
+    spark: Any, settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance, s3_client: Any
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"%d" % n) for n in range(100)])
+    archive(settings, bucket)
+    tags = hour_range(*(hour_of(parse_time(wire.state("EV")[end])) for end in ("first_ts", "last_ts")))
+    captured = run(instance, "events_capture", tags=tags)
+    checked = {e.check_name: e.passed for e in captured.get_asset_check_evaluations()}
+    assert checked == {"no_gaps": True, "capture_keeps_up": True}
+
+    def check(sample: int) -> dict[str, AssetCheckEvaluation]:
+        done = run(instance, "checks", run_config=config("events__checks", sample=sample))
+        return {e.check_name: e for e in done.get_asset_check_evaluations()}
+
+    assert all(e.passed for e in check(0).values())
+    with Catalog.connect(settings.postgres) as catalog:
+        found = catalog.archive("events")
+        key = catalog.chunks(found)[0].meta.key
+        body = bytearray(s3_client.get_object(Bucket=bucket, Key=key)["Body"].read())
+        body[len(body) // 2] ^= 1
+        s3_client.put_object(Bucket=bucket, Key=key, Body=bytes(body))
+        (coverage,) = catalog.coverages(found)
+        beyond = SeqRange(coverage.last + 10, coverage.last + 20)
+        catalog.commit(found, [], [Gap(coverage.incarnation, (beyond,), "expired")])
+    seen = check(1)
+    assert {name: e.passed for name, e in seen.items()} == {
+        "no_gaps": False, "capture_keeps_up": True, "chunks_intact": False,
+    }  # fmt: skip
+    assert seen["no_gaps"].description == "9 sequences are in no chunk and no gap"
+    assert seen["no_gaps"].metadata["sequences_expired"].value == 11
+    assert "should have" in str(seen["chunks_intact"].metadata["damages"].value)
+    assert seen["chunks_intact"].description == "1 of 1 chunks verified are damaged"

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dagster import AssetKey, DagsterInstance, DagsterRunStatus, RunRequest, SkipReason, build_sensor_context
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckSeverity,
+    AssetKey,
+    DagsterInstance,
+    DagsterRunStatus,
+    RunRequest,
+    SensorResult,
+    SkipReason,
+    build_sensor_context,
+)
 from dagster._core.test_utils import create_run_for_test
 
 from nats3_dagster.catalog import Catalog
@@ -61,13 +71,21 @@ def instance() -> Iterator[DagsterInstance]:
         yield made
 
 
-def tick(instance: DagsterInstance) -> RunRequest | SkipReason:
+def result(instance: DagsterInstance, cursor: str | None = None) -> SensorResult | SkipReason:
     defs = load()
-    said: Any = defs.resolve_sensor_def("events_capture_sensor")(
-        build_sensor_context(instance=instance, definitions=defs)
-    )
-    assert isinstance(said, RunRequest | SkipReason), said
-    return said
+    sensor: Any = defs.resolve_sensor_def("events_capture_sensor")
+    return sensor(build_sensor_context(instance=instance, definitions=defs, cursor=cursor))
+
+
+def tick(instance: DagsterInstance) -> RunRequest | SkipReason:
+    said = result(instance)
+    if isinstance(said, SkipReason):
+        return said
+    if said.run_requests:
+        (request,) = said.run_requests
+        return request
+    assert said.skip_reason is not None
+    return said.skip_reason
 
 
 def why(said: RunRequest | SkipReason) -> str:
@@ -186,3 +204,33 @@ def test_a_tick_is_fast(settings: Settings, wire: Wire, bucket: str, instance: D
         sensor(build_sensor_context(instance=instance, definitions=defs))
         took.append(time.monotonic() - began)
     assert min(took) < 1, took
+
+
+def test_a_stream_that_is_about_to_delete_what_waits_fails_a_check_once(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    wire.create_stream("EV", "ev.>", max_msgs=100)
+    archive(settings, bucket)
+    wire.publish([("ev.a", b"", b"x")] * 49)
+    seen = result(instance)
+    assert isinstance(seen, SensorResult)
+    assert (seen.cursor, seen.asset_events) == ("ok", [])
+    steps = [(6, "warn", AssetCheckSeverity.WARN, "55%"), (40, "error", AssetCheckSeverity.ERROR, "95%")]
+    for more, level, severity, share in steps:
+        wire.publish([("ev.a", b"", b"x")] * more)
+        seen = result(instance, cursor=seen.cursor)
+        assert isinstance(seen, SensorResult)
+        (event,) = seen.asset_events
+        assert isinstance(event, AssetCheckEvaluation)
+        assert (event.check_name, event.passed, event.severity) == ("capture_keeps_up", False, severity)
+        assert event.description == f"The oldest uncaptured message has gone {share} of its way to deletion by max_msgs"
+        assert seen.cursor == level
+        again = result(instance, cursor=level)
+        assert isinstance(again, SensorResult)
+        assert again.asset_events == []
+    cover(settings)
+    seen = result(instance, cursor=seen.cursor)
+    assert isinstance(seen, SensorResult)
+    (event,) = seen.asset_events
+    assert isinstance(event, AssetCheckEvaluation)
+    assert event.passed
