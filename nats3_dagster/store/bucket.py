@@ -64,6 +64,11 @@ class Bucket:
             )
         return False
 
+    def create(self, key: str, data: bytes | memoryview) -> bool:
+        """One create-only PUT, and the store's own word on whether this one created the object. For trying out a store:
+        what is to be kept goes through `put_new`."""
+        return self._create(key, memoryview(data).cast("B"))
+
     def get(self, key: str) -> memoryview:
         """The whole object. Raises ObjectMissing."""
         with self._faults(key):
