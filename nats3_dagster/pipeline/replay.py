@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from nats3_dagster import replay
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.fence import raise_fence
 from nats3_dagster.model import Chunk, ChunkResult, ReplaySpec
@@ -92,12 +93,16 @@ def run_replay(
 
 
 def publish_share(share: Share) -> Iterator[ChunkResult]:
-    """One task, in a worker. A task that Spark starts again asks the targets first, as a resumed replay does."""
+    """One task, in a worker. Raises EngineError where Spark starts it again by itself: the worker of the first try may
+    have lost its executor and still publish, and only a new attempt of the replay raises the fence against it."""
     context = TaskContext.get()
-    retried = context is not None and context.attemptNumber() > 0
+    if context is not None and context.attemptNumber() > 0:
+        raise EngineError(
+            f"Spark lost a task of replay {share.job.id} while it published",
+            "Run the replay again: it makes sure that the lost task has stopped, and goes on",
+        )
     with Link(share.job.nats) as link:
-        republisher = Republisher(replace(share, retried=retried), link, reporter(link, share.job.progress))
-        yield from republisher.results()
+        yield from Republisher(share, link, reporter(link, share.job.progress)).results()
 
 
 def _tasks(job: ReplayJob, chunks: tuple[Chunk, ...], parallel: int) -> list[Share]:

@@ -39,7 +39,6 @@ class Share:
     chunks: tuple[Chunk, ...]
     index: int
     of: int
-    retried: bool = False
 
 
 class Republisher:
@@ -55,7 +54,7 @@ class Republisher:
             share=share.index if parted else 0, shares=share.of if parted else 1,
         )  # fmt: skip
         self._published: Published | None = None
-        self._ask = self._job.resumed or share.retried
+        self._ask = self._job.resumed
 
     def results(self) -> Iterator[ChunkResult]:
         remaining = list(self._share.chunks)

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.acceptance.stories import archive_events, came_back, hours_of, strange_messages
+from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
 from nats3_dagster_tests.wire import Wire
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -89,15 +91,51 @@ def test_capture_and_republish_on_a_standalone_cluster(
         assert [came_back(m, "back.", "ev.") for m in wire.messages("BACK")] == sent
 
 
-def submit(master: str, script: str, *arguments: str) -> list[dict[str, Any]]:
-    """Run an entry point as an operator does; what it printed, line by line."""
+@pytest.mark.timeout(240)
+def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
+    settings: Settings, nats: NatsServer, bucket: str, spark_master: str, spark: SparkSession
+) -> None:
+    count = 12_000
+    with Wire(nats.url) as wire:
+        wire.create_stream("EV", "ev.>")
+        wire.publish([("ev.a", b"NATS/1.0\r\nN: %d\r\n\r\n" % n, b"x") for n in range(count)])
+        archive_events(settings, bucket)
+        capture_all(spark, settings, wire)
+        wire.create_stream("BACK", "back.>", duplicate_window=1_000_000_000)
+        with started(
+            spark_master, "republish.py", "events", "--write-subject", "back.all", "--rate", "1500"
+        ) as process:
+            while wire.state("BACK")["messages"] < count // 8:
+                assert process.poll() is None
+                time.sleep(0.05)
+            for executor in executors_of(spark_master):
+                executor.kill()
+            said, _ = process.communicate(timeout=60)
+        assert process.returncode == 1, said
+        assert "Run the replay again" in said
+        assert "Traceback" not in said
+        time.sleep(1.2)
+        replay = next(json.loads(line)["replay"] for line in said.splitlines() if '"replay"' in line)
+        done = submit(spark_master, "republish.py", "--resume", replay)[-1]
+        assert (done["published"] + done["found"], wire.state("BACK")["messages"]) == (count, count)
+        numbers = [int(m.headers.split(b"\r\nN: ")[1].split(b"\r\n")[0]) for m in wire.messages("BACK")]
+        assert numbers == list(range(count))
+
+
+def executors_of(master: str) -> list[psutil.Process]:
+    """The executors' JVMs: those that were told to report to a driver, by workers of this master."""
+    return [
+        p
+        for p in psutil.process_iter(["cmdline"])
+        if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in (p.info["cmdline"] or [])
+    ]
+
+
+def started(master: str, script: str, *arguments: str) -> subprocess.Popen[str]:
+    """An entry point, started as an operator does."""
     command = [
         str(SPARK_HOME / "bin" / "spark-submit"),
-        "--master",
-        master,
-        "--conf",
-        "spark.cores.max=2",
-        str(ROOT / "spark" / script),
+        *("--master", master, "--conf", "spark.cores.max=2", str(ROOT / "spark" / script)),
         *arguments,
     ]
     environment = os.environ | {
@@ -105,11 +143,23 @@ def submit(master: str, script: str, *arguments: str) -> list[dict[str, Any]]:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    done = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+    # spark-submit sends what the script writes on standard error to its own standard output.
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def submit(master: str, script: str, *arguments: str) -> list[dict[str, Any]]:
+    """Run an entry point to its end; what it printed, line by line."""
+    with started(master, script, *arguments) as process:
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said[-3000:]
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
 
 def _found(log: Path, pattern: str) -> str:
