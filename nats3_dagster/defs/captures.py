@@ -56,8 +56,8 @@ def _told(result: "CaptureResult") -> str:
         return f"{result.archive} {result.hour}: the stream has no message of this hour"
     if not result.chunks:
         return f"{result.archive} {result.hour}: all {result.found:,} sequences were captured before"
+    chunks = f"{len(result.chunks)} chunk{'s' if len(result.chunks) > 1 else ''}"
     return (
-        f"{result.archive} {result.hour}: {result.messages:,} messages in {len(result.chunks)} chunks, "
-        f"{result.payload_bytes:,} bytes stored in {result.stored_bytes:,}, {result.seconds:.1f} s "
-        f"({rate(result.messages, result.seconds)})"
+        f"{result.archive} {result.hour}: {result.messages:,} messages in {chunks}, {result.payload_bytes:,} bytes "
+        f"stored in {result.stored_bytes:,}, {result.seconds:.1f} s ({rate(result.messages, result.seconds)})"
     )

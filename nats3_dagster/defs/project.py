@@ -3,8 +3,9 @@
 The rule kept here: one query a load, whatever the number of archives.
 """
 
+import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefinition, in_process_executor
@@ -17,21 +18,34 @@ from nats3_dagster.defs.hours import hours_from
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
 
 
 def load() -> Definitions:
     """The definitions as the catalog is now. Raises CannotLoad when it cannot be read."""
     try:
-        with Catalog.connect(Settings.load().postgres) as catalog:
+        settings = Settings.load()
+        owners = owners_of(settings.owners)
+        with Catalog.connect(settings.postgres) as catalog:
             archives = catalog.archive_totals()
     except Nats3Error as error:
         raise CannotLoad(str(error)) from None
-    return definitions_of(archives)
+    return definitions_of(archives, owners)
 
 
-def definitions_of(archives: Iterable[ArchiveTotals]) -> Definitions:
+def owners_of(text: str) -> list[str]:
+    """The owners that NATS3_OWNERS names. Raises OperatorError for one that Dagster would refuse."""
+    owners = [part.strip() for part in text.split(",") if part.strip()]
+    for owner in owners:
+        if not re.fullmatch(r"team:\w+|[^\s@:]+@[^\s@:]+\.[^\s@:]+", owner):
+            raise OperatorError(
+                f"{owner!r} in NATS3_OWNERS is no owner", "Write mail addresses or team:name, joined by commas"
+            )
+    return owners
+
+
+def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
     """Three assets with checks, two jobs and a sensor for each archive, two jobs for all, and the resources."""
     assets: list[Any] = []
     jobs: list[Any] = [window_job(), check_job()]
@@ -44,7 +58,7 @@ def definitions_of(archives: Iterable[ArchiveTotals]) -> Definitions:
         for totals in archives:
             archive, hours = totals.archive, hours_from(totals.begins_ns)
             capture = capture_job(archive)
-            assets += [chunks_asset(archive, hours), replay_asset(archive, hours)]
+            assets += [chunks_asset(archive, hours, owners), replay_asset(archive, hours, owners)]
             jobs += [capture, replay_job(archive)]
             found.append(checks(archive))
             sensors.append(capture_sensor(archive, capture))

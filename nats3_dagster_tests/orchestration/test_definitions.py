@@ -86,6 +86,18 @@ def test_hours_begin_with_the_oldest_message_and_hold_the_current_one(loaded: De
     assert pools == {"chunks": "jetstream", "replay": "replay"}
 
 
+def test_owners_come_from_the_settings_and_wrong_ones_are_told(
+    settings: Settings, two_days_ago: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_archive(settings, "orders", "ORDERS", two_days_ago)
+    monkeypatch.setenv("NATS3_OWNERS", "team:platform, ops@example.com")
+    owners = load().resolve_asset_graph().get(AssetKey(["orders", "chunks"])).owners
+    assert list(owners) == ["team:platform", "ops@example.com"]
+    monkeypatch.setenv("NATS3_OWNERS", "platform")
+    with pytest.raises(CannotLoad, match="'platform' in NATS3_OWNERS is no owner"):
+        load()
+
+
 def test_column_schema_is_that_of_the_chunk_format() -> None:
     columns = [(c.name, c.type, c.constraints.nullable) for c in COLUMNS.columns]
     assert columns == [(field.name, str(field.type), field.nullable) for field in SCHEMA]

@@ -44,7 +44,7 @@ def test_a_capture_in_the_checkout_is_kept_in_postgres(settings: Settings, wire:
     ran = execute("events_capture", {"dagster/partition": hour}, ROOT)
     assert ran.returncode == 0, ran.stderr
     assert f"events {hour}: " in ran.stderr
-    assert "messages in 1 chunks" in ran.stderr
+    assert "messages in 1 chunk, " in ran.stderr
     with psycopg.connect(settings.postgres) as connection:
         runs = connection.execute("select status, partition from public.runs").fetchall()
         chunks = connection.execute("select dagster_run_id from nats3.chunk").fetchall()
