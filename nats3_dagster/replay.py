@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import ObjectMissing, OperatorError, StreamChanged, TargetError
-from nats3_dagster.hours import HOUR_NS, format_time, hour_start
+from nats3_dagster.hours import format_time, hour_start, hours_between
 from nats3_dagster.jetstream.admin import create_stream, server_info, stream_state, streams_listening
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.options import NatsOptions
@@ -222,14 +222,17 @@ def _lacking(catalog: Catalog, archive: Archive, spec: ReplaySpec, chunks: Seque
 
 
 def _runs(spec: ReplaySpec, chunks: Sequence[Chunk]) -> Iterator[tuple[Incarnation, SeqRange]]:
-    """The sequence ranges that the selection spans: one an incarnation, or one for each run of adjacent hours."""
+    """The sequence ranges that the selection spans: one an incarnation, or one for each run of selected hours. An hour
+    that was selected and has no chunk joins its neighbours: what lies between them must be covered."""
+    selected = set(spec.hours)
     open_: Chunk | None = None
     first = last = 0
     for chunk in chunks:
         meta = chunk.meta
-        joined = open_ is not None and open_.meta.incarnation == meta.incarnation and (
-            not spec.hours or hour_start(meta.hour) - hour_start(open_.meta.hour) <= HOUR_NS
-        )  # fmt: skip
+        joined = open_ is not None and open_.meta.incarnation == meta.incarnation
+        if joined and open_ is not None and selected:
+            between = hours_between(hour_start(open_.meta.hour), hour_start(meta.hour))
+            joined = selected.issuperset(between)
         if open_ is not None and not joined:
             yield open_.meta.incarnation, SeqRange(first, last)
         first, last = (first if joined else meta.covers.first), meta.covers.last
