@@ -13,7 +13,7 @@ from nats3_dagster.jetstream.acks import Answer, answers
 from nats3_dagster.jetstream.frames import FrameError, Frames
 from nats3_dagster.jetstream.outbox import Outbox
 
-# Acknowledge every so many messages at most. Asked for many more, the server starts at one and climbs slowly.
+# Acknowledge every so many messages at most: `flow`. Asked for many more, the server starts at one and climbs slowly.
 FLOW = 500
 # ADR-50 allows up to three such groups without an answer.
 GROUPS = 3
@@ -27,19 +27,25 @@ class BatchOutbox(Outbox):
     """In reply subjects messages are counted from 1 in each batch: `<inbox>.<batch>.<flow>.fail.<count>.<op>.$FI`."""
 
     _batch = ""
+    _asked_flow = FLOW
     _subject = b""
     _first = 0  # the number of the batch's first message
     _flow = 0  # messages between two acknowledgements; 0: the server has not said yet
     _ending = _end_sent = _pinged = False
     _waiting_since = 0.0
 
-    def reply(self, batch: str) -> str:
-        """What the reply subjects of a batch begin with."""
-        return f"{self.inbox}.{batch}.{FLOW}.fail."
+    def flow_for(self, largest: int) -> int:
+        """The flow for messages of at most that size: nothing is acknowledged before so many messages are sent, and
+        so many must fit into the window."""
+        return max(1, min(FLOW, self._messages, self._size // largest))
 
-    def begin(self, batch: str, subject: str) -> None:
+    def reply(self, batch: str, flow: int) -> str:
+        """What the reply subjects of a batch begin with."""
+        return f"{self.inbox}.{batch}.{flow}.fail."
+
+    def begin(self, batch: str, flow: int, subject: str) -> None:
         """A new batch follows; `subject` is one that its stream captures."""
-        self._batch, self._subject, self._first = batch, subject.encode(), self.queued
+        self._batch, self._asked_flow, self._subject, self._first = batch, flow, subject.encode(), self.queued
         self._flow, self._ending, self._end_sent, self._pinged = 0, False, False, False
         self._waiting_since = time.monotonic()
 
@@ -117,7 +123,7 @@ class BatchOutbox(Outbox):
     def _say(self, count: int, op: int) -> None:
         """Send a message of the protocol's own, which is not stored."""
         self._spoke = time.monotonic()
-        reply = f"{self.reply(self._batch)}{count}.{op}.$FI".encode()
+        reply = f"{self.reply(self._batch, self._asked_flow)}{count}.{op}.$FI".encode()
         if not self._client.send(b"PUB %b %b 0\r\n\r\n" % (self._subject, reply)):
             self.fail(Interrupted("The connection to NATS was lost"))
 

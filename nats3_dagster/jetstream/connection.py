@@ -1,7 +1,7 @@
 """Connections for callers without an event loop: Spark tasks, Dagster, the command line.
 
-The rule kept here: one connection, in an event loop of its own thread, which ends with the `with` block. nats-py's errors
-leave it as ours.
+The rule kept here: one connection, in an event loop of its own thread, which ends with the `with` block. What nats-py
+raises leaves it as an error of ours.
 """
 
 import asyncio

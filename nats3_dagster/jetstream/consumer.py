@@ -164,7 +164,7 @@ class RangeConsumer:
 
     def _pull(self) -> None:
         """Keep two requests under way while there is room, and never ask for more than the range can still hold."""
-        while not self._ended and self._untaken + self._size < ROOM_BYTES:
+        while not self._ended and self._untaken < ROOM_BYTES:
             under_way = self._asked - self._received
             count = min(PULL_MESSAGES, self._seqs.last - self._last_seen - under_way)
             if under_way > PULL_MESSAGES or count <= 0:

@@ -17,6 +17,8 @@ from nats3_dagster.errors import TargetError
 
 Int64s = NDArray[np.int64]
 _UNPRINTABLE = re.compile(r"[\s\0]")
+# Verb, reply subject and sizes: what a control line has beside its subject.
+_LINE_BYTES = 160
 # Arrow's offsets are 32 bits; a slice of this size is also what one encoding holds in memory.
 _SLICE_BYTES = 16 << 20
 
@@ -59,9 +61,14 @@ class Publication:
         """Bytes of header block and payload together: what max_payload limits."""
         return _lengths(self.headers) + _lengths(self.data)
 
+    @property
+    def frame_sizes(self) -> Int64s:
+        """Bytes of each on the wire, at most."""
+        return self.sizes + _lengths(self.subjects) + _LINE_BYTES
+
     def slices(self) -> Iterator["Publication"]:
         """Cut so that the frames of each stay within what one encoding holds."""
-        total = np.cumsum(self.sizes + 128)
+        total = np.cumsum(self.frame_sizes)
         at = 0
         while at < len(self):
             before = int(total[at - 1]) if at else 0

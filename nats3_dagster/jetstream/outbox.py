@@ -38,9 +38,9 @@ class Outbox:
         self._marker = f"MSG {self.inbox}.".encode()
         self._queue: deque[Encoded] = deque()
         self._row = 0  # of the first in the queue: how many were sent
-        self._subjects: deque[tuple[int, Encoded]] = deque()  # sent: the first number, and the frames
-        self._under_way: deque[tuple[int, int, float]] = deque()  # sent: the number after, bytes, when
-        self._under_way_bytes = 0
+        self._unacked: deque[tuple[int, int, Encoded]] = deque()  # sent: first number, bytes sent before, frames
+        self._times: deque[tuple[int, float]] = deque()  # sent: the number after, when
+        self._sent_bytes = self._acked_bytes = 0
         self._early: set[int] = set()
         self.sent = self.acked = self.duplicates = self.queued = 0
         self.queued_bytes = 0
@@ -98,24 +98,24 @@ class Outbox:
         while self._queue and not self._stopped:
             first = self._queue[0]
             start = int(first.ends[self._row - 1]) if self._row else 0
-            room = self._size - self._under_way_bytes
+            room = self._size - (self._sent_bytes - self._acked_bytes)
             fitting = int(np.searchsorted(first.ends, start + room, "right")) - self._row
             rows = min(self._room(), len(first) - self._row, fitting)
             if rows <= 0:
-                if self._under_way or self._room() <= 0:
+                if self.sent > self.acked or self._room() <= 0:
                     return
                 rows = 1  # larger than the window: alone
             end = int(first.ends[self._row + rows - 1])
             if not self._row:
-                self._subjects.append((self.sent, first))
+                self._unacked.append((self.sent, self._sent_bytes, first))
             if not self._client.send(first.buffer[start:end]):
                 self.fail(Interrupted("The connection to NATS was lost"))
                 return
             self.sent += rows
             self._row += rows
             self._spoke = time.monotonic()
-            self._under_way.append((self.sent, end - start, self._spoke))
-            self._under_way_bytes += end - start
+            self._sent_bytes += end - start
+            self._times.append((self.sent, self._spoke))
             if self._row == len(first):
                 self._queue.popleft()
                 self._row = 0
@@ -125,10 +125,15 @@ class Outbox:
     def _advance(self, acked: int) -> None:
         """All messages before `acked` are in the target."""
         self.acked = acked
-        while self._under_way and self._under_way[0][0] <= acked:
-            self._under_way_bytes -= self._under_way.popleft()[1]
-        while self._subjects and self._subjects[0][0] + len(self._subjects[0][1]) <= acked:
-            self._subjects.popleft()
+        while self._times and self._times[0][0] <= acked:
+            self._times.popleft()
+        self._acked_bytes = self._sent_bytes
+        while self._unacked:
+            first, before, frames = self._unacked[0]
+            if acked < first + len(frames):
+                self._acked_bytes = before + (int(frames.ends[acked - first - 1]) if acked > first else 0)
+                break
+            self._unacked.popleft()
         self._pump()
         self._changed()
 
@@ -190,13 +195,13 @@ class Outbox:
 
     def subject_of(self, number: int) -> str:
         """The subject of a message that was sent and not acknowledged."""
-        for first, frames in self._subjects:
+        for first, _, frames in self._unacked:
             if first <= number < first + len(frames):
                 return str(frames.subjects[number - first].as_py())
         return "an earlier subject"
 
     def _overdue(self, now: float) -> bool:
-        return bool(self._under_way) and now - self._under_way[0][2] > self._ack_timeout_s
+        return bool(self._times) and now - self._times[0][1] > self._ack_timeout_s
 
     async def _watch_over(self) -> None:
         while True:

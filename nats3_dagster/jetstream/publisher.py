@@ -50,7 +50,7 @@ class Publisher:
         self._checked: set[str] = set()
         self._given = 0
         self._batch = ""
-        self._in_batch = 0
+        self._flow = self._in_batch = 0
         self._stopping = False
 
     def __enter__(self) -> "Publisher":
@@ -110,20 +110,24 @@ class Publisher:
         self._wait_until(lambda: time.monotonic() >= until, until)
 
     def _encode(self, part: Publication) -> list[Encoded]:
-        first = self._given
-        self._given += len(part)
         if not isinstance(self._outbox, BatchOutbox):
-            return [encode(part, f"{self._outbox.inbox}.", first)]
+            self._given += len(part)
+            return [encode(part, f"{self._outbox.inbox}.", self._given - len(part))]
+        flow = self._outbox.flow_for(int(part.frame_sizes.max()))
+        if self._batch and flow < self._flow:
+            self.flush()
+        self._given += len(part)
         if self._batch:
             return [self._encode_batched(self._outbox, part)]
-        self._batch = secrets.token_hex(12)
-        self._link.loop.call_soon_threadsafe(self._outbox.begin, self._batch, part.subjects[0].as_py())
+        self._batch, self._flow = secrets.token_hex(12), flow
+        self._link.loop.call_soon_threadsafe(self._outbox.begin, self._batch, flow, part.subjects[0].as_py())
         start, rest = part.cut(1)
         parts = [self._encode_batched(self._outbox, start)]
         return [*parts, self._encode_batched(self._outbox, rest)] if len(rest) else parts
 
     def _encode_batched(self, outbox: BatchOutbox, part: Publication) -> Encoded:
-        encoded = encode(part, outbox.reply(self._batch), self._in_batch + 1, ".1.$FI" if self._in_batch else ".0.$FI")
+        reply, suffix = outbox.reply(self._batch, self._flow), ".1.$FI" if self._in_batch else ".0.$FI"
+        encoded = encode(part, reply, self._in_batch + 1, suffix)
         self._in_batch += len(part)
         return encoded
 

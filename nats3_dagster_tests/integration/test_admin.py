@@ -1,0 +1,189 @@
+"""Administration: what streams are, exactly, and where in them a time is."""
+
+import time
+
+import pytest
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import format_time, parse_time
+from nats3_dagster.jetstream.admin import (
+    create_stream,
+    delete_stream,
+    first_seq_at,
+    message_time,
+    server_info,
+    stream_names,
+    stream_state,
+    streams_listening,
+    version_of,
+)
+from nats3_dagster.jetstream.api import Refused
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster_tests.wire import Wire
+
+
+@pytest.fixture
+def link(nats):
+    with Link(nats.options) as link:
+        yield link
+
+
+@pytest.fixture
+def wire(nats):
+    with Wire(nats.url) as wire:
+        yield wire
+
+
+def test_server_info(nats, link):
+    info = server_info(link)
+    assert info.version == nats.version
+    assert info.address == f"127.0.0.1:{nats.port}"
+    assert info.max_payload == 1 << 20
+    assert info.jetstream
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("2.9.10", (2, 9, 10)), ("2.14.0-RC.3", (2, 14, 0)), ("2.12", (2, 12, 0)), ("", (0, 0, 0)), ("dev", (0, 0, 0))],
+)
+def test_versions(text, version):
+    assert version_of({"version": text}) == version
+
+
+def test_stream_state_is_what_the_server_says(link, wire):
+    wire.create_stream("S", "s.>", max_msgs=3)
+    wire.publish((f"s.{n}", b"", b"x") for n in range(5))
+    told = wire.api("STREAM.INFO.S")
+    state = stream_state(link, "S")
+    assert (state.first_seq, state.last_seq, state.messages) == (3, 5, 3)
+    assert state.bytes == told["state"]["bytes"]
+    assert state.subjects == ("s.>",)
+    assert state.config["max_msgs"] == 3
+    assert parse_time(told["created"]) == state.incarnation.created_ns
+    assert state.first_ns == parse_time(told["state"]["first_ts"])
+    assert state.last_ns == parse_time(told["state"]["last_ts"])
+    assert abs(state.last_ns - time.time_ns()) < 60e9
+
+
+def test_a_stream_without_messages_has_no_times(link, wire):
+    wire.create_stream("S", "s")
+    state = stream_state(link, "S")
+    assert (state.first_ns, state.last_ns, state.messages, state.last_seq) == (0, 0, 0, 0)
+
+
+def test_a_stream_made_again_is_another_incarnation(link, wire):
+    wire.create_stream("S", "s")
+    first = stream_state(link, "S").incarnation
+    delete_stream(link, "S")
+    wire.create_stream("S", "s")
+    assert stream_state(link, "S").incarnation.created_ns > first.created_ns
+
+
+def test_an_unknown_stream_is_told_with_near_names(link, wire):
+    with pytest.raises(OperatorError, match="no stream LOG .*no streams at all"):
+        stream_state(link, "LOG")
+    for name in ("LOGS", "ORDERS"):
+        wire.create_stream(name, name.lower())
+    for ask in (stream_state, delete_stream, lambda link, name: first_seq_at(link, name, 0)):
+        with pytest.raises(OperatorError, match="There is no stream LOG at .*There is LOGS$") as caught:
+            ask(link, "LOG")
+        assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("subject", "names"),
+    [
+        ("logs.a", ["LOGS"]),
+        ("logs.>", ["LOGS"]),
+        (">", ["LOGS", "OTHER"]),
+        ("a.b.x", ["OTHER"]),
+        ("a.>", ["OTHER"]),
+        ("*", ["OTHER"]),
+        ("nobody", []),
+    ],
+)
+def test_streams_listening(link, wire, subject, names):
+    wire.create_stream("OTHER", "a.*.x", "b")
+    wire.create_stream("LOGS", "logs.>")
+    assert [s.name for s in streams_listening(link, subject)] == names
+    assert stream_names(link, subject) == names
+
+
+def test_listings_of_many_pages(link, wire):
+    for n in range(300):
+        wire.create_stream(f"S{n:03}", f"s.{n}", storage="memory")
+    assert stream_names(link) == [f"S{n:03}" for n in range(300)]
+    assert [s.name for s in streams_listening(link, "s.*")] == stream_names(link)
+
+
+def test_create_stream_leaves_out_what_the_server_does_not_know(nats, link):
+    config = {"name": "T", "subjects": ["t.>"], "storage": "file", "allow_batched": True, "compression": "s2"}
+    state = create_stream(link, config)
+    assert bool(state.config.get("allow_batched")) == (nats.version >= (2, 14))
+    assert (state.config.get("compression") == "s2") == (nats.version >= (2, 10))
+    assert create_stream(link, config).incarnation == state.incarnation
+
+
+def test_create_stream_under_a_name_that_is_taken(link, wire):
+    wire.create_stream("T", "t.>")
+    with pytest.raises(OperatorError, match="T exists with another configuration"):
+        create_stream(link, {"name": "T", "subjects": ["u"]})
+    with pytest.raises(Refused, match="overlap"):
+        create_stream(link, {"name": "U", "subjects": ["t.a"]})
+
+
+def stored_times(wire):
+    return {m.seq: parse_time(m.time) for m in wire.messages("S")}
+
+
+def expected(times, time_ns, last):
+    """The definition: the first message at or after the time, else one after the last."""
+    return min((seq for seq, t in times.items() if t >= time_ns), default=last + 1)
+
+
+def check_every_boundary(link, times, last):
+    asked = [t + d for t in times.values() for d in (-1, 0, 1)] + [0, time.time_ns() + 10**15]
+    assert [first_seq_at(link, "S", t) for t in asked] == [expected(times, t, last) for t in asked]
+
+
+def test_first_seq_at_is_exact_to_the_nanosecond(link, wire):
+    wire.create_stream("S", "s")
+    assert first_seq_at(link, "S", time.time_ns()) == 1
+    for _ in range(6):
+        wire.publish([("s", b"", b"x")])
+    check_every_boundary(link, stored_times(wire), 6)
+
+
+@pytest.mark.parametrize("gone", [(3, 4), (1, 2), (5, 6), (2, 6), (1, 2, 3, 5, 6)])
+def test_first_seq_at_where_messages_were_deleted(link, wire, gone):
+    wire.create_stream("S", "s")
+    for _ in range(6):
+        wire.publish([("s", b"", b"x")])
+    times = stored_times(wire)
+    for seq in gone:
+        wire.api("STREAM.MSG.DELETE.S", seq=seq)
+        del times[seq]
+    check_every_boundary(link, times, 6)
+
+
+def test_first_seq_at_of_a_purged_stream(link, wire):
+    wire.create_stream("S", "s")
+    wire.publish([("s", b"", b"x")] * 3)
+    wire.api("STREAM.PURGE.S")
+    assert first_seq_at(link, "S", 0) == 4
+    assert first_seq_at(link, "S", time.time_ns()) == 4
+
+
+def test_first_seq_at_leaves_no_consumer(link, wire):
+    wire.create_stream("S", "s")
+    first_seq_at(link, "S", 0)
+    assert wire.state("S")["consumer_count"] == 0
+
+
+def test_message_time(link, wire):
+    wire.create_stream("S", "s")
+    wire.publish([("s", b"", b"x")] * 3)
+    wire.api("STREAM.MSG.DELETE.S", seq=2)
+    times = stored_times(wire)
+    assert [message_time(link, "S", seq) for seq in (1, 2, 3, 4)] == [times[1], None, times[3], None]
+    assert format_time(times[1]).startswith("20")

@@ -1,0 +1,427 @@
+"""Publishing: in order, byte for byte, every message acknowledged, and after trouble nothing more is sent."""
+
+import base64
+import logging
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from nats3_dagster.errors import Interrupted, SourceError, TargetError
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.fence import CANCEL, fence_subject, raise_fence
+from nats3_dagster.jetstream.publisher import Publisher
+from nats3_dagster_tests.wire import Wire
+
+MODES = ["window", pytest.param("batch", marks=pytest.mark.needs_nats("2.14"))]
+HARD = [
+    ("t.a", None, b""),
+    ("t.a", b"NATS/1.0\r\n\r\n", b""),
+    ("t.a", b"NATS/1.0\r\nStatus: 503\r\n\r\n", b"x"),
+    ("t.a", b"NATS/1.0\r\nA: 1\r\na: 2\r\nA:1\r\nA:\r\nEmpty: \r\n\r\n", b"x"),
+    ("t.a", b"NATS/1.0\r\nX: \xff\xfe\x80\r\n\xff: y\r\n\r\n", b"\xff\x00"),
+    ("t.é.日本.💾", b"NATS/1.0\r\nBig: " + b"v" * 61_440 + b"\r\n\r\n", b"\r\n" * 300),
+    ("t.a", None, b"PUB t.b 3\r\nabc\r\n"),
+    ("t." + "t" * 200, None, bytes(range(256)) * 4096),  # as large as max_payload
+]
+
+
+@pytest.fixture
+def wire(nats):
+    with Wire(nats.url) as wire:
+        make(nats, wire)
+        yield wire
+
+
+@pytest.fixture
+def link(nats):
+    with Link(nats.options) as link:
+        yield link
+
+
+def make(server, wire, name="T", subject="t.>", **more):
+    batched = {"allow_batched": True} if server.version >= (2, 14) else {}
+    wire.create_stream(name, subject, **batched, **more)
+
+
+def arrays(rows):
+    subjects, headers, data = zip(*rows, strict=True)
+    return pa.array(subjects, pa.string()), pa.array(headers, pa.binary()), pa.array(data, pa.binary())
+
+
+def numbered(count, first=0, subject="t.a"):
+    return arrays([(subject, None, b"%d" % n) for n in range(first, first + count)])
+
+
+def with_ids(count, name="id"):
+    return arrays([("t.a", b"NATS/1.0\r\nNats-Msg-Id: %b:%d\r\n\r\n" % (name.encode(), n), b"x") for n in range(count)])
+
+
+def stored(wire, stream="T"):
+    return [(m.subject, m.headers or None, m.data) for m in wire.messages(stream)]
+
+
+def number_at(wire, seq):
+    """The payload of `numbered` at this sequence."""
+    return int(base64.b64decode(wire.api("STREAM.MSG.GET.T", seq=seq)["message"]["data"]))
+
+
+def is_a_beginning(rows, count):
+    return [r[2] for r in rows] == [b"%d" % n for n in range(count)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_messages_are_stored_as_they_are(nats, wire, mode):
+    with Publisher(nats.options, mode=mode) as publisher:
+        publisher.publish(*arrays(HARD))
+        publisher.flush()
+        assert publisher.published == len(HARD)
+    assert stored(wire) == HARD
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_many_batches_and_flushes_keep_their_order(nats, wire, mode):
+    sizes = [1, 2, 499, 500, 501, 1, 3000, 20_000, 1]
+    given = 0
+    with Publisher(nats.options, mode=mode, inflight_messages=2000) as publisher:
+        for at, size in enumerate(sizes):
+            publisher.publish(*numbered(size, given))
+            given += size
+            if at % 2:
+                publisher.flush()
+                assert publisher.published == given
+                assert wire.state("T")["messages"] == given
+    assert wire.state("T")["messages"] == given
+    for seq in (1, 2, 3, 502, 503, 1004, 1503, 1504, 4504, 4505, given):
+        assert number_at(wire, seq) == seq - 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("limit", [{"inflight_messages": 1}, {"inflight_bytes": 1}, {"inflight_bytes": 5000}])
+def test_a_small_window(nats, wire, mode, limit):
+    with Publisher(nats.options, mode=mode, **limit) as publisher:
+        publisher.publish(*numbered(200))
+    assert is_a_beginning(stored(wire), 200)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_messages_that_grow_beyond_the_window(nats, wire, mode):
+    """The server acknowledges a batch in groups, and a group of large messages would never fit."""
+    rows = [("t.a", None, b"x" * size) for size in [10] * 600 + [70_000] * 40 + [10] * 600 + [300_000] * 3]
+    with Publisher(nats.options, mode=mode, inflight_bytes=100_000) as publisher:
+        for at in range(0, len(rows), 100):
+            publisher.publish(*arrays(rows[at : at + 100]))
+    assert [len(r[2]) for r in stored(wire)] == [len(r[2]) for r in rows]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_at_all(nats, wire, mode):
+    with Publisher(nats.options, mode=mode) as publisher:
+        publisher.flush()
+        publisher.publish(*(a.slice(0, 0) for a in numbered(1)))
+        publisher.flush()
+        assert publisher.published == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_headers_may_be_left_out_and_arrays_chunked(nats, wire, mode):
+    subjects, _, data = (pa.chunked_array([a, a]) for a in numbered(2))
+    with Publisher(nats.options, mode=mode) as publisher:
+        publisher.publish(subjects, None, data)
+    assert [r[2] for r in stored(wire)] == [b"0", b"1", b"0", b"1"]
+
+
+def test_duplicates_are_counted(nats, wire):
+    with Publisher(nats.options) as publisher:
+        publisher.publish(*with_ids(300))
+        publisher.flush()
+        assert publisher.duplicates == 0
+        publisher.publish(*with_ids(500))
+        publisher.flush()
+        assert (publisher.published, publisher.duplicates) == (800, 300)
+    assert wire.state("T")["messages"] == 500
+
+
+# What a target refuses
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_stream_listens(nats, wire, mode):
+    with (
+        pytest.raises(TargetError, match="No stream listens on nobody.here") as caught,
+        Publisher(nats.options, mode=mode) as publisher,
+    ):
+        publisher.publish(*numbered(10, subject="nobody.here"))
+    assert not isinstance(caught.value, Interrupted)
+    assert "--create-stream" in caught.value.hint
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_stream_that_takes_no_more(nats, wire, mode):
+    make(nats, wire, "F", "f", max_msgs=50, discard="new")
+    with (
+        pytest.raises(TargetError, match="refused a message on f: maximum messages exceeded") as caught,
+        Publisher(nats.options, mode=mode) as publisher,
+    ):
+        publisher.publish(*numbered(2000, subject="f"))
+    assert not isinstance(caught.value, Interrupted)
+    assert is_a_beginning(stored(wire, "F"), 50)
+
+
+@pytest.mark.needs_nats("2.14")
+def test_a_stream_that_takes_no_batches(nats, wire):
+    wire.create_stream("N", "n")
+    with (
+        pytest.raises(TargetError, match="refused a message on n: batch publish is disabled"),
+        Publisher(nats.options, mode="batch") as publisher,
+    ):
+        publisher.publish(*numbered(10, subject="n"))
+    assert wire.state("N")["messages"] == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (("t.a", None, b"x" * (1 << 20) + b"x"), "has 1048577 bytes .* max_payload is 1048576"),
+        (("t.a", b"NATS/1.0\r\n\r\n", b"x" * (1 << 20)), "has 1048588 bytes"),
+        (("t.*", None, b"x"), "not a subject that can be published to"),
+        (("t.a\r\nPUB t.b 1", None, b"x"), "not a subject that can be published to"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before_anything_of_its_batch_is(nats, wire, mode, row, told):
+    with pytest.raises(TargetError, match=told), Publisher(nats.options, mode=mode) as publisher:
+        publisher.publish(*arrays([("t.a", None, b"fine"), row]))
+    assert stored(wire) == []
+
+
+def test_a_message_that_is_acknowledged_twice_is_an_error(nats, wire, link):
+    """As by two streams of two accounts that share a subject; here by an echo of the stream's answer."""
+
+    async def echo(client):
+        async def answer(message):
+            await client.publish(message.reply, b'{"stream":"OTHER","seq":1}')
+
+        await client.subscribe("t.>", cb=answer)
+        await client.flush()
+
+    link.call(echo)
+    with (
+        pytest.raises(TargetError, match="was acknowledged twice"),
+        Publisher(nats.options) as publisher,
+    ):
+        for _ in range(50):
+            publisher.publish(*numbered(50))
+            publisher.wait(0.01)
+
+
+# Trouble
+
+
+def publish_until(publisher, happened):
+    """Batch after batch until `happened` says that it is enough; numbers go on. How many were given."""
+    given = 0
+    while not happened():
+        publisher.publish(*numbered(500, given))
+        given += 500
+    return given
+
+
+def trouble_while_publishing(server, mode, trouble, after=3000, **more):
+    """Publish without end; after that many acknowledged messages let trouble happen. What it raised, and how many
+    messages it says were acknowledged."""
+    happening = None
+    publisher = Publisher(server.options, mode=mode, **more)
+    with pytest.raises(TargetError) as caught, publisher:
+
+        def happened():
+            nonlocal happening
+            if happening is None and publisher.published >= after:
+                happening = threading.Thread(target=trouble)
+                happening.start()
+            return False
+
+        publish_until(publisher, happened)
+    assert happening
+    happening.join()
+    return caught.value, publisher.published
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_server_killed(own_nats, mode):
+    with Wire(own_nats.url) as wire:
+        make(own_nats, wire)
+    error, acknowledged = trouble_while_publishing(own_nats, mode, own_nats.kill)
+    assert isinstance(error, Interrupted)
+    assert f"{acknowledged} messages were acknowledged" in str(error)
+    own_nats.start()
+    with Wire(own_nats.url) as wire:
+        # kill -9 of the server may lose what its operating system had not yet written, never the order.
+        assert is_a_beginning(stored(wire)[:2000], 2000)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_server_frozen(own_nats, mode):
+    with Wire(own_nats.url) as wire:
+        make(own_nats, wire)
+    began = time.monotonic()
+    try:
+        error, acknowledged = trouble_while_publishing(own_nats, mode, own_nats.pause, ack_timeout_s=1)
+    finally:
+        own_nats.resume()
+    assert isinstance(error, Interrupted)
+    assert "did not acknowledge" in str(error)
+    assert time.monotonic() - began < 8
+    with Wire(own_nats.url) as wire:
+        count = wire.state("T")["messages"]
+        assert count >= acknowledged
+        assert number_at(wire, count) == count - 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_stream_deleted_in_the_middle(nats, wire, mode):
+    error, _ = trouble_while_publishing(nats, mode, lambda: wire.api("STREAM.DELETE.T"), ack_timeout_s=2)
+    assert isinstance(error, Interrupted)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_after_a_failure_every_call_raises_and_nothing_is_sent(nats, wire, mode):
+    with pytest.raises(TargetError), Publisher(nats.options, mode=mode) as publisher:
+        publisher.publish(*numbered(1, subject="nobody"))
+        for call in (
+            publisher.flush,
+            lambda: publisher.publish(*numbered(10)),
+            lambda: publisher.wait(5),
+            publisher.flush,
+        ):
+            with pytest.raises(TargetError, match="No stream listens on nobody"):
+                call()
+        publisher.flush()
+    assert wire.state("T")["messages"] == 0
+
+
+def test_server_down(own_nats):
+    own_nats.kill()
+    with pytest.raises(SourceError, match="Nothing listens"), Publisher(own_nats.options):
+        pass
+
+
+def test_nothing_is_logged(own_nats, caplog):
+    caplog.set_level(logging.INFO)
+    with Wire(own_nats.url) as wire:
+        make(own_nats, wire)
+    trouble_while_publishing(own_nats, "window", own_nats.kill)
+    assert caplog.records == []
+
+
+# Waiting
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_wait_sleeps(nats, wire, mode):
+    with Publisher(nats.options, mode=mode) as publisher:
+        publisher.publish(*numbered(10))
+        began = time.monotonic()
+        publisher.wait(0.3)
+        assert 0.3 <= time.monotonic() - began < 0.6
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_wait_ends_when_the_connection_is_lost(own_nats, mode):
+    with Wire(own_nats.url) as wire:
+        make(own_nats, wire)
+    threading.Timer(0.3, own_nats.kill).start()
+    began = time.monotonic()
+    with pytest.raises(Interrupted), Publisher(own_nats.options, mode=mode) as publisher:
+        publisher.publish(*numbered(10))
+        publisher.wait(20)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.needs_nats("2.14")
+def test_a_batch_outlives_a_slow_pace(nats, wire):
+    """The server forgets a batch after 10 s of silence, and acknowledges a small one only at its end."""
+    with Publisher(nats.options, mode="batch", ack_timeout_s=2) as publisher:
+        publisher.publish(*numbered(3))
+        publisher.wait(11)
+        publisher.publish(*numbered(3, 3))
+        publisher.flush()
+        assert publisher.published == 6
+    assert is_a_beginning(stored(wire), 6)
+
+
+# The fence
+
+
+def test_a_fence_where_nobody_publishes_is_instant(link):
+    began = time.monotonic()
+    raise_fence(link, "r", 2)
+    assert time.monotonic() - began < 0.3
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("attempt", [2, CANCEL])
+def test_older_attempts_stop(nats, wire, link, mode, attempt):
+    errors = []
+
+    def publish():
+        try:
+            with Publisher(nats.options, mode=mode, fence=("r", 1)) as publisher:
+                running.release()
+                publish_until(publisher, lambda: False)
+        except TargetError as error:
+            errors.append(error)
+
+    running = threading.Semaphore(0)
+    threads = [threading.Thread(target=publish) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        running.acquire()
+    while wire.state("T")["messages"] < 1000:
+        time.sleep(0.01)
+    raise_fence(link, "r", attempt)
+    when_raised = wire.state("T")["last_seq"]
+    for thread in threads:
+        thread.join()
+    assert wire.state("T")["last_seq"] == when_raised
+    told = "canceled" if attempt == CANCEL else "Attempt 2 of replay r took over"
+    assert [told in str(e) and not isinstance(e, Interrupted) for e in errors] == [True, True]
+
+
+def test_wait_ends_when_a_newer_attempt_takes_over(nats, wire, link):
+    newer = threading.Timer(0.3, lambda: raise_fence(link, "r", 2))
+    newer.start()
+    began = time.monotonic()
+    with pytest.raises(TargetError, match="took over"), Publisher(nats.options, fence=("r", 1)) as publisher:
+        publisher.wait(20)
+    assert time.monotonic() - began < 3
+    newer.join()
+
+
+def test_a_fence_of_the_same_attempt_or_another_replay_stops_nobody(nats, wire, link):
+    with Publisher(nats.options, fence=("r", 2)) as publisher, Publisher(nats.options, fence=("r", 2)) as sibling:
+        raise_fence(link, "other", 9)
+        for each in (publisher, sibling):
+            each.publish(*numbered(10))
+            each.flush()
+
+
+def test_an_older_attempt_that_comes_back_is_refused(nats, wire, link):
+    with Publisher(nats.options, fence=("r", 2)):
+        told = "Attempt 2 of replay r took over"
+        with pytest.raises(TargetError, match=told), Publisher(nats.options, fence=("r", 1)):
+            pass
+        with pytest.raises(TargetError, match=told):
+            raise_fence(link, "r", 1)
+
+
+def test_an_older_attempt_that_hangs_is_told(nats, link):
+    """Somebody listens and never answers."""
+    stop = link.subscribe(fence_subject("r"), lambda data: None)
+    began = time.monotonic()
+    with pytest.raises(TargetError, match="still publishing"):
+        raise_fence(link, "r", 2, timeout_s=1)
+    assert time.monotonic() - began < 3
+    stop()
+    raise_fence(link, "r", 2)
