@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from nats3_dagster.jetstream.publisher import Publisher
 
 from nats3_dagster.jetstream.admin import create_stream, delete_stream, stream_names, stream_state
 from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.pipeline.outgoing import Mapper, Outgoing
