@@ -13,10 +13,10 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Order, Pace, ReplaySpec, SeqRange
 from nats3_dagster.service import load_views as views
-from nats3_dagster.service.detached import log_of, start_detached
+from nats3_dagster.service.detached import log_of
+from nats3_dagster.service.drive import drive
 from nats3_dagster.service.options import Hours, Output, parse_seqs, parse_size
-from nats3_dagster.service.progress import bar, step
-from nats3_dagster.service.spark import spark_for
+from nats3_dagster.service.progress import step
 from nats3_dagster.service.terminal import Format, note, show, show_one
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def create(
     prepare(settings.spark_master)
     replay_id = create_replay(settings, spec)
     note(f"Replay {replay_id} of archive {spec.archive} is recorded")
-    _drive(settings, replay_id, detach, output)
+    drive(settings, replay_id, detach, output)
 
 
 @app.command("list")
@@ -152,7 +152,7 @@ def resume(replay_id: ReplayId, detach: Detach = False, output: Output = Format.
     """Go on with a replay that was interrupted or failed. What it published already is not published again."""
     from nats3_dagster.settings import Settings
 
-    _drive(Settings.load(), replay_id, detach, output)
+    drive(Settings.load(), replay_id, detach, output)
 
 
 # The same under the name that archives have for it.
@@ -229,45 +229,3 @@ def _archive(
                 f"See the hours it has: nats3 chunk list {chosen.name}",
             )
         return chosen.name
-
-
-def _drive(settings: "Settings", replay_id: str, detach: bool, output: Format) -> None:
-    """Run a recorded replay here, or leave it to a process of its own."""
-    from nats3_dagster.catalog import Catalog
-
-    with Catalog.connect(settings.postgres) as catalog:
-        record = catalog.replay(replay_id)
-    if record.state == "succeeded" and record.spec.delete_chunks:
-        # Killed after its success was recorded, it has only that left to do.
-        view = {"id": replay_id, "archive": record.spec.archive, "state": record.state}
-        show_one(output, view | {"chunks_deleted": _delete_chunks(settings, record.spec.archive, replay_id)}, view)
-        return
-    if detach:
-        pid, log = start_detached(["load", "resume", replay_id], log_of(replay_id))
-        view = {"id": replay_id, "archive": record.spec.archive, "state": record.state, "pid": pid, "log": str(log)}
-        show_one(output, view, view)
-        note(f"It runs by itself. How far it is: nats3 load get {replay_id}")
-        return
-    try:
-        with spark_for(settings) as spark:
-            from nats3_dagster.pipeline.replay import run_replay
-
-            with bar(f"replay {replay_id}") as told:
-                result = run_replay(spark, settings, replay_id, on_progress=told)
-    except KeyboardInterrupt:
-        note(f"Replay {replay_id} is not finished. To go on: nats3 load resume {replay_id}")
-        raise
-    view = views.result(result)
-    if record.spec.delete_chunks:
-        view["chunks_deleted"] = _delete_chunks(settings, record.spec.archive, replay_id)
-    show_one(output, view, views.result_lines(view))
-
-
-def _delete_chunks(settings: "Settings", archive: str, replay_id: str) -> int:
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.service.removal import remove_dead, retire_published
-
-    with Catalog.connect(settings.postgres) as catalog:
-        retired = retire_published(catalog, catalog.archive(archive), replay_id)
-        remove_dead(catalog, settings.store, archive)
-    return retired
