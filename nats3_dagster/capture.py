@@ -115,6 +115,7 @@ def source_state(catalog: Catalog, link: Link, archive: Archive, adopt: bool = F
     known = catalog.incarnations(archive)
     if state.incarnation in known or not known or adopt:
         (catalog.adopt if adopt else catalog.observe)(archive, state)
+        _check_not_shrunk(catalog, archive, state)
         return state
     raise StreamChanged(
         f"Stream {state.name} was deleted and made again at {format_time(state.incarnation.created_ns)}; "
@@ -122,6 +123,18 @@ def source_state(catalog: Catalog, link: Link, archive: Archive, adopt: bool = F
         f"Messages of the earlier one that were not captured are lost. To archive the new one as well: "
         f"nats3 store run {archive.name} --adopt",
     )
+
+
+def _check_not_shrunk(catalog: Catalog, archive: Archive, state: StreamState) -> None:
+    """A server that was cut off from power may forget its newest messages and give their sequences to others: these
+    would count as captured. (A purge or a delete never lowers the last sequence.)"""
+    held = catalog.coverage_of(archive, state.incarnation).last
+    if held > state.last_seq:
+        raise StreamChanged(
+            f"Stream {state.name} ends at sequence {state.last_seq}, and archive {archive.name} holds it up to {held}: "
+            "the server forgot messages, and gives their sequences to new ones",
+            "Create another archive of the stream for what comes, and set sync_interval: always on the server",
+        )
 
 
 def hours_to_capture(catalog: Catalog, link: Link, archive: Archive, state: StreamState) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from nats3_dagster import capture
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.errors import StreamChanged
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.pipeline import capture_task
@@ -93,3 +94,13 @@ def test_an_unfiltered_range_that_was_deleted_message_by_message_is_no_loss(
     job = planned.job
     outcomes = list(capture_range((job, SeqRange(999, 1001))))
     assert outcomes == [Gap(job.state.incarnation, (SeqRange(999, 1001),), "deleted")]
+
+
+def test_a_stream_that_forgot_what_the_archive_holds_is_an_error(settings: Settings, wire: Wire, bucket: str) -> None:
+    archive_events(settings, bucket)
+    with Catalog.connect(settings.postgres) as catalog:
+        archive = catalog.archive("events")
+        # As if sequence 1001 had been captured before the server lost it.
+        catalog.commit(archive, [], [Gap(catalog.incarnations(archive)[0], (SeqRange(1001, 1001),), "deleted")])
+    with pytest.raises(StreamChanged, match="ends at sequence 1000.*up to 1001"):
+        plan(settings, wire)
