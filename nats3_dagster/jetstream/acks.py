@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from nats3_dagster.jetstream.frames import FrameError, Frames
+from nats3_dagster.jetstream.scan import FrameError, Frames
 
 # Found in no plain acknowledgement: {"stream":"S","seq":7} or {"stream":"S","domain":"D","seq":7}.
 _REMARKABLE = (b'"error"', b'"duplicate"', b'"type"', b'"batch"', b"\r\nNATS/1.0")
@@ -42,12 +42,12 @@ class Answer:
 def plain_numbers(frames: Frames, marker: bytes) -> list[int] | None:
     """The numbers of the messages that were acknowledged, when nothing else came. Raises FrameError."""
     buffer, skip = frames.buffer, len(marker)
-    start, end = frames.starts[0], frames.end
+    start, end = frames.start, frames.end
     if any(buffer.find(word, start, end) >= 0 for word in _REMARKABLE):
         return None
     find = buffer.find
     try:
-        numbers = [int(buffer[mark + skip : find(b" ", mark + skip)]) for mark in frames.marks]
+        numbers = [int(buffer[mark + skip : find(b" ", mark + skip)]) for mark in frames.marks.tolist()]
     except ValueError:
         raise FrameError("NATS answered to an unknown reply subject") from None
     good = buffer.count(b'\r\n{"stream":', start, end)
@@ -56,8 +56,8 @@ def plain_numbers(frames: Frames, marker: bytes) -> list[int] | None:
 
 def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
     """Each answer. Raises FrameError."""
-    ends = [*frames.starts[1:], frames.end]
-    for start, mark, eol, end in zip(frames.starts, frames.marks, frames.eols, ends, strict=True):
+    starts, marks, eols = frames.starts.tolist(), frames.marks.tolist(), frames.eols.tolist()
+    for start, mark, eol, end in zip(starts, marks, eols, [*starts[1:], frames.end], strict=True):
         start_of_token = mark + len(marker)
         token = frames.buffer[start_of_token : frames.buffer.find(b" ", start_of_token)].decode(errors="replace")
         content = frames.buffer[eol + 2 : end - 2]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from nats.errors import ProtocolError
 from nats.protocol.parser import Parser
 
-from nats3_dagster.jetstream.frames import FrameError, Frames, frame_end, scan
+from nats3_dagster.jetstream.scan import FrameError, Frames, frame_end, scan
 
 # More than any payload a server can be configured for (64 MiB): a length beyond it is garbage and not a message.
 MAX_FRAME = 1 << 28

@@ -20,8 +20,8 @@ from nkeys import NkeysError  # pyright: ignore[reportMissingTypeStubs]
 
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.bulk import BulkParser
-from nats3_dagster.jetstream.frames import Frames
 from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.scan import Frames
 
 log = logging.getLogger(__name__)
 # nats-py reads 32 KiB at once: ten times the system calls and parser runs that the bulk path needs.

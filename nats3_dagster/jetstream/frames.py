@@ -1,8 +1,8 @@
 """Frames: what NATS' wire protocol holds in bulk, as Arrow columns. Pure, no I/O.
 
-The rule kept here: per message Python only looks for where a frame ends; everything else is done for thousands at once.
-Any garbage either parses or raises FrameError. Protocol: docs.nats.io, "Client Protocol" (MSG, HMSG); ack subjects are
-those of nats-server: 9 tokens (v1), 11 or more with a domain and an account (v2).
+The rule kept here: Python touches no single message, everything is done for thousands at once. Any garbage either
+parses or raises FrameError. Ack subjects are those of nats-server: 9 tokens (v1), 11 or more with a domain and an
+account (v2).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from nats3_dagster.errors import SourceError
+from nats3_dagster.jetstream.scan import FrameError, Frames, Int64s
 
 WIRE = pa.schema(
     [
@@ -24,70 +24,6 @@ WIRE = pa.schema(
         pa.field("data", pa.binary(), nullable=False),
     ]
 )
-# Longer than any control line; only INFO of a large cluster comes near.
-_MAX_LINE = 1 << 20
-_CRLF = b"\r\n"
-Int64s = NDArray[np.int64]
-
-
-class FrameError(SourceError):
-    """What came from NATS is not its protocol, or of a kind that we do not know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """Consecutive whole frames in `buffer`: where each starts, where its marker and its line's CRLF stand, and the end
-    of the last one."""
-
-    buffer: bytes
-    starts: list[int]
-    marks: list[int]
-    eols: list[int]
-    end: int
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @property
-    def size(self) -> int:
-        return self.end - self.starts[0] if self.starts else 0
-
-
-def scan(buffer: bytes, at: int, marker: bytes) -> Frames:
-    """The frames from `at` on, up to the first that is not whole or whose control line does not hold `marker`."""
-    starts: list[int] = []
-    marks: list[int] = []
-    eols: list[int] = []
-    # 0.6 us a frame, and the only work per message; bound methods, because each attribute would cost 0.03 more.
-    find, rfind, size = buffer.find, buffer.rfind, len(buffer)
-    add_start, add_mark, add_eol = starts.append, marks.append, eols.append
-    try:
-        while (eol := find(_CRLF, at)) >= 0 and (mark := find(marker, at, eol)) >= 0:
-            end = eol + 4 + int(buffer[rfind(b" ", mark, eol) + 1 : eol])
-            if not eol < end <= size:
-                break
-            add_start(at)
-            add_mark(mark)
-            add_eol(eol)
-            at = end
-    except ValueError:
-        raise FrameError("NATS sent a message without its size") from None
-    return Frames(buffer, starts, marks, eols, at)
-
-
-def frame_end(buffer: bytes, at: int) -> int:
-    """Where the frame or line at `at` ends; beyond the buffer when more is to come. Raises FrameError."""
-    eol = buffer.find(_CRLF, at)
-    if eol < 0:
-        if len(buffer) - at > _MAX_LINE:
-            raise FrameError("NATS sent a line without an end")
-        return len(buffer) + 1
-    if not buffer.startswith((b"MSG ", b"HMSG "), at):
-        return eol + 2
-    size = buffer[buffer.rfind(b" ", at, eol) + 1 : eol]
-    if not size.isdigit() or len(size) > 18:
-        raise FrameError("NATS sent a message without its size")
-    return eol + 4 + int(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +37,7 @@ class Ack:
 
 def last_ack(frames: Frames, marker: bytes) -> Ack:
     """Of the last of the frames. Raises FrameError."""
-    tail = frames.buffer[frames.marks[-1] + len(marker) : frames.eols[-1]].split(b" ", 1)[0].split(b".")
+    tail = frames.buffer[int(frames.marks[-1]) + len(marker) : int(frames.eols[-1])].split(b" ", 1)[0].split(b".")
     if len(tail) != 7 and len(tail) < 9:
         raise FrameError("NATS sent an acknowledgement subject of a kind that we do not know")
     first = 3 if len(tail) == 7 else 5
@@ -177,17 +113,16 @@ class _Joined:
 
 def _join(blocks: Sequence[Frames]) -> _Joined:
     """All blocks as one: a pass over their bytes is cheaper than 25 more calls into Arrow a block."""
-    buffer = b"".join([memoryview(b.buffer)[b.starts[0] : b.end] for b in blocks])
+    buffer = b"".join([memoryview(b.buffer)[b.start : b.end] for b in blocks])
     if len(buffer) >= 1 << 31:
         raise FrameError("NATS sent more than 2 GiB at once")
     columns: list[list[NDArray[np.int32]]] = [[], [], [], []]
     base = 0
     for block in blocks:
-        shift = base - block.starts[0]
-        for column, values in zip(columns, (block.starts, block.marks, block.eols), strict=False):
-            column.append(np.array(values, np.int32) + np.int32(shift))
+        ends = np.append(block.starts[1:], block.end)
+        for column, values in zip(columns, (block.starts, block.marks, block.eols, ends), strict=True):
+            column.append((values + (base - block.start)).astype(np.int32))
         base += block.size
-        columns[3].append(np.array([*block.starts[1:], block.end], np.int32) + np.int32(shift))
     starts, marks, eols, ends = (np.concatenate(column) for column in columns)
     return _Joined(buffer, np.frombuffer(buffer, np.uint8), starts, marks, eols, ends)
 

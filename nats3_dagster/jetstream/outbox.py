@@ -15,7 +15,7 @@ from nats3_dagster.errors import Interrupted, TargetError
 from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.encode import Encoded
-from nats3_dagster.jetstream.frames import FrameError, Frames
+from nats3_dagster.jetstream.scan import FrameError, Frames
 
 # How long a publisher that was stopped waits for the answers to what it sent.
 STOP_S = 3.0

@@ -19,8 +19,9 @@ from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.consumer import End, Item, Lost, RangeConsumer, delete_consumer
-from nats3_dagster.jetstream.frames import FrameError, messages
+from nats3_dagster.jetstream.frames import messages
 from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.scan import FrameError
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.subjects import check_filter, matches
 

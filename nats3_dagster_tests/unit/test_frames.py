@@ -9,12 +9,22 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from nats.errors import ProtocolError
 
+from nats3_dagster.jetstream import scan as scan_module
 from nats3_dagster.jetstream.bulk import BulkParser
-from nats3_dagster.jetstream.frames import WIRE, FrameError, Frames, last_ack, messages, scan
+from nats3_dagster.jetstream.frames import WIRE, last_ack, messages
+from nats3_dagster.jetstream.scan import FrameError, Frames, scan
 
 MARKER = b" 7 $JS.ACK."
 V1 = "S.c"
 V2 = "hub.AHASH.S.c"
+
+
+@pytest.fixture(autouse=True, params=["each", "all"], scope="module")
+def way(request):
+    """Frames are scanned one by one where there are few, and all at once where there are many: both must agree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan_module, "_FEW_BYTES", 1 << 40 if request.param == "each" else 0)
+        yield request.param
 
 
 def frame(seq, subject="a.b", headers=None, data=b"x", *, ack=V1, cseq=None, pending=0, more=""):
@@ -90,6 +100,24 @@ block = st.binary(max_size=60).map(lambda b: b"NATS/1.0\r\n" + b + b"\r\n\r\n")
 def test_any_message_comes_back(sent):
     made = [(n, *message) for n, message in enumerate(sent, 1)]
     assert rows(parse(b"".join(frame(*m) for m in made))) == [row(*m) for m in made]
+
+
+LIKE_FRAMES = [
+    (1, "a.b", None, b"\r\nMSG a.b 7 $JS.ACK.S.c.1.9.9.9.0 1\r\nx\r\nMSG a.b 7 $JS.ACK.S.c.1.9.9.9.0 1\r\ny\r\n" * 9),
+    (2, "a.b", b"NATS/1.0\r\nMSG : x\r\nHMSG : x\r\nHost: h\r\n\r\n", b"\r\nMSG \r\nHMSG \r\nM\r\nH"),
+    (3, "a.b", None, b"\r\nMSG" * 50),
+    (4, "a.b", None, b"\r"),
+    (5, "a.b", None, b"\n\r\n\r\n"),
+]
+
+
+@given(st.lists(st.sampled_from(LIKE_FRAMES), min_size=1, max_size=8), st.integers(0, 3))
+def test_payloads_that_look_like_frames(chosen, others):
+    made = [(n, *message[1:]) for n, message in enumerate(chosen, 1)]
+    wired = [frame(*m) for m in made]
+    for n in range(others):
+        wired.insert(n * 2, b"MSG _INBOX.x 3 7\r\n\r\nMSG \r\r\n")
+    assert rows(parse(b"".join(wired))) == [row(*m) for m in made]
 
 
 def test_other_frames_between_go_to_the_other_parser():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.acks import answers, plain_numbers
 from nats3_dagster.jetstream.encode import Publication, encode, publishable
-from nats3_dagster.jetstream.frames import FrameError, scan
+from nats3_dagster.jetstream.scan import FrameError, scan
 
 LINE = re.compile(rb"(PUB|HPUB) (\S+) (\S+) (?:(\d+) )?(\d+)\r\n")
 MARKER = b"MSG _INBOX.me."

@@ -1,0 +1,170 @@
+"""Scanning: where the frames of one subscription stand in what a socket delivered. Pure, no I/O.
+
+The rule kept here: the end of a frame follows from its own control line and from nothing else, because a payload may
+hold anything, frames included. Protocol: docs.nats.io, "Client Protocol" (MSG, HMSG).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nats3_dagster.errors import SourceError
+
+# Longer than any control line; only INFO of a large cluster comes near.
+_MAX_LINE = 1 << 20
+# Below this the arrays' fixed cost is more than a loop over the frames.
+_FEW_BYTES = 8 << 10
+_CRLF = b"\r\n"
+_MAX_DIGITS = 9
+Int64s = NDArray[np.int64]
+
+
+class FrameError(SourceError):
+    """What came from NATS is not its protocol, or of a kind that we do not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Consecutive whole frames in `buffer`: where each starts, where its marker and its line's CRLF stand, and the end
+    of the last one."""
+
+    buffer: bytes
+    starts: Int64s
+    marks: Int64s
+    eols: Int64s
+    end: int
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def start(self) -> int:
+        return int(self.starts[0]) if len(self.starts) else self.end
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+def scan(buffer: bytes, at: int, marker: bytes) -> Frames:
+    """The frames from `at` on, up to the first that is not whole or whose control line does not hold `marker`.
+
+    `marker` is the control line's begin (`MSG <inbox>.`), or what follows its subject (` <sid> <reply subject>`)."""
+    if len(buffer) - at < _FEW_BYTES:
+        return _scan_each(buffer, at, marker)
+    return _scan_all(buffer, at, marker)
+
+
+def frame_end(buffer: bytes, at: int) -> int:
+    """Where the frame or line at `at` ends; beyond the buffer when more is to come. Raises FrameError."""
+    eol = buffer.find(_CRLF, at)
+    if eol < 0:
+        if len(buffer) - at > _MAX_LINE:
+            raise FrameError("NATS sent a line without an end")
+        return len(buffer) + 1
+    if not buffer.startswith((b"MSG ", b"HMSG "), at):
+        return eol + 2
+    size = buffer[buffer.rfind(b" ", at, eol) + 1 : eol]
+    if not size.isdigit() or len(size) > 18:
+        raise FrameError("NATS sent a message without its size")
+    return eol + 4 + int(size)
+
+
+def _scan_each(buffer: bytes, at: int, marker: bytes) -> Frames:
+    """One frame after the other, 0.6 us each."""
+    starts: list[int] = []
+    marks: list[int] = []
+    eols: list[int] = []
+    find, rfind, size = buffer.find, buffer.rfind, len(buffer)
+    try:
+        while (eol := find(_CRLF, at)) >= 0 and (mark := find(marker, at, eol)) >= 0:
+            end = eol + 4 + int(buffer[rfind(b" ", mark, eol) + 1 : eol])
+            if not eol < end <= size:
+                break
+            starts.append(at)
+            marks.append(mark)
+            eols.append(eol)
+            at = end
+    except ValueError:
+        raise FrameError("NATS sent a message without its size") from None
+    return Frames(buffer, np.array(starts, np.int64), np.array(marks, np.int64), np.array(eols, np.int64), at)
+
+
+def _scan_all(buffer: bytes, at: int, marker: bytes) -> Frames:
+    """All frames at once, 0.2 us each: every `CRLF MSG` may start one, and does when the one before ends there.
+
+    Where a payload holds such a text, the rest of the buffer is scanned frame by frame."""
+    raw = np.frombuffer(buffer, np.uint8)[at:]
+    ends_of_lines = np.flatnonzero(raw[:-1] == 13)
+    ends_of_lines = ends_of_lines[raw[ends_of_lines + 1] == 10]
+    starts = np.concatenate((np.zeros(1, np.int64), _starts(raw, ends_of_lines)))
+    at_line = np.searchsorted(ends_of_lines, starts)
+    starts = starts[: np.searchsorted(at_line, len(ends_of_lines))]
+    if not len(starts):
+        return _scan_each(buffer, at, marker)
+    eols = ends_of_lines[at_line[: len(starts)]]
+    ends = eols + 4 + _sizes(raw, eols)
+    marks = _marks(raw, starts, marker)
+    good = (marks >= 0) & (marks < eols) & (ends > eols) & (ends <= len(raw))
+    good[1:] &= ends[:-1] == starts[1:]
+    count = len(good) if good.all() else int(good.argmin())
+    if not count:
+        return _scan_each(buffer, at, marker)
+    end = int(ends[count - 1])
+    found = Frames(buffer, starts[:count] + at, marks[:count] + at, eols[:count] + at, end + at)
+    if count < len(good) and starts[count] < end:
+        return _together(found, _scan_each(buffer, found.end, marker))
+    return found
+
+
+def _together(one: Frames, other: Frames) -> Frames:
+    """Two runs of one buffer, the other following the one."""
+    starts, marks, eols = (
+        np.concatenate(pair)
+        for pair in ((one.starts, other.starts), (one.marks, other.marks), (one.eols, other.eols))
+    )
+    return Frames(one.buffer, starts, marks, eols, other.end)
+
+
+def _starts(raw: NDArray[np.uint8], ends_of_lines: Int64s) -> Int64s:
+    """After which of these CRLFs there is `MSG ` or `HMSG `."""
+    heads = ends_of_lines[ends_of_lines + 7 <= len(raw)] + 2
+    first = raw[heads]
+    heads = heads[(first == ord("M")) | (first == ord("H"))]
+    verbs = heads + (raw[heads] == ord("H"))
+    there = np.ones(len(heads), np.bool_)
+    for offset, letter in enumerate(b"MSG "):
+        there &= raw[np.minimum(verbs + offset, len(raw) - 1)] == letter
+    return heads[there]
+
+
+def _sizes(raw: NDArray[np.uint8], eols: Int64s) -> Int64s:
+    """The number before each of these positions, read backwards; -4 where there is none, so that nothing ends there."""
+    sizes = np.zeros(len(eols), np.int64)
+    open_ = np.ones(len(eols), np.bool_)
+    digits = np.zeros(len(eols), np.int64)
+    for place in range(_MAX_DIGITS + 1):
+        letters = raw[np.maximum(eols - place - 1, 0)].astype(np.int64) - 48
+        is_digit = open_ & (letters >= 0) & (letters <= 9)
+        open_ = is_digit
+        if not is_digit.any():
+            break
+        sizes += np.where(is_digit, letters * 10**place, 0)
+        digits += is_digit
+    sizes[(digits == 0) | (digits > _MAX_DIGITS)] = -4
+    return sizes
+
+
+def _marks(raw: NDArray[np.uint8], starts: Int64s, marker: bytes) -> Int64s:
+    """Where the marker stands in the line that starts here; -1 where it does not."""
+    if marker.startswith(b"MSG "):
+        marks = starts + (raw[starts] == ord("H"))
+    else:
+        spaces = np.flatnonzero(raw == 32)
+        second = np.searchsorted(spaces, starts) + 1
+        marks = np.where(second < len(spaces), spaces[np.minimum(second, len(spaces) - 1)], len(raw))
+    there = marks + len(marker) <= len(raw)
+    letters = raw[np.where(there, marks, 0)[:, None] + np.arange(len(marker))]
+    there &= (letters == np.frombuffer(marker, np.uint8)).all(axis=1)
+    return np.where(there, marks, -1)
