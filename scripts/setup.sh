@@ -47,9 +47,9 @@ pip_install() {
     "$python" -m pip install --disable-pip-version-check --no-input "$@"
 }
 
-# pinned NAME: the lock's lines for it.
+# pinned NAME: the lock's lines for it, with or without extras.
 pinned() {
-    awk -v name="$1==" '/^[^ ]/ { on = index($0, name) == 1 } on' requirements.lock
+    awk -v name="$1" '/^[^ ]/ { on = index($0, name "==") == 1 || index($0, name "[") == 1 } on' requirements.lock
 }
 
 # stamp FILE...: what the environment has; differs when a file changed, or the folder was moved.

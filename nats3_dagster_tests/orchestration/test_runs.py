@@ -217,6 +217,8 @@ def test_checks_see_a_hole_and_a_damaged_chunk(
         body = bytearray(s3_client.get_object(Bucket=bucket, Key=key)["Body"].read())
         body[len(body) // 2] ^= 1
         s3_client.put_object(Bucket=bucket, Key=key, Body=bytes(body))
+        # The stream goes on past the hole, or it would be one that forgot what the archive holds.
+        wire.publish([("ev.a", b"", b"later")] * 30)
         (coverage,) = catalog.coverages(found)
         beyond = SeqRange(coverage.last + 10, coverage.last + 20)
         catalog.commit(found, [], [Gap(coverage.incarnation, (beyond,), "expired")])
