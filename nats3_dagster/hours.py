@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from nats3_dagster.errors import OperatorError
 
 SECOND_NS = 1_000_000_000
-HOUR_NS = 3600 * SECOND_NS
+MINUTE_NS = 60 * SECOND_NS
+HOUR_NS = 60 * MINUTE_NS
 _KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 

@@ -135,7 +135,8 @@ class ChunkMeta:
     reason unknowable. `first_ns`/`last_ns` are the smallest and largest store time of the messages. `payload_bytes`
     counts subject, header block and payload; `largest_bytes` is the most that header block and payload of one message
     take (a replay checks it against the target's max_payload); `stored_bytes` is the object's size. `subjects` counts
-    messages by subject; it is None with more than MAX_SUBJECTS of them (the chunk's subject column then answers)."""
+    messages by subject; it is None with more than MAX_SUBJECTS of them (the chunk's subject column then answers).
+    `minutes` counts them by minute of the hour, 60 numbers; None where the footer alone was read."""
 
     archive: str
     incarnation: Incarnation
@@ -152,6 +153,7 @@ class ChunkMeta:
     bucket: str
     deleted: tuple[SeqRange, ...] | None = field(default=None, repr=False)
     subjects: Mapping[str, int] | None = field(default=None, repr=False)
+    minutes: tuple[int, ...] | None = field(default=None, repr=False)
 
     @property
     def absent(self) -> int:

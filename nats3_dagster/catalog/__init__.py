@@ -1,7 +1,9 @@
 """The only place that speaks SQL: what exists, and the proof that it is complete."""
 
 from nats3_dagster.catalog.catalog import Catalog
-from nats3_dagster.catalog.records import ArchiveTotals, Coverage, DeadObject, HourSummary, Replay, ReplayChunk
+from nats3_dagster.catalog.records import ArchiveTotals, Coverage, DeadObject, HourSummary, Replay, ReplayChunk, Seal
 from nats3_dagster.catalog.schema import migrate
 
-__all__ = ["ArchiveTotals", "Catalog", "Coverage", "DeadObject", "HourSummary", "Replay", "ReplayChunk", "migrate"]
+__all__ = [
+    "ArchiveTotals", "Catalog", "Coverage", "DeadObject", "HourSummary", "Replay", "ReplayChunk", "Seal", "migrate",
+]  # fmt: skip

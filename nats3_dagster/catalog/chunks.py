@@ -140,7 +140,7 @@ class Chunks(Archives):
                 "deleted": None if c.deleted is None else to_multirange(c.deleted), "first_ns": c.first_ns,
                 "last_ns": c.last_ns, "payload_bytes": c.payload_bytes, "largest_bytes": c.largest_bytes,
                 "stored_bytes": c.stored_bytes, "sha256": c.sha256, "bucket": c.bucket, "key": c.key,
-                "subjects": len(subjects[c.bucket, c.key]) or None,
+                "subjects": len(subjects[c.bucket, c.key]) or None, "minutes": c.minutes,
             }
             for c in chunks
         ]  # fmt: skip

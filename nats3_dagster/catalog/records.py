@@ -83,6 +83,42 @@ class HourSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class SealWindow:
+    """The sequences of one incarnation that an hour accounts for."""
+
+    incarnation: Incarnation
+    seqs: SeqRange
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """An hour that was sealed: the manifest at `key` lists `chunks` of them with `messages`, and `gaps` sequences that
+    no chunk holds. `revision` and `chunks` are the hour's then; `valid` as long as they are the same. `sealed_at` is
+    None until it is in the catalog."""
+
+    hour: str
+    number: int
+    revision: int
+    chunks: int
+    messages: int
+    gaps: int
+    bucket: str
+    key: str
+    sha256: str
+    stored_bytes: int
+    dagster_run_id: str | None = None
+    sealed_at: datetime | None = None
+    valid: bool = True
+
+    @classmethod
+    def of(cls, row: Any) -> "Seal":
+        return cls(
+            row.hour, row.number, row.revision, row.chunks, row.messages, row.gaps, row.bucket, row.key, row.sha256,
+            row.stored_bytes, row.dagster_run_id, row.sealed_at, row.valid,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Replay:
     """A replay and the sums over the chunks that are done. `run_ids`: the Dagster runs that drove it, oldest first."""
 
@@ -140,9 +176,8 @@ class ReplayChunk:
 
 @dataclass(frozen=True, slots=True)
 class DeadObject:
-    """The object of a chunk that is no longer live and has not been removed from the store."""
+    """An object of a chunk or seal that is no longer live, and that has not been removed from the store."""
 
-    chunk_id: int
     bucket: str
     key: str
 
@@ -164,6 +199,7 @@ def chunk_of(
         covers=SeqRange(row.first_seq, row.last_seq), messages=row.messages, first_ns=row.first_ns, last_ns=row.last_ns,
         payload_bytes=row.payload_bytes, largest_bytes=row.largest_bytes, stored_bytes=row.stored_bytes,
         sha256=row.sha256, key=row.key, bucket=row.bucket, deleted=deleted, subjects=subjects,
+        minutes=None if row.minutes is None else tuple(row.minutes),
     )  # fmt: skip
     return Chunk(row.id, meta, row.committed_at, row.dagster_run_id)
 

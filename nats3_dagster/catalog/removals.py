@@ -16,17 +16,22 @@ class Removals(Gaps):
     """Find dead objects, claim them, say that they are gone."""
 
     def dead_objects(self, archive_name: str) -> Iterator[DeadObject]:
-        """Objects of chunks that were retired, or whose archive of this name was deleted, and that are not removed."""
+        """Objects of chunks that were retired, manifests that tell an earlier state, and both of archives of this name
+        that were deleted, as far as they are not removed."""
         with self.reading() as sql:
             archives = [row.id for row in sql.archives_named(name=archive_name)]
         for archive in archives:
-            after, more = 0, True
-            while more:
-                with self.reading() as sql:
-                    rows = list(sql.removable(archive=archive, after=after, limit_to=_PAGE))
-                yield from (DeadObject(row.id, row.bucket, row.key) for row in rows)
-                more = len(rows) == _PAGE
-                after = rows[-1].id if rows else after
+            yield from self._pages(archive, "removable")
+            yield from self._pages(archive, "dead_manifests")
+
+    def _pages(self, archive: int, statement: str) -> Iterator[DeadObject]:
+        after, more = 0, True
+        while more:
+            with self.reading() as sql:
+                rows = list(getattr(sql, statement)(archive=archive, after=after, limit_to=_PAGE))
+            yield from (DeadObject(row.bucket, row.key) for row in rows)
+            more = len(rows) == _PAGE
+            after = rows[-1].id if rows else after
 
     def claim_removals(self, bucket: str, keys: Sequence[str]) -> tuple[str, ...]:
         """Those of the keys that may be deleted now: no live chunk has them, and none can until `finish_removals`."""

@@ -15,7 +15,7 @@ from nats3_dagster.catalog.failures import failed, not_migrated
 from nats3_dagster.errors import CatalogError
 
 # The newest migration in migrations/versions. A test holds the two together.
-VERSION = "0001"
+VERSION = "0002"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 # Alembic's context is one for a process: two threads would take it from each other.
 _ALEMBIC = Lock()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from nats3_dagster.chunks.footer import Footer
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.chunks.schema import Int64s
+from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
 
 
@@ -23,6 +24,7 @@ def meta_of(
     stored_bytes: int,
     deleted: tuple[SeqRange, ...] | None = None,
     subjects: Mapping[str, int] | None = None,
+    minutes: Int64s | None = None,
 ) -> ChunkMeta:
     """The catalog's row of a chunk, from its footer and what a footer cannot know."""
     return ChunkMeta(
@@ -41,6 +43,7 @@ def meta_of(
         bucket=footer.bucket,
         deleted=deleted,
         subjects=subjects,
+        minutes=None if minutes is None else tuple(minutes.tolist()),
     )
 
 
@@ -52,6 +55,13 @@ def add_counts(counts: dict[str, int] | None, subjects: pa.ChunkedArray) -> dict
         subject: str = pair["values"]
         counts[subject] = counts.get(subject, 0) + pair["counts"]
     return counts if len(counts) <= MAX_SUBJECTS else None
+
+
+def by_minute(times_ns: Int64s, hour: str) -> Int64s:
+    """How many of the times lie in each of the hour's 60 minutes. A clock that stepped leaves messages in an hour that
+    do not belong there by their time (docs/decisions.md, 1): they count for the nearest minute."""
+    minutes = np.clip((times_ns - hour_start(hour)) // MINUTE_NS, 0, 59)
+    return np.bincount(minutes, minlength=60).astype(np.int64)
 
 
 def ranges_between(covers: SeqRange, first: int, last: int, gaps: list[Int64s]) -> tuple[SeqRange, ...]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
-from nats3_dagster.chunks.meta import add_counts, meta_of, ranges_between
+from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.chunks.schema import SCHEMA, WIRE, Int64s, body_sizes, payload_sizes
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
@@ -60,7 +60,8 @@ def open_chunk(data: bytes | memoryview | pa.Buffer, expect: ChunkMeta | None = 
 
 
 class ChunkReader:
-    """The messages of one chunk. `meta` comes from the footer: its `deleted` and `subjects` are None (see `verify`)."""
+    """The messages of one chunk. `meta` comes from the footer: its `deleted`, `subjects` and `minutes` are None (see
+    `verify`)."""
 
     def __init__(self, source: pa.Buffer, footer: Footer, meta: ChunkMeta) -> None:
         self._source = source
@@ -118,13 +119,14 @@ class ChunkReader:
                 yield batch.select(names)
 
     def verify(self) -> ChunkMeta:
-        """Read every column of every message and check it against the footer; `meta` with `deleted` and `subjects`.
+        """Read every column of every message and check it against the footer; `meta` with nothing left out.
 
         This rebuilds the catalog's row from the object alone. Raises ChunkError."""
         counts: dict[str, int] | None = {}
         gaps: list[Int64s] = []
         last = self._footer.row_groups[0].first_seq - 1
         size = largest = 0
+        minutes = np.zeros(60, np.int64)
         for batch in self.batches(SCHEMA.names):
             numbers = np.concatenate([[last], batch.column("seq").to_numpy()])
             gap = np.diff(numbers) > 1
@@ -133,6 +135,7 @@ class ChunkReader:
             size += int(payload_sizes(batch).sum())
             largest = max(largest, int(body_sizes(batch).max()))
             counts = add_counts(counts, pa.chunked_array([batch.column("subject")]))
+            minutes += by_minute(batch.column("time_ns").to_numpy(), self._footer.hour)
             micros = batch.column("time").view(pa.int64()).to_numpy()
             if (micros != batch.column("time_ns").to_numpy() // 1000).any():
                 raise ChunkError(f"The columns time and time_ns of {self.meta.key} differ", DAMAGED)
@@ -146,6 +149,7 @@ class ChunkReader:
             stored_bytes=self.meta.stored_bytes,
             deleted=ranges_between(covers, first, last, gaps) if self._footer.lists_deleted else None,
             subjects=None if counts is None else dict(sorted(counts.items())),
+            minutes=minutes,
         )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
-from nats3_dagster.chunks.meta import add_counts, meta_of, ranges_between
+from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.chunks.schema import (
     CHUNK_BYTES,
     CHUNK_MESSAGES,
@@ -87,6 +87,7 @@ class ChunkWriter:
         self._groups: list[RowGroup] = []
         self._gaps: list[Int64s] = []
         self._subjects: dict[str, int] | None = {}
+        self._minutes = np.zeros(60, np.int64)
         self._first_seq = 0
         self._last_seq = 0
         self.messages = 0
@@ -161,6 +162,7 @@ class ChunkWriter:
             stored_bytes=data.size,
             deleted=self._deleted(covers) if list_deleted else None,
             subjects=None if self._subjects is None else dict(sorted(self._subjects.items())),
+            minutes=self._minutes,
         )
 
     def _note_sequences(self, seqs: Int64s) -> None:
@@ -192,6 +194,7 @@ class ChunkWriter:
         self._parquet.write_table(pa.Table.from_arrays(columns, schema=SCHEMA), row_group_size=ROW_GROUP_ROWS)
         self._groups.append(RowGroup(len(seqs), int(seqs[0]), int(seqs[-1]), int(times.min()), int(times.max())))
         self._subjects = add_counts(self._subjects, subject)
+        self._minutes += by_minute(times, self._hour)
         self._pending.clear()
         self._pending_rows = self._pending_bytes = 0
 

@@ -46,6 +46,11 @@ class IntactConfig(Config):
     )
 
 
+def no_gaps_key(archive: Archive) -> AssetCheckKey:
+    """What a seal waits for."""
+    return AssetCheckKey(_chunks(archive.name), NO_GAPS)
+
+
 def intact_key(archive: Archive) -> AssetCheckKey:
     """It reads objects, so it is no part of an ordinary capture."""
     return AssetCheckKey(_chunks(archive.name), INTACT)
@@ -56,10 +61,11 @@ def checks(archive: Archive) -> AssetChecksDefinition:
     name = archive.name
 
     @multi_asset_check(name=f"{name}__checks", can_subset=True, specs=[
-        # None is blocking: a capture must not fail because an earlier hour is not captured yet.
-        AssetCheckSpec(NO_GAPS, asset=_chunks(name), description=(
+        # It blocks by errors alone: a capture must not fail because an earlier hour is not captured yet.
+        AssetCheckSpec(NO_GAPS, asset=_chunks(name), blocking=True, description=(
             "Every sequence up to the newest captured one is in a chunk, or known to be lost with its reason. Warns of "
-            "holes that a capture can still fill, fails for those that the stream no longer has."
+            "holes that a capture can still fill; fails for those that the stream no longer has, and then nothing is "
+            "sealed until a capture has recorded them."
         )),
         AssetCheckSpec(INTACT, asset=_chunks(name), description=(
             "Objects are in the store and hold, by their hash and to the last message, what was written."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
 
-from nats3_dagster.catalog import ReplayChunk
+from nats3_dagster.catalog import ReplayChunk, Seal
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Chunk, Gap, SeqRange, StreamState
 from nats3_dagster.store import StoreOptions
@@ -67,9 +67,19 @@ def hour_metadata(
             "first_sequence": metas[0].covers.first, "last_sequence": metas[-1].covers.last,
             "first_time": format_time(min(m.first_ns for m in metas)),
             "last_time": format_time(max(m.last_ns for m in metas)),
-            "dagster/uri": _folder(chunks[0], store), "chunk_table": MetadataValue.md(chunk_table(chunks)),
+            "dagster/uri": _address(store, metas[0].bucket, metas[0].key.rpartition("/")[0] + "/"),
+            "chunk_table": MetadataValue.md(chunk_table(chunks)),
         }  # fmt: skip
     return said
+
+
+def seal_metadata(seal: Seal, store: StoreOptions) -> Metadata:
+    """An hour that was sealed."""
+    return {
+        "dagster/partition_row_count": seal.messages, "messages": seal.messages, "chunks": seal.chunks,
+        "sequences_in_gaps": seal.gaps, "seal": seal.number, "dagster/uri": _address(store, seal.bucket, seal.key),
+        "sha256": seal.sha256, "stored_bytes": seal.stored_bytes,
+    }  # fmt: skip
 
 
 def run_metadata(result: "CaptureResult") -> Metadata:
@@ -124,10 +134,12 @@ def rate(done: int, seconds: float) -> str:
     return f"{done / seconds:,.0f} messages/s" if seconds > 0 else "at once"
 
 
-def _folder(chunk: Chunk, store: StoreOptions) -> str:
-    """The address under which the hour's objects lie."""
-    path = f"{chunk.meta.bucket}/{chunk.meta.key.rpartition('/')[0]}/"
-    return f"s3://{path}" if store.folder is None else (store.folder / path).as_uri() + "/"
+def _address(store: StoreOptions, bucket: str, key: str) -> str:
+    """Where an object, or with a slash at its end a folder, is in the store."""
+    path = f"{bucket}/{key}"
+    if store.folder is None:
+        return f"s3://{path}"
+    return (store.folder / path).as_uri() + ("/" if path.endswith("/") else "")
 
 
 def _within(r: SeqRange, window: SeqRange | None) -> int:

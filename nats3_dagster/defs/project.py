@@ -17,6 +17,7 @@ from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.hours import hours_from
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
 from nats3_dagster.defs.resources import RESOURCES
+from nats3_dagster.defs.seals import seal_sensor, sealed_asset
 from nats3_dagster.defs.sensors import capture_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
@@ -46,7 +47,7 @@ def owners_of(text: str) -> list[str]:
 
 
 def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
-    """Three assets with checks, two jobs and a sensor for each archive, two jobs for all, and the resources."""
+    """Three assets with checks, two jobs and two sensors for each archive, two jobs for all, and the resources."""
     assets: list[Any] = []
     jobs: list[Any] = [window_job(), check_job()]
     sensors: list[SensorDefinition] = []
@@ -58,10 +59,14 @@ def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()
         for totals in archives:
             archive, hours = totals.archive, hours_from(totals.begins_ns)
             capture = capture_job(archive)
-            assets += [chunks_asset(archive, hours, owners), replay_asset(archive, hours, owners)]
+            assets += [
+                chunks_asset(archive, hours, owners),
+                sealed_asset(archive, hours, owners),
+                replay_asset(archive, hours, owners),
+            ]
             jobs += [capture, replay_job(archive)]
             found.append(checks(archive))
-            sensors.append(capture_sensor(archive, capture))
+            sensors += [capture_sensor(archive, capture), seal_sensor(archive, hours)]
             streams.add(archive.spec.stream)
         assets += [stream_asset(stream) for stream in sorted(streams)]
         return Definitions(

@@ -138,7 +138,7 @@ def _check(data: memoryview, expect: "ChunkMeta") -> None:
     from nats3_dagster.chunks.read import open_chunk
 
     seen = open_chunk(data, expect).verify()
-    for what in ("deleted", "subjects"):
+    for what in ("deleted", "subjects", "minutes"):
         kept = getattr(expect, what)
         if kept is not None and kept != getattr(seen, what):
             raise ChunkError(

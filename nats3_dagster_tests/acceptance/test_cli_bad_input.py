@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.settings import Settings
@@ -264,7 +265,7 @@ def test_a_schema_that_is_newer_than_this_release(nats3: Command, postgres_url: 
         assert "has schema 9999, newer than" in said
         assert said.endswith(". Upgrade nats3-dagster")
     with psycopg.connect(postgres_url) as connection:
-        connection.execute("UPDATE nats3.alembic_version SET version_num = '0001'")
+        connection.execute("UPDATE nats3.alembic_version SET version_num = %s", [VERSION])
 
 
 def test_a_database_without_a_catalog(nats3: Command, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,7 +267,7 @@ def test_other_messages_under_a_sound_footer_are_refused(change: Callable[[pa.Ta
 def test_the_footer_alone_rebuilds_the_catalogs_row() -> None:
     """All of ChunkMeta but hash, size and key comes from the object; those three from its bytes."""
     assert open_chunk(SMALL).verify() == SMALL_META
-    assert open_chunk(SMALL).meta == replace(SMALL_META, deleted=None, subjects=None)
+    assert open_chunk(SMALL).meta == replace(SMALL_META, deleted=None, subjects=None, minutes=None)
     assert open_chunk(SMALL).stream_config == '{"name":"LOGS"}'
     footer = Footer(
         "logs", "cold", "", LOGS, "2026-11-15-07:00", SeqRange(1, 81), True, SMALL_META.payload_bytes,

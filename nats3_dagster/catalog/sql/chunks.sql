@@ -1,12 +1,13 @@
 -- name: add_chunks(archive, run_id, chunks)
 -- One statement for all, so that the triggers sum them once.
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, deleted, first_ns, last_ns, payload_bytes,
-                         largest_bytes, stored_bytes, sha256, bucket, key, subjects, dagster_run_id)
+                         largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, dagster_run_id)
 select :archive, incarnation_id, hour, int8range(first_seq, last_seq, '[]'), messages, deleted::int8multirange, first_ns,
-       last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, :run_id
+       last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, :run_id
 from json_to_recordset(:chunks::json) as c(
     incarnation_id bigint, hour text, first_seq bigint, last_seq bigint, messages bigint, deleted text, first_ns bigint,
-    last_ns bigint, payload_bytes bigint, largest_bytes bigint, stored_bytes bigint, sha256 text, bucket text, key text, subjects integer)
+    last_ns bigint, payload_bytes bigint, largest_bytes bigint, stored_bytes bigint, sha256 text, bucket text, key text,
+    subjects integer, minutes integer[])
 order by incarnation_id, first_seq
 returning id, bucket, key;
 
@@ -19,7 +20,7 @@ join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
 
 -- name: list_chunks(archive, incarnation, hours, timed, first_ns, end_ns, first_seq, last_seq, after, limit_to)
 select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
-       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.committed_at, c.dagster_run_id,
+       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.minutes, c.committed_at, c.dagster_run_id,
        i.stream, i.created_ns
 from nats3.chunk c join nats3.incarnation i on i.id = c.incarnation_id
 where c.archive_id = :archive and c.incarnation_id = :incarnation and c.deleted_at is null
@@ -32,7 +33,7 @@ limit :limit_to;
 
 -- name: chunk(chunk)^
 select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
-       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.committed_at, c.dagster_run_id,
+       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.minutes, c.committed_at, c.dagster_run_id,
        i.stream, i.created_ns, a.name as archive
 from nats3.chunk c
 join nats3.incarnation i on i.id = c.incarnation_id

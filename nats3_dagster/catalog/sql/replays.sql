@@ -77,7 +77,7 @@ returning s.done;
 
 -- name: pending_chunks(replay)
 select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
-       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.committed_at, c.dagster_run_id,
+       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.minutes, c.committed_at, c.dagster_run_id,
        i.stream, i.created_ns, a.name as archive, c.deleted_at
 from nats3.replay_chunk p
 join nats3.chunk c on c.id = p.chunk_id

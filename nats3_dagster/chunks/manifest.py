@@ -1,0 +1,144 @@
+"""A manifest: the object beside the chunks of an hour that says the hour is complete, and proves it.
+
+The rule kept here: for each incarnation of the stream the chunks and gaps listed tile the sequences of the hour, from
+behind the hour before to its last message, without a hole and without an overlap; a manifest that does not is neither
+written nor read. The same hour in the same state gives the same bytes. JSON, compressed with zstandard.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import zstandard
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from nats3_dagster.chunks.naming import archive_prefix
+from nats3_dagster.errors import ChunkError
+from nats3_dagster.model import Reason, SeqRange
+
+MANIFEST_VERSION = 1
+# What zstandard's levels up to 19 use at most.
+_MOST_WINDOW = 8 << 20
+_DAMAGED = "The object was damaged or replaced; seal the hour again: nats3 store seal"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestChunk:
+    """A chunk of the hour, as the catalog has it."""
+
+    key: str
+    sha256: str
+    stored_bytes: int
+    first_seq: int
+    last_seq: int
+    messages: int
+    payload_bytes: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestGap:
+    """Sequences that no chunk holds, and why."""
+
+    first_seq: int
+    last_seq: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPart:
+    """One incarnation of the stream: `first_seq` to `last_seq` are in `chunks` or in `gaps`, both ascending."""
+
+    created_ns: int
+    first_seq: int
+    last_seq: int
+    chunks: tuple[ManifestChunk, ...]
+    gaps: tuple[ManifestGap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An hour of an archive. `number` counts the seals of this hour: the highest one tells its present state. Without
+    `parts` no message of the hour is in the archive, and none is missing."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # pyright: ignore[reportUnannotatedClassAttribute]
+
+    archive: str
+    stream: str
+    bucket: str
+    prefix: str
+    hour: str
+    number: int
+    parts: tuple[ManifestPart, ...] = ()
+
+    @property
+    def messages(self) -> int:
+        return sum(chunk.messages for part in self.parts for chunk in part.chunks)
+
+    @property
+    def gap_size(self) -> int:
+        """Sequences in gaps."""
+        return sum(gap.last_seq - gap.first_seq + 1 for part in self.parts for gap in part.gaps)
+
+    def encode(self) -> tuple[bytes, str]:
+        """The object's bytes and its key. Raises ChunkError for one that does not add up."""
+        self.check()
+        fields = {"manifest_version": MANIFEST_VERSION, **asdict(self)}
+        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        data = zstandard.ZstdCompressor(level=9, write_checksum=True).compress(text.encode())
+        return data, manifest_key(self.prefix, self.archive, self.hour, self.number, hashlib.sha256(data).hexdigest())
+
+    def check(self) -> None:
+        """Raises ChunkError unless chunks and gaps tile each part, and no chunk has more messages than sequences."""
+        for part in self.parts:
+            held = sorted([SeqRange(c.first_seq, c.last_seq) for c in part.chunks] + [
+                SeqRange(g.first_seq, g.last_seq) for g in part.gaps])  # fmt: skip
+            ends = [SeqRange(0, part.first_seq - 1), *held, SeqRange(part.last_seq + 1, 0)]
+            for before, after in pairwise(ends):
+                if after.first != before.last + 1 or (after in held and after.size < 1):
+                    what = "are in no chunk and no gap" if after.first > before.last + 1 else "are there twice"
+                    raise ChunkError(
+                        f"The manifest of {self.archive} {self.hour} does not add up: sequences between {before.last} "
+                        f"and {after.first} {what}",
+                        _DAMAGED,
+                    )
+            if any(not 0 < c.messages <= c.last_seq - c.first_seq + 1 for c in part.chunks):
+                raise ChunkError(f"The manifest of {self.archive} {self.hour} counts messages that cannot be", _DAMAGED)
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """What `encode` made. Raises ChunkError for anything else, and for a version newer than this release's."""
+    try:
+        # As a stream: a flipped bit in the frame's size would make it ask for that much memory at once.
+        stream = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()
+        fields: dict[str, Any] = json.loads(stream.decompress(data))
+        if not stream.eof or stream.unused_data:
+            raise ValueError("not one whole frame")
+        version = fields.pop("manifest_version")
+    except (zstandard.ZstdError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ChunkError("The object is not a manifest", _DAMAGED) from error
+    if version != MANIFEST_VERSION:
+        raise ChunkError(f"The manifest has version {version}, this release reads {MANIFEST_VERSION}", "Upgrade nats3")
+    try:
+        found = _adapter().validate_python(fields)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ChunkError(f"The manifest cannot be read: {where}: {first['msg']}", _DAMAGED) from error
+    found.check()
+    return found
+
+
+def manifest_key(prefix: str, archive: str, hour: str, number: int, sha256: str) -> str:
+    """Beside the hour's chunks: `.../hour=HH/manifest-<number>-<sha256[:12]>.json.zst`, the number with four digits."""
+    folder = f"{archive_prefix(prefix, archive)}/date={hour[:10]}/hour={hour[11:13]}"
+    return f"{folder}/manifest-{number:04d}-{sha256[:12]}.json.zst"
+
+
+@cache
+def _adapter() -> TypeAdapter[Manifest]:
+    return TypeAdapter(Manifest)

@@ -1,0 +1,99 @@
+"""Seal: put a manifest beside the chunks of each hour that has ended and is complete, and keep that in the catalog.
+
+The rule kept here: an hour is complete when no sequence between the last hour before it and the first one behind is
+missing, for then no message of it can be. The stream is asked only where its newest closed hour ends.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+from nats3_dagster.catalog import Catalog, Seal
+from nats3_dagster.catalog.records import SealWindow
+from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestPart
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of
+from nats3_dagster.jetstream.admin import first_seq_at
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.model import Archive, Gap, Incarnation, StreamState
+from nats3_dagster.store import Bucket, StoreOptions
+
+# The server's clock says which hour a message belongs to, and ours when the hour has ended: they may differ so much. A
+# message that comes later still is captured, and the hour sealed once more.
+CLOCKS_S = 30
+
+
+def newest_closed(now_ns: int) -> str:
+    """The last hour that has ended by every clock."""
+    return hour_of(now_ns - CLOCKS_S * SECOND_NS - HOUR_NS)
+
+
+def last_sequence(link: Link, state: StreamState, hour: str) -> tuple[Incarnation, int]:
+    """The last sequence of the stream that was stored before the hour ended."""
+    return state.incarnation, first_seq_at(link, state.name, hour_bounds(hour)[1]) - 1
+
+
+def seal_hours(
+    catalog: Catalog, store: StoreOptions, archive: Archive, hours: Iterable[str], run_id: str | None = None
+) -> Iterator[Seal]:
+    """Seal each of the hours, which the caller knows to be complete (`Catalog.unsealed_hours`).
+
+    Raises ChunkError when an hour does not add up, Conflict when it changes meanwhile, StoreError."""
+    bucket = Bucket(store, archive.spec.bucket)
+    for hour in hours:
+        begun = catalog.now()
+        revision, count, number, windows = catalog.hour_to_seal(archive, hour)
+        manifest = _manifest(catalog, archive, hour, number, windows)
+        data, key = manifest.encode()
+        sha256 = hashlib.sha256(data).hexdigest()
+        bucket.put_new(key, data, sha256)
+        seal = Seal(
+            hour, number, revision, count, manifest.messages, manifest.gap_size, archive.spec.bucket, key, sha256,
+            len(data), run_id,
+        )  # fmt: skip
+        catalog.add_seal(archive, seal, begun=begun)
+        yield seal
+
+
+def check_hours(hours: Iterable[str], complete: Iterable[str], archive: str) -> None:
+    """Raises OperatorError unless all hours are complete."""
+    if open_ := sorted(set(hours) - set(complete)):
+        raise OperatorError(
+            f"Archive {archive} is not complete in {', '.join(open_[:5])}{' and more' if len(open_) > 5 else ''}",
+            f"Capture what it lacks: nats3 store run {archive}",
+        )
+
+
+def _manifest(
+    catalog: Catalog, archive: Archive, hour: str, number: int, windows: Iterable[SealWindow]
+) -> Manifest:
+    spec = archive.spec
+    parts: list[ManifestPart] = []
+    for window in windows:
+        chunks = catalog.chunks(archive, hours=[hour], incarnation=window.incarnation)
+        gaps = catalog.gaps(archive, incarnation=window.incarnation, within=window.seqs)
+        parts.append(
+            ManifestPart(
+                window.incarnation.created_ns, window.seqs.first, window.seqs.last,
+                tuple(
+                    ManifestChunk(
+                        m.key, m.sha256, m.stored_bytes, m.covers.first, m.covers.last, m.messages, m.payload_bytes,
+                        m.first_ns, m.last_ns,
+                    ) for m in (c.meta for c in chunks)
+                ),
+                tuple(_clipped(gaps, window)),
+            )
+        )  # fmt: skip
+    return Manifest(spec.name, spec.stream, spec.bucket, spec.prefix, hour, number, tuple(parts))
+
+
+def _clipped(gaps: Iterable[Gap], window: SealWindow) -> list[ManifestGap]:
+    first, last = window.seqs
+    return sorted(
+        (
+            ManifestGap(max(r.first, first), min(r.last, last), gap.reason)
+            for gap in gaps
+            for r in gap.ranges
+            if r.first <= last and r.last >= first
+        ),
+        key=lambda gap: gap.first_seq,
+    )

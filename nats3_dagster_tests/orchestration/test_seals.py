@@ -1,0 +1,235 @@
+"""Sealing by the sensor: each closed hour, once it is complete, however many came between two ticks."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dagster import (
+    AssetCheckKey,
+    AssetKey,
+    AssetSelection,
+    DagsterEventType,
+    DagsterInstance,
+    DagsterRunStatus,
+    ExecuteInProcessResult,
+    RunRequest,
+    SensorResult,
+    SkipReason,
+    build_sensor_context,
+)
+from dagster._core.test_utils import create_run_for_test
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.chunks.manifest import decode_manifest
+from nats3_dagster.defs.project import load
+from nats3_dagster.defs.seals import SEAL_TAG
+from nats3_dagster.dev.history import Past, restore_stream
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.jetstream.admin import stream_state
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.model import SeqRange
+from nats3_dagster.seal import seal_hours
+from nats3_dagster.settings import Settings
+from nats3_dagster.store import Bucket
+from nats3_dagster_tests.catalog_case import chunk
+from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.wire import Wire
+
+SEALED, CHUNKS = AssetKey(["events", "sealed"]), AssetKey(["events", "chunks"])
+pytestmark = pytest.mark.needs_nats("2.15")
+
+
+@pytest.fixture
+def wire(nats: NatsServer) -> Iterator[Wire]:
+    with Wire(nats.url) as client:
+        yield client
+
+
+@pytest.fixture
+def instance() -> Iterator[DagsterInstance]:
+    with DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def past(settings: Settings, hours_ago: int, every: int = 1) -> list[str]:
+    """A stream with a message in each `every`-th hour since then, the current hour not among them; all those hours."""
+    start = hour_start(hour_of(time.time_ns())) - hours_ago * HOUR_NS
+    messages = [Past(n // every + 1, start + n * HOUR_NS + 5, "ev.a", b"", b"x") for n in range(0, hours_ago, every)]
+    restore_stream(settings.nats, "EV", ["ev.>"], messages)
+    return [hour_of(start + n * HOUR_NS) for n in range(hours_ago)]
+
+
+def hold(settings: Settings, bucket: str, hours: list[str], first: int = 1) -> None:
+    """Rows of chunks with one message each, as if they had been captured."""
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+        found, incarnation = catalog.archive("events"), stream_state(link, "EV").incarnation
+        rows = [
+            chunk(
+                seq, seq, archive="events", incarnation=incarnation, hour=hour, bucket=bucket,
+                first_ns=hour_start(hour) + 5, last_ns=hour_start(hour) + 5,
+            ) for seq, hour in enumerate(hours, first)
+        ]  # fmt: skip
+        catalog.commit(found, rows)
+
+
+def tick(instance: DagsterInstance, cursor: str | None = None) -> SensorResult:
+    defs = load()
+    sensor: Any = defs.resolve_sensor_def("events_seal_sensor")
+    said = sensor(build_sensor_context(instance=instance, definitions=defs, cursor=cursor))
+    if isinstance(said, SkipReason):
+        return SensorResult(skip_reason=said)
+    return said
+
+
+def asked_hours(request: RunRequest) -> tuple[str, str]:
+    return request.tags["dagster/asset_partition_range_start"], request.tags["dagster/asset_partition_range_end"]
+
+
+def why(said: SensorResult) -> str:
+    assert said.skip_reason is not None
+    return (said.skip_reason.skip_message if isinstance(said.skip_reason, SkipReason) else said.skip_reason) or ""
+
+
+def execute(instance: DagsterInstance, request: RunRequest, checks: bool = True) -> ExecuteInProcessResult:
+    """Run what a tick asked for, as the daemon does."""
+    chosen = AssetSelection.assets(*(request.asset_selection or ()))
+    if checks:
+        chosen |= AssetSelection.checks(*(request.asset_check_keys or ()))
+    graph = load().resolve_asset_graph()
+    job = load().resolve_implicit_global_asset_job_def().get_subset(
+        asset_selection=chosen.resolve(graph), asset_check_selection=chosen.resolve_checks(graph)
+    )  # fmt: skip
+    return job.execute_in_process(instance=instance, raise_on_error=False, tags=request.tags)
+
+
+def failure(result: ExecuteInProcessResult) -> str:
+    said = [e.step_failure_data for e in result.all_events if e.event_type == DagsterEventType.STEP_FAILURE]
+    return " ".join(str(data.user_failure_data or data.error) for data in said)
+
+
+def test_two_hundred_hours_that_came_between_two_ticks(
+    settings: Settings, bucket: str, instance: DagsterInstance
+) -> None:
+    hours = past(settings, 200)
+    archive(settings, bucket)
+    assert why(tick(instance)) == "Every complete hour is sealed"
+    hold(settings, bucket, hours)
+    began = time.monotonic()
+    (request,) = tick(instance).run_requests or ()
+    assert time.monotonic() - began < 5
+    assert asked_hours(request) == (hours[0], hours[-1])
+    assert [key.name for key in request.asset_check_keys or ()] == ["no_gaps", "chunks_intact"]
+    assert execute(instance, request, checks=False).success
+    assert instance.get_materialized_partitions(SEALED) == set(hours)
+    said = tick(instance)
+    assert why(said) == "Every complete hour is sealed"
+    assert why(tick(instance, said.cursor)) == "Nothing changed since every complete hour was sealed"
+    with Catalog.connect(settings.postgres) as catalog:
+        seals = catalog.seals(catalog.archive("events"))
+    assert [(s.hour, s.messages, s.valid) for s in seals] == [(hour, 1, True) for hour in hours]
+    assert {s.dagster_run_id for s in seals} == {r.run_id for r in instance.get_runs()}
+
+
+def test_hours_captured_by_spark_are_sealed_with_their_checks(
+    spark: Any, settings: Settings, s3: Any, bucket: str, instance: DagsterInstance
+) -> None:
+    hours = past(settings, 4, every=2)
+    archive(settings, bucket)
+    tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[2]}
+    assert load().resolve_job_def("events_capture").execute_in_process(instance=instance, tags=tags).success
+    (request,) = tick(instance).run_requests or ()
+    done = execute(instance, request)
+    assert done.success, failure(done)
+    assert {e.check_name: e.passed for e in done.get_asset_check_evaluations()} == {
+        "no_gaps": True, "chunks_intact": True,
+    }  # fmt: skip
+    # An hour without a message is known to be so: it does not look as if it lacked something.
+    assert instance.get_materialized_partitions(SEALED) == set(hours)
+    assert instance.get_materialized_partitions(CHUNKS) == set(hours)
+    with Catalog.connect(settings.postgres) as catalog:
+        seals = catalog.seals(catalog.archive("events"))
+    manifests = [decode_manifest(bytes(Bucket(s3, bucket).get(s.key))) for s in seals]
+    assert [m.messages for m in manifests] == [1, 0, 1, 0]
+    (event,) = [r for r in instance.fetch_materializations(SEALED, limit=9).records if r.partition_key == hours[2]]
+    assert event.asset_materialization is not None
+    metadata = {name: value.value for name, value in event.asset_materialization.metadata.items()}
+    assert metadata["dagster/uri"] == f"s3://{bucket}/{seals[2].key}"
+    assert (metadata["messages"], metadata["chunks"], metadata["seal"]) == (1, 1, 1)
+
+
+def test_an_hour_that_lacks_a_message_waits_and_one_that_changed_is_sealed_again(
+    settings: Settings, bucket: str, instance: DagsterInstance
+) -> None:
+    hours = past(settings, 6)
+    archive(settings, bucket)
+    hold(settings, bucket, hours[:2])
+    hold(settings, bucket, hours[4:], first=5)
+    asked = tick(instance).run_requests or ()
+    assert [asked_hours(request) for request in asked] == [(hours[0], hours[0]), (hours[5], hours[5])]
+    # By hand, the hours that can be sealed are; the run says which cannot.
+    tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[5]}
+    by_hand = execute(instance, RunRequest(asset_selection=[SEALED], tags=tags), checks=False)
+    assert not by_hand.success
+    assert f"Archive events is not complete in {', '.join(hours[1:5])}" in failure(by_hand)
+    assert instance.get_materialized_partitions(SEALED) == {hours[0], hours[5]}
+    hold(settings, bucket, hours[2:4], first=3)
+    (request,) = tick(instance).run_requests or ()
+    assert asked_hours(request) == (hours[1], hours[4])
+
+
+def test_a_hole_that_can_no_longer_be_filled_stops_the_seal(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    """Until a capture has recorded it as lost: a blocking check, in the same run."""
+    hours = past(settings, 3)
+    archive(settings, bucket)
+    hold(settings, bucket, hours[:1])
+    hold(settings, bucket, hours[2:], first=3)
+    wire.api("STREAM.PURGE.EV", seq=3)
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+        catalog.observe(catalog.archive("events"), stream_state(link, "EV"))
+        assert not tick(instance).run_requests
+        blocked = RunRequest(
+            asset_selection=[SEALED], asset_check_keys=[AssetCheckKey(CHUNKS, "no_gaps")],
+            tags={"dagster/partition": hours[0]},
+        )  # fmt: skip
+        done = execute(instance, blocked)
+        assert not done.success
+        assert "no_gaps" in failure(done)
+        assert catalog.seals(catalog.archive("events")) == ()
+        assert catalog.missing(
+            catalog.archive("events"), catalog.incarnations(catalog.archive("events"))[0], SeqRange(1, 3)
+        ) == (SeqRange(2, 2),)
+
+
+def test_one_at_a_time_and_not_at_once_after_a_failure(
+    settings: Settings, bucket: str, instance: DagsterInstance
+) -> None:
+    hours = past(settings, 2)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    tags = {SEAL_TAG: "events"}
+    run = create_run_for_test(instance, job_name="__ASSET_JOB", tags=tags, status=DagsterRunStatus.STARTED)
+    assert why(tick(instance)) == f"Run {run.run_id} seals hours of this archive"
+    instance.report_run_failed(run)
+    assert "Sealing failed once; next try in " in why(tick(instance))
+    instance.delete_run(run.run_id)
+    assert len(tick(instance).run_requests or ()) == 1
+
+
+def test_while_the_stream_does_not_answer_only_what_is_certain_is_sealed(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    hours = past(settings, 3)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    wire.api("STREAM.DELETE.EV")
+    (request,) = tick(instance).run_requests or ()
+    assert asked_hours(request) == (hours[0], hours[1])
+    with Catalog.connect(settings.postgres) as catalog:
+        list(seal_hours(catalog, settings.store, catalog.archive("events"), hours[:2]))
+    said = tick(instance)
+    assert "There is no stream EV" in why(said)
+    assert said.cursor is None

@@ -1,0 +1,116 @@
+"""Manifests: a proof in themselves, or refused."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+import zstandard
+
+from nats3_dagster.chunks.manifest import (
+    MANIFEST_VERSION,
+    Manifest,
+    ManifestChunk,
+    ManifestGap,
+    ManifestPart,
+    decode_manifest,
+)
+from nats3_dagster.errors import ChunkError
+
+SHA = "ab" * 32
+
+
+def held(first: int, last: int, messages: int | None = None) -> ManifestChunk:
+    count = last - first + 1 if messages is None else messages
+    return ManifestChunk(f"k/{first}", SHA, 100, first, last, count, 1000, 1, 2)
+
+
+def manifest(*parts: ManifestPart) -> Manifest:
+    return Manifest("logs", "LOGS", "cold", "team", "2026-11-21-07:00", 1, parts)
+
+
+TWO = manifest(
+    ManifestPart(
+        5, 11, 40, (held(13, 20, 7), held(21, 38)), (ManifestGap(11, 12, "expired"), ManifestGap(39, 40, "deleted"))
+    ),
+    ManifestPart(9, 1, 3, (held(1, 3),)),
+)  # fmt: skip
+
+
+def stored(fields: object) -> bytes:
+    return zstandard.ZstdCompressor().compress(json.dumps(fields).encode())
+
+
+def fields(**changes: object) -> dict[str, object]:
+    return {"manifest_version": MANIFEST_VERSION, **asdict(TWO), **changes}
+
+
+def test_what_is_written_is_read_back() -> None:
+    data, key = TWO.encode()
+    assert decode_manifest(data) == TWO
+    assert TWO.encode() == (data, key)
+    assert key.startswith("team/archive=logs/date=2026-11-21/hour=07/manifest-0001-")
+    assert key.endswith(".json.zst")
+    assert (TWO.messages, TWO.gap_size) == (28, 4)
+    assert decode_manifest(stored(fields())) == TWO
+
+
+def test_an_hour_without_messages() -> None:
+    assert decode_manifest(manifest().encode()[0]) == manifest()
+
+
+@pytest.mark.parametrize(
+    ("part", "what"),
+    [
+        (ManifestPart(5, 1, 20, (held(1, 10), held(12, 20))), "between 10 and 12 are in no chunk"),
+        (ManifestPart(5, 1, 20, (held(1, 10), held(10, 20))), "between 10 and 10 are there twice"),
+        (ManifestPart(5, 1, 20, (held(2, 20),)), "between 0 and 2"),
+        (ManifestPart(5, 1, 20, (held(1, 19),)), "between 19 and 21"),
+        (ManifestPart(5, 1, 20, (held(1, 21),)), "between 21 and 21"),
+        (ManifestPart(5, 1, 20, (held(1, 20),), (ManifestGap(5, 6, "expired"),)), "are there twice"),
+        (ManifestPart(5, 1, 20, (held(1, 20, 21),)), "counts messages that cannot be"),
+        (ManifestPart(5, 1, 20, (held(1, 20, 0),)), "counts messages that cannot be"),
+    ],
+)
+def test_one_that_does_not_add_up_is_neither_written_nor_read(part: ManifestPart, what: str) -> None:
+    wrong = manifest(part)
+    with pytest.raises(ChunkError, match=what):
+        wrong.encode()
+    with pytest.raises(ChunkError, match=what):
+        decode_manifest(stored({"manifest_version": MANIFEST_VERSION, **asdict(wrong)}))
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    data = bytearray(TWO.encode()[0])
+    for at in range(len(data)):
+        for bit in range(8):
+            data[at] ^= 1 << bit
+            try:
+                seen = decode_manifest(bytes(data))
+            except ChunkError:
+                seen = None
+            assert seen in (None, TWO), (at, bit)
+            data[at] ^= 1 << bit
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", "is not a manifest"),
+        (b"PAR1", "is not a manifest"),
+        (stored([]), "is not a manifest"),
+        (stored({"a": 1}), "is not a manifest"),
+        (stored(fields(manifest_version=2)), "has version 2"),
+        (stored(fields(number="x")), "cannot be read: number"),
+        (stored(fields(surprise=1)), "cannot be read: surprise"),
+        (stored(fields(parts=[{"created_ns": 1}])), "cannot be read: parts.0.first_seq"),
+        (stored(fields(parts=[{**asdict(TWO.parts[1]), "gaps": [{"first_seq": 4, "last_seq": 4, "reason": "lost"}]}])),
+         "cannot be read: parts.0.gaps.0.reason"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(data: bytes, what: str) -> None:
+    with pytest.raises(ChunkError, match=what):
+        decode_manifest(data)
+
+
+def test_another_state_of_the_hour_has_another_key() -> None:
+    assert replace(TWO, number=2).encode()[1] != TWO.encode()[1]
