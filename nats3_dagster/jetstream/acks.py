@@ -9,10 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.errors import Interrupted, TargetError
+from nats3_dagster.jetstream.scan import FrameError, Frames, numbers_at
 
-# Found in no plain acknowledgement: {"stream":"S","seq":7} or {"stream":"S","domain":"D","seq":7}.
-_REMARKABLE = (b'"error"', b'"duplicate"', b'"type"', b'"batch"', b"\r\nNATS/1.0")
+# A plain acknowledgement is {"stream":"S","seq":7} or {"stream":"S","domain":"D","seq":7}.
+_PLAIN, _REMARKABLE = b'\r\n{"stream":', (b'"error"', b'"duplicate"')
+
+# The server is too busy or has no leader just now: what it refused so may be sent again.
+_PASSING_CODES = (429,)
+_PASSING_ERR_CODES = (10008, 10118, 10167)
+# A batch that the stream does not know: so after a change of its leader.
+_UNKNOWN_BATCH = 10208
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +48,15 @@ class Answer:
 
 def plain_numbers(frames: Frames, marker: bytes) -> list[int] | None:
     """The numbers of the messages that were acknowledged, when nothing else came. Raises FrameError."""
-    buffer, skip = frames.buffer, len(marker)
-    start, end = frames.start, frames.end
+    buffer, start, end = frames.buffer, frames.start, frames.end
+    if buffer.count(_PLAIN, start, end) != len(frames):
+        return None
     if any(buffer.find(word, start, end) >= 0 for word in _REMARKABLE):
         return None
-    find = buffer.find
-    try:
-        numbers = [int(buffer[mark + skip : find(b" ", mark + skip)]) for mark in frames.marks.tolist()]
-    except ValueError:
-        raise FrameError("NATS answered to an unknown reply subject") from None
-    good = buffer.count(b'\r\n{"stream":', start, end)
-    return numbers if good == len(numbers) else None
+    numbers = numbers_at(buffer, frames.marks + len(marker)).tolist()
+    if -1 in numbers:
+        raise FrameError("NATS answered to an unknown reply subject")
+    return numbers
 
 
 def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
@@ -75,3 +80,17 @@ def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
         if not isinstance(body, dict):
             raise FrameError(f"NATS answered a message with {content[:100]!r}")
         yield Answer(token, "", cast("dict[str, Any]", body))
+
+
+def refusal(answer: Answer, subject: str) -> TargetError:
+    """What a stream's no to a message means for the replay."""
+    if answer.status:
+        return Interrupted(f"NATS answered a message on {subject} with the status {answer.status}")
+    code, err_code = answer.error.get("code"), answer.error.get("err_code")
+    if err_code == _UNKNOWN_BATCH:
+        return Interrupted("The stream forgot a batch, as after a change of its leader")
+    stream, reason = answer.body.get("stream") or "A stream", answer.error.get("description")
+    text = f"{stream} refused a message on {subject}: {reason} ({err_code})"
+    if code in _PASSING_CODES or err_code in _PASSING_ERR_CODES:
+        return Interrupted(text)
+    return TargetError(text, "Change the stream's configuration or limits, then run the replay again")

@@ -6,6 +6,7 @@ and are exact.
 
 import difflib
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,9 @@ from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 from nats3_dagster.jetstream.api import Refused, pages, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.settle import subject_of_both, until_stored
 from nats3_dagster.model import Incarnation, StreamState
+from nats3_dagster.subjects import overlap
 
 _STREAM_NOT_FOUND, _NAME_IN_USE, _MESSAGE_NOT_FOUND = 10059, 10058, 10037
 # Stream settings by the server version that knows them: an older one would drop them in silence or refuse them.
@@ -111,6 +114,19 @@ def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
             raise
 
     return link.call(work)
+
+
+def settle(link: Link, stream: str, pattern: str = ">", timeout_s: float = 10.0) -> None:
+    """Return when the stream has stored every message that reached it before, so that who reads it misses none of
+    them. Only subjects that `pattern` takes are published to. Raises Interrupted when that takes longer."""
+
+    async def work(client: Connection) -> None:
+        listened = (await stream_info(client, stream)).subjects
+        subject = next((subject_of_both(s, pattern) for s in listened if overlap(s, pattern)), None)
+        if subject:
+            await until_stored(client, subject, time.monotonic() + timeout_s)
+
+    link.call(work)
 
 
 def delete_stream(link: Link, stream: str) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from nats3_dagster.errors import Interrupted, TargetError
+from nats3_dagster.errors import Interrupted
 from nats3_dagster.jetstream.acks import Answer, answers
 from nats3_dagster.jetstream.outbox import Outbox
 from nats3_dagster.jetstream.scan import FrameError, Frames
@@ -19,7 +19,6 @@ FLOW = 500
 GROUPS = 3
 # The server forgets a batch that is silent for 10 s.
 KEEP_ALIVE_S = 3.0
-_UNKNOWN_BATCH = 10208
 _END, _PING = 3, 4
 
 
@@ -56,7 +55,7 @@ class BatchOutbox(Outbox):
 
     @property
     def settled(self) -> bool:
-        return not self._batch or self._stopped
+        return not self._batch
 
     def _room(self) -> int:
         under_way = self.sent - self.acked
@@ -85,9 +84,9 @@ class BatchOutbox(Outbox):
         elif kind == "gap":
             self.fail(Interrupted(f"Messages {body.get('last_seq')} to {body.get('seq')} of a batch did not arrive"))
         elif kind == "err":
-            self.fail(self._refusal(answer, self.subject_of(self._first + _count(body, "seq") - 1)))
+            self._refused(answer, self.subject_of(self._first + _count(body, "seq") - 1))
         elif answer.status or answer.error:
-            self.fail(self._refusal(answer, self.subject_of(self._first + answer.number - 1)))
+            self._refused(answer, self.subject_of(self._first + answer.number - 1))
         elif "batch" in body:
             self._on_end(_count(body, "count"))
         else:
@@ -99,11 +98,6 @@ class BatchOutbox(Outbox):
             return
         self._batch, self._ending = "", False
         self._advance(self.sent)
-
-    def _refusal(self, answer: Answer, subject: str) -> TargetError:
-        if answer.error.get("err_code") == _UNKNOWN_BATCH:
-            return Interrupted("The stream forgot a batch, as after a change of its leader")
-        return super()._refusal(answer, subject)
 
     def _overdue(self, now: float) -> bool:
         """Acknowledgements come in groups: a part of one may wait for as long as the pace of the replay wants."""

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import struct
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -117,6 +118,13 @@ class Connection(Client):
         self.options |= {
             "allow_reconnect": reconnect, "max_reconnect_attempts": RECONNECTS, "reconnect_time_wait": RECONNECT_WAIT_S,
         }  # fmt: skip
+
+    def abort(self) -> None:
+        """Drop the connection, and what the system has not sent of it: nothing of ours may arrive later."""
+        writer = self._transport._io_writer if isinstance(self._transport, WideTransport) else None  # pyright: ignore[reportPrivateUsage]
+        if writer is not None and self.is_connected:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
 
     async def refused(self, subject: str) -> str:
         """Wait until the server says that we may not publish to `subject`, or receive answers; what it said."""

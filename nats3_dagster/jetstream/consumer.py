@@ -23,9 +23,9 @@ from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.subjects import covers, overlap
 
 # A pull request ends at either; two are always under way, so that the server never waits for one.
-PULL_MESSAGES = 16_384
-PULL_BYTES = 4 << 20
-# No new request while the caller has this much to take: with two requests under way it bounds memory to 24 MiB, or to
+PULL_MESSAGES = 32_768
+PULL_BYTES = 8 << 20
+# No new request while the caller has this much to take: with two requests under way it bounds memory to 32 MiB, or to
 # a few times the largest message.
 ROOM_BYTES = 16 << 20
 HEARTBEAT_S = 1.0

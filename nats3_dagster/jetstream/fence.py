@@ -34,11 +34,18 @@ async def attempt_at_work(client: Connection, replay_id: str, attempt: int, time
     """The attempt of a publisher that answers, after it stopped if it is an older one; None when nobody listens.
 
     Raises nats.errors.TimeoutError when somebody listens and does not answer."""
-    try:
-        answer = await client.request(fence_subject(replay_id), b"%d" % attempt, timeout=timeout_s)
-    except NoRespondersError:
-        return None
-    return int(answer.data) if answer.data.isdigit() else 0
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            answer = await client.request(fence_subject(replay_id), b"%d" % attempt, timeout=ASK_S)
+        except NoRespondersError:
+            return None
+        except NatsTimeoutError:
+            # It is busy, or it went without an answer: then the next request says that nobody listens.
+            if time.monotonic() > until:
+                raise
+        else:
+            return int(answer.data) if answer.data.isdigit() else 0
 
 
 def superseded(replay_id: str, attempt: int) -> TargetError:
@@ -50,11 +57,11 @@ def superseded(replay_id: str, attempt: int) -> TargetError:
 
 async def _raise(client: Connection, replay_id: str, attempt: int, timeout_s: float) -> None:
     until = time.monotonic() + timeout_s
-    while time.monotonic() < until:
+    while (left := until - time.monotonic()) > 0:
         try:
-            found = await attempt_at_work(client, replay_id, attempt, ASK_S)
+            found = await attempt_at_work(client, replay_id, attempt, left)
         except NatsTimeoutError:
-            continue  # it is busy, or it went without an answer: then the next request says that nobody listens
+            break
         if found is None:
             return
         if found > attempt:

@@ -8,20 +8,20 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
+from nats.errors import Error
 
-from nats3_dagster.errors import Interrupted, TargetError
-from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers
+from nats3_dagster.errors import Interrupted, SourceError, TargetError
+from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers, refusal
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.encode import Encoded
 from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.jetstream.settle import GONE, NONE_YET, nobody_listens, until_stored
 
-# How long a publisher that was stopped waits for the answers to what it sent.
+# How long a publisher that was stopped takes to make sure of what it sent.
 STOP_S = 3.0
-# The server is too busy or has no leader just now: what it refused so may be sent again.
-_PASSING_CODES = (429,)
-_PASSING_ERR_CODES = (10008, 10118, 10167)
 
 
 class Outbox:
@@ -43,9 +43,11 @@ class Outbox:
         self._sent_bytes = self._acked_bytes = 0
         self._early: set[int] = set()
         self.sent = self.acked = self.duplicates = self.queued = 0
-        self.queued_bytes = 0
+        self.drained_bytes = 0  # of all frames given, those that were handed to the socket
+        self.last_subject = ""
         self.failure: TargetError | None = None
         self._stopped = False
+        self._asking: asyncio.Task[None] | None = None
         self._spoke = 0.0
 
     async def open(self) -> None:
@@ -67,14 +69,16 @@ class Outbox:
         self.queued += len(frames)
         self._pump()
 
-    async def stop(self, reason: TargetError) -> None:
-        """Send nothing more; return when what was sent is answered, as far as answers come."""
+    async def stop(self, reason: TargetError) -> bool:
+        """Send nothing more; whether the stream of the last message is known to hold all that was sent to it."""
         self.fail(reason)
         until = time.monotonic() + STOP_S
-        while self.acked < self.sent and time.monotonic() < until and self._client.is_connected:
-            await asyncio.sleep(0.01)
-        if self._client.is_connected:
-            await self._client.flush()
+        with suppress(Error, SourceError):
+            await self._client.flush(int(STOP_S))
+            if self.sent:
+                await until_stored(self._client, self.last_subject, until)
+            return True
+        return False
 
     def fail(self, failure: TargetError) -> None:
         """The first failure stops everything."""
@@ -108,6 +112,7 @@ class Outbox:
             end = int(first.ends[self._row + rows - 1])
             if not self._row:
                 self._unacked.append((self.sent, self._sent_bytes, first))
+                self.last_subject = str(first.subjects[0].as_py())
             if not self._client.send(first.buffer[start:end]):
                 self.fail(Interrupted("The connection to NATS was lost"))
                 return
@@ -119,7 +124,7 @@ class Outbox:
             if self._row == len(first):
                 self._queue.popleft()
                 self._row = 0
-                self.queued_bytes -= first.size
+                self.drained_bytes += first.size
                 self._changed()
 
     def _advance(self, acked: int) -> None:
@@ -171,27 +176,23 @@ class Outbox:
     def _number_of(self, answer: Answer) -> int | None:
         """The message that an answer acknowledges; None for a refusal, which ends everything."""
         if answer.status or answer.error:
-            self.fail(self._refusal(answer, self.subject_of(answer.number)))
+            self._refused(answer, self.subject_of(answer.number))
             return None
         if "stream" not in answer.body:
             raise FrameError(f"A stream answered with something unknown: {answer.body}")
         self.duplicates += bool(answer.body.get("duplicate"))
         return answer.number
 
-    def _refusal(self, answer: Answer, subject: str) -> TargetError:
-        """What a stream, or the lack of one, means for the replay."""
-        if answer.status == "503":
-            # Between two leaders of a stream nobody listens for a moment; when nobody ever did, it is no moment.
-            kind = Interrupted if self.acked else TargetError
-            return kind(f"No stream listens on {subject}", "Create one there first: --create-stream")
-        if answer.status:
-            return Interrupted(f"NATS answered a message on {subject} with the status {answer.status}")
-        code, err_code = answer.error.get("code"), answer.error.get("err_code")
-        stream, reason = answer.body.get("stream") or "A stream", answer.error.get("description")
-        text = f"{stream} refused a message on {subject}: {reason} ({err_code})"
-        if code in _PASSING_CODES or err_code in _PASSING_ERR_CODES:
-            return Interrupted(text)
-        return TargetError(text, "Change the stream's configuration or limits, then run the replay again")
+    def _refused(self, answer: Answer, subject: str) -> None:
+        """A stream said no, or there is none: nothing more is sent."""
+        self._stopped = True
+        if answer.status != "503":
+            self.fail(refusal(answer, subject))
+        elif self.failure is None and self._asking is None:
+            self._asking = asyncio.create_task(self._ask_who_listens(subject))
+
+    async def _ask_who_listens(self, subject: str) -> None:
+        self.fail(await nobody_listens(self._client, subject, GONE if self.acked else NONE_YET))
 
     def subject_of(self, number: int) -> str:
         """The subject of a message that was sent and not acknowledged."""

@@ -16,6 +16,7 @@ from typing import Literal
 import pyarrow as pa
 from nats.aio.msg import Msg
 
+from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.batch import BatchOutbox
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.connection import Link
@@ -23,12 +24,15 @@ from nats3_dagster.jetstream.encode import Encoded, Publication, encode
 from nats3_dagster.jetstream.fence import attempt_at_work, fence_subject, superseded
 from nats3_dagster.jetstream.options import NatsOptions
 from nats3_dagster.jetstream.outbox import STOP_S, Outbox
+from nats3_dagster.jetstream.settle import until_gone, until_stored
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored; several publishers share that.
 INFLIGHT_MESSAGES = 4096
 INFLIGHT_BYTES = 8 << 20
 # Encoded and not yet sent: enough that the next batch is ready when the window opens.
 QUEUE_BYTES = 8 << 20
+# How long a publisher that broke off waits to know what became of its last messages.
+SETTLE_S = 15.0
 
 
 class Publisher:
@@ -36,19 +40,20 @@ class Publisher:
 
     Mode `window` takes any stream; messages should carry a `Nats-Msg-Id`. Mode `batch` needs server 2.14 and a stream
     with `allow_batched`. `fence` is (replay id, attempt): a newer attempt's `raise_fence` stops this publisher.
-    Entering raises SourceError as Link does, and TargetError when a newer attempt publishes already."""
+    Entering raises SourceError as Link does, TargetError when a newer attempt publishes already, and Interrupted when
+    an older one did until now."""
 
     def __init__(
         self, options: NatsOptions, *, mode: Literal["window", "batch"] = "window",
         fence: tuple[str, int] | None = None, inflight_messages: int = INFLIGHT_MESSAGES,
         inflight_bytes: int = INFLIGHT_BYTES, ack_timeout_s: float = 10.0,
     ) -> None:  # fmt: skip
-        self._mode, self._fence = mode, fence
+        self._options, self._mode, self._fence = options, mode, fence
         self._limits = inflight_messages, inflight_bytes, ack_timeout_s
         self._link = Link(options, reconnect=False)
         self._changed = threading.Condition()
         self._checked: set[str] = set()
-        self._given = 0
+        self._given = self._encoded_bytes = 0
         self._batch = ""
         self._flow = self._in_batch = 0
         self._stopping = False
@@ -69,8 +74,10 @@ class Publisher:
             if kind is None:
                 self.flush()
         finally:
-            self._link.call(self._close)
+            lost = self._link.call(self._close)
             self._link.__exit__(None, None, None)
+            if isinstance(self._outbox.failure, Interrupted) and self._outbox.sent:
+                self._settle(lost)
 
     @property
     def published(self) -> int:
@@ -92,8 +99,8 @@ class Publisher:
         messages.check(self._link.client.max_payload, self._checked)
         for part in messages.slices():
             for encoded in self._encode(part):
-                self._wait_until(lambda: self._outbox.queued_bytes < QUEUE_BYTES)
-                self._outbox.queued_bytes += encoded.size
+                self._wait_until(lambda: self._encoded_bytes - self._outbox.drained_bytes < QUEUE_BYTES)
+                self._encoded_bytes += encoded.size
                 self._link.loop.call_soon_threadsafe(self._outbox.add, encoded)
 
     def flush(self) -> None:
@@ -131,6 +138,29 @@ class Publisher:
         self._in_batch += len(part)
         return encoded
 
+    def _settle(self, lost: bool) -> None:
+        """Wait until nothing of ours is on its way to the target any more, so that it can be asked. With `lost` the
+        server itself has closed the connection, or is no more. Raises TargetError when that cannot be known, or when
+        the target is gone."""
+        until = time.monotonic() + SETTLE_S
+        while True:
+            try:
+                with Link(self._options, reconnect=False) as link:
+                    link.call(until_gone, self._outbox.inbox, until)
+                    with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (admin.settle)
+                        link.call(until_stored, self._outbox.last_subject, until)
+                return
+            except TargetError as error:
+                raise TargetError(error.what, error.hint) from error
+            except SourceError as error:
+                if lost:
+                    return  # the caller asks as soon as there is a server again
+                if time.monotonic() > until:
+                    raise TargetError(
+                        f"What became of the last messages cannot be known: {error.what}", "Run the replay again later"
+                    ) from error
+                time.sleep(0.2)
+
     def _check(self) -> None:
         failure = self._outbox.failure
         if failure:
@@ -156,29 +186,40 @@ class Publisher:
             found = await attempt_at_work(client, *self._fence, timeout_s=self._limits[2])
             if found is not None and found > self._fence[1]:
                 raise superseded(self._fence[0], found)
+            if found is not None and found < self._fence[1]:
+                # It came back after our attempt had raised the fence, and what it sent nobody has asked for yet.
+                raise Interrupted(f"An earlier attempt of replay {self._fence[0]} was still publishing; it has stopped")
             subject = fence_subject(self._fence[0])
             self._listening = await client.subscribe(subject, cb=self._on_fence)  # pyright: ignore[reportUnknownMemberType]
         outbox = (BatchOutbox if self._mode == "batch" else Outbox)(client, *self._limits, self._notify)
         await outbox.open()
         return outbox
 
-    async def _close(self, client: Connection) -> None:
+    async def _close(self, client: Connection) -> bool:
+        """Whether the connection was already lost."""
+        lost = client.lost.is_set()
         if self._stopping:
             # The newer attempt waits for this answer, and the failure it brought has made our caller close.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._answered.wait(), STOP_S + 1)
         self._outbox.close()
+        if self._outbox.acked < self._given:
+            client.abort()
+        return lost
 
     async def _on_fence(self, message: Msg) -> None:
         """A newer attempt asks us to stop, or one like ours says hello."""
         assert self._fence
         asked = int(message.data) if message.data.isdigit() else 0
-        if asked > self._fence[1]:
-            self._stopping = True
-            await self._outbox.stop(superseded(self._fence[0], asked))
-        if self._link.client.is_connected:
+        if asked <= self._fence[1]:
             await message.respond(b"%d" % self._fence[1])
-            if asked > self._fence[1]:
-                await self._link.client.flush()
-                self._answered.set()
-                await self._listening.unsubscribe()  # this cancels our own task: it comes last
+            return
+        self._stopping = True
+        if await self._outbox.stop(superseded(self._fence[0], asked)):
+            await message.respond(b"%d" % self._fence[1])
+            await self._link.client.flush()
+        else:
+            # Nobody listens any more when the server has read this connection to its end: an answer as well.
+            self._link.client.abort()
+        self._answered.set()
+        await self._listening.unsubscribe()  # this cancels our own task: it comes last

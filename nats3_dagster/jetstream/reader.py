@@ -44,7 +44,7 @@ class ReadSpec:
 
 
 def read_batches(
-    options: NatsOptions, spec: ReadSpec, *, batch_rows: int = 8192, batch_bytes: int = 1 << 20
+    options: NatsOptions, spec: ReadSpec, *, batch_rows: int = 8192, batch_bytes: int = 4 << 20
 ) -> Iterator[pa.RecordBatch]:
     """Batches of `frames.WIRE`, sequences ascending; a batch ends with the socket read that made it reach `batch_rows`
     or `batch_bytes`. Ends when every message of the range that exists now was delivered.
@@ -174,5 +174,3 @@ def _selected(batch: pa.RecordBatch, filters: tuple[str, ...]) -> pa.RecordBatch
     if all(wanted):
         return batch
     return batch.filter(pc.take(pa.array(wanted, pa.bool_()), subjects.indices))
-
-

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nats3_dagster.errors import StreamChanged, TargetError
-from nats3_dagster.jetstream.admin import stream_state
+from nats3_dagster.jetstream.admin import settle, stream_state
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
@@ -53,6 +53,8 @@ def ask_targets(link: Link, job: ReplayJob, pattern: str) -> Published:
     found: dict[str, list[NDArray[np.int64]]] = {}
     prefix = False
     for target in job.targets:
+        # What a killed publisher had sent may still wait in the server to be stored.
+        settle(link, target.incarnation.stream, pattern)
         state = stream_state(link, target.incarnation.stream)
         if state.incarnation != target.incarnation:
             raise StreamChanged(

@@ -12,6 +12,7 @@ from nats3_dagster.jetstream.admin import (
     first_seq_at,
     message_time,
     server_info,
+    settle,
     stream_names,
     stream_state,
     streams_listening,
@@ -187,3 +188,29 @@ def test_message_time(link, wire):
     times = stored_times(wire)
     assert [message_time(link, "S", seq) for seq in (1, 2, 3, 4)] == [times[1], None, times[3], None]
     assert format_time(times[1]).startswith("20")
+
+
+@pytest.mark.parametrize("subject", ["s", "s.>", "s.*.x"])
+def test_settle_waits_for_what_reached_the_stream(link, wire, subject):
+    """Published without waiting for an answer: what is there right after is all there will be."""
+    wire.create_stream("S", subject)
+    to = subject.replace("*", "a").replace(">", "a")
+    for turn in range(1, 6):
+
+        async def burst(client):
+            client.send(b"PUB %b 5\r\nhello\r\n" % to.encode() * 2000)
+            await client.flush()
+
+        link.call(burst)
+        settle(link, "S")
+        assert wire.state("S")["messages"] == 2000 * turn
+
+
+def test_settle_where_there_is_nothing_to_wait_for(link, wire):
+    wire.create_stream("S", "s")
+    settle(link, "S")
+    assert wire.state("S")["last_seq"] == 0
+    wire.api("STREAM.CREATE.M", name="M", mirror={"name": "S"}, storage="file")
+    settle(link, "M")
+    with pytest.raises(OperatorError):
+        settle(link, "UNKNOWN")

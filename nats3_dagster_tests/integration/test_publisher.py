@@ -4,11 +4,13 @@ import base64
 import logging
 import threading
 import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
+from nats3_dagster.jetstream import publisher as publisher_module
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.fence import CANCEL, fence_subject, raise_fence
 from nats3_dagster.jetstream.publisher import Publisher
@@ -263,26 +265,59 @@ def test_server_killed(own_nats, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_server_frozen(own_nats, mode):
+    """What was on its way is stored before the publisher ends: whoever asks then is not overtaken by it."""
     with Wire(own_nats.url) as wire:
         make(own_nats, wire)
-    began = time.monotonic()
-    try:
-        error, acknowledged = trouble_while_publishing(own_nats, mode, own_nats.pause, ack_timeout_s=1)
-    finally:
+
+    def freeze():
+        own_nats.pause()
+        time.sleep(2.5)
         own_nats.resume()
-    assert isinstance(error, Interrupted)
-    assert "did not acknowledge" in str(error)
-    assert time.monotonic() - began < 8
+
+    began = time.monotonic()
+    error, acknowledged = trouble_while_publishing(own_nats, mode, freeze, ack_timeout_s=1)
     with Wire(own_nats.url) as wire:
         count = wire.state("T")["messages"]
+        assert time.monotonic() - began < 8
+        assert isinstance(error, Interrupted)
+        assert "did not acknowledge" in str(error)
         assert count >= acknowledged
         assert number_at(wire, count) == count - 1
+        time.sleep(0.5)
+        assert wire.state("T")["messages"] == count
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_server_frozen_for_too_long(own_nats, mode, monkeypatch):
+    """Then it is no Interrupted, after which the caller would ask the target and go on."""
+    monkeypatch.setattr(publisher_module, "SETTLE_S", 1)
+    with Wire(own_nats.url) as wire:
+        make(own_nats, wire)
+    options = replace(own_nats.options, connect_timeout_s=0.5)
+    try:
+        with (
+            pytest.raises(TargetError, match="cannot be known") as caught,
+            Publisher(options, mode=mode, ack_timeout_s=1) as publisher,
+        ):
+            publisher.publish(*numbered(1))
+            publisher.flush()
+            own_nats.pause()
+            publisher.publish(*numbered(1))
+            publisher.flush()
+        assert not isinstance(caught.value, Interrupted)
+    finally:
+        own_nats.resume()
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_stream_deleted_in_the_middle(nats, wire, mode):
-    error, _ = trouble_while_publishing(nats, mode, lambda: wire.api("STREAM.DELETE.T"), ack_timeout_s=2)
-    assert isinstance(error, Interrupted)
+    """No Interrupted: there is no target to ask. So too where nobody says no, because all that was under way came to
+    the stream before its end."""
+    error, acknowledged = trouble_while_publishing(nats, mode, lambda: wire.api("STREAM.DELETE.T"), ack_timeout_s=2)
+    assert str(error).startswith("No stream listens on t.a")
+    assert not isinstance(error, Interrupted)
+    assert "deleted while messages were published" in error.hint
+    assert acknowledged >= 3000
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -414,6 +449,27 @@ def test_an_older_attempt_that_comes_back_is_refused(nats, wire, link):
             pass
         with pytest.raises(TargetError, match=told):
             raise_fence(link, "r", 1)
+
+
+def test_an_older_attempt_that_came_back_unseen_makes_the_newer_one_ask_again(nats, wire):
+    with (
+        pytest.raises(TargetError, match="Attempt 2 of replay r took over"),
+        Publisher(nats.options, fence=("r", 1)) as older,
+    ):
+        with pytest.raises(Interrupted, match="was still publishing"), Publisher(nats.options, fence=("r", 2)):
+            pass
+        older.wait(5)
+    with Publisher(nats.options, fence=("r", 2)) as publisher:
+        publisher.publish(*numbered(1))
+
+
+def test_a_publisher_that_ends_just_when_another_says_hello(nats, wire, link):
+    """It may end without an answer, and the next question finds nobody."""
+    stop = link.subscribe(fence_subject("r"), lambda data: threading.Timer(0.1, lambda: stop()).start())
+    began = time.monotonic()
+    with Publisher(nats.options, fence=("r", 1)) as publisher:
+        publisher.publish(*numbered(1))
+    assert time.monotonic() - began < 3
 
 
 def test_an_older_attempt_that_hangs_is_told(nats, link):

@@ -193,8 +193,8 @@ def test_the_consumer_is_deleted(nats, wire, ended):
 
 
 def test_a_slow_caller_bounds_what_is_asked_for(nats, wire):
-    """64 MiB in the stream; a caller that takes one batch and waits holds little more than the room it has."""
-    wire.publish(("s.a", b"", b"x" * 65_536) for _ in range(1024))
+    """128 MiB in the stream; a caller that takes one batch and waits holds little more than the room it has."""
+    wire.publish(("s.a", b"", b"x" * 65_536) for _ in range(2048))
     tracemalloc.start()
     batches = read_batches(nats.options, spec_of(nats))
     rows = next(batches).num_rows
@@ -202,8 +202,8 @@ def test_a_slow_caller_bounds_what_is_asked_for(nats, wire):
     held = tracemalloc.get_traced_memory()[0]
     rows += sum(batch.num_rows for batch in batches)
     tracemalloc.stop()
-    assert rows == 1024
-    assert held < 40 << 20
+    assert rows == 2048
+    assert held < 56 << 20
 
 
 # A stream that is not the one planned for
@@ -321,5 +321,3 @@ def test_a_read_that_breaks_off_again_and_again_is_an_error(nats, wire, monkeypa
     monkeypatch.setattr(consumer.RangeConsumer, "_pull", lost)
     with pytest.raises(SourceError, match="broke off 3 times at sequence 1: gone"):
         list(read_batches(nats.options, spec_of(nats)))
-
-
