@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     )
     s3_session_token: SecretStr | None = Field(None, validation_alias=_aws("AWS_SESSION_TOKEN", "s3_session_token"))
     spark_master: str | None = None
+    # The webserver that is asked to reload when an archive is created or deleted.
+    dagster_url: str | None = None
     # Owners of the assets in Dagster, joined by commas: mail addresses, or `team:platform`.
     owners: str = ""
 

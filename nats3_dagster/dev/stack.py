@@ -94,8 +94,15 @@ class Stack:
                 for server in reversed(started):
                     server.kill()
                 raise
-            self._write()
+            # A Dagster UI that runs on them goes on running.
+            self._write(self._said(self.file).get("dagster_url"))
         return self
+
+    def announce(self, dagster_url: str | None) -> None:
+        """Let `settings` know where the Dagster UI of this stack is; None: it has ended."""
+        with self._alone():
+            if self.file.exists():
+                self._write(dagster_url)
 
     def running(self) -> dict[str, bool]:
         """Which of the servers run and answer now, whoever started them."""
@@ -122,16 +129,22 @@ class Stack:
 
     def _ports_before(self) -> dict[str, int]:
         for file in (self.file, self._last):
-            with suppress(OSError, ValueError, KeyError):  # none, or none of ours: any free port will do
-                said = json.loads(file.read_text())
+            said = self._said(file)
+            with suppress(ValueError, KeyError):  # none of ours: any free port will do
                 return {name: urlsplit(said[name]).port or 0 for name in ("nats_url", "postgres_url", "s3_endpoint")}
         return {}
 
-    def _write(self) -> None:
+    def _said(self, file: Path) -> dict[str, str]:
+        with suppress(OSError, ValueError):
+            return json.loads(file.read_text())
+        return {}
+
+    def _write(self, dagster_url: str | None) -> None:
         """Write `stack.json` for its owner's eyes, whole or not at all."""
         new = self.home / f"stack.{os.getpid()}.new"
         new.touch(mode=0o600)
-        new.write_text(json.dumps(asdict(self.endpoints), indent=2) + "\n")
+        told = asdict(self.endpoints) | ({"dagster_url": dagster_url} if dagster_url else {})
+        new.write_text(json.dumps(told, indent=2) + "\n")
         new.replace(self.file)
 
     @contextmanager

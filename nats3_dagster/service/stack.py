@@ -146,6 +146,7 @@ def _serve(stack: "Stack", port: int, output: Format) -> None:
     """Run the Dagster UI and its daemon until somebody interrupts us or they end."""
     dagster, address = _start_dagster(stack, port)
     try:
+        stack.announce(address)
         view = _addresses(stack) | {"ui": address, "log": str(dagster.log)}
         show_one(output, view, view)
         sys.stdout.flush()
@@ -156,6 +157,7 @@ def _serve(stack: "Stack", port: int, output: Format) -> None:
     except KeyboardInterrupt:
         note("Stopping the Dagster UI")
     finally:
+        stack.announce(None)
         dagster.stop()
 
 

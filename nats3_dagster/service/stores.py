@@ -65,6 +65,7 @@ def create(
     from nats3_dagster.capture import check_source
     from nats3_dagster.catalog import Catalog
     from nats3_dagster.jetstream.connection import Link
+    from nats3_dagster.service.reload import reload_dagster
     from nats3_dagster.settings import Settings
 
     settings = Settings.load()
@@ -85,6 +86,7 @@ def create(
     view = views.archive(archive)
     show_one(output, view, views.archive_lines(view))
     note(f"Created. Capture what the stream holds now: nats3 store run {name}")
+    note(reload_dagster(settings))
 
 
 @app.command("list")
@@ -164,6 +166,7 @@ def delete(
 ) -> None:
     """Delete an archive from the catalog. Its objects stay unless --purge is given."""
     from nats3_dagster.catalog import Catalog
+    from nats3_dagster.service.reload import reload_dagster
     from nats3_dagster.service.removal import remove_dead
     from nats3_dagster.settings import Settings
 
@@ -182,6 +185,7 @@ def delete(
     show_one(output, view, {"deleted": name, "chunks": retired, "objects deleted": removed})
     if not purge and retired:
         note("The objects are still in the store: each chunk says in its own metadata what it holds")
+    note(reload_dagster(settings))
 
 
 def _set_paused(name: str, paused: bool, output: Format) -> None:

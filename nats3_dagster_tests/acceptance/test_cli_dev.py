@@ -64,6 +64,8 @@ def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path)
         with urllib.request.urlopen(f"{told['ui']}/server_info", timeout=10) as answer:
             assert "dagster_version" in json.load(answer)
         assert running(nats3) == {"nats", "postgres", "s3", "dagster"}
+        # `nats3 store create` in another shell knows whom to ask for a reload.
+        assert Settings.load().dagster_url == told["ui"]
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, ""), err

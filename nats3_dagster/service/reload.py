@@ -1,0 +1,91 @@
+"""A running Dagster and the archives: its code location is loaded anew when there are others.
+
+The rule kept here: this is a courtesy. Whatever Dagster answers, or when nobody does, the command has done its work and
+succeeds; the sentence says what is left to do. Plain HTTP, because importing Dagster takes 1.5 s.
+
+What a reload does (Dagster 1.13): the webserver asks the code server (`dagster code-server start`, which `dagster dev`
+uses too) to start its code anew. The daemon asks that server once a second who it is, and loads the definitions when
+the answer changed. Where webserver and daemon load the module each by itself (`python_module` in workspace.yaml) a
+reload reaches the webserver only; the daemon loads all its locations anew every 60 s.
+"""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nats3_dagster.settings import Settings
+
+# A code server starts in 3 s; the webserver itself gives it 60 s.
+TIMEOUT_S = 75
+BY_HAND = "reload the code location in the Dagster UI (Deployment, Reload)"
+# Jobs that every load of ours defines, also without an archive (defs/jobs.py).
+_OURS = {"replay", "checks"}
+
+_LOCATIONS = """{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {
+  __typename ... on RepositoryLocation { repositories { jobs { name } } } ... on PythonError { message stack }
+} } } } }"""
+_RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) {
+  __typename ... on WorkspaceLocationEntry { locationOrLoadError { __typename ... on PythonError { message } } }
+  ... on PythonError { message } ... on ReloadNotSupported { message } ... on RepositoryLocationNotFound { message }
+  ... on UnauthorizedError { message }
+} }"""
+
+
+def reload_dagster(settings: "Settings") -> str:
+    """Have the webserver that NATS3_DAGSTER_URL names load each of our code locations; what to tell of it."""
+    if not settings.dagster_url:
+        return f"If Dagster runs, {BY_HAND}; with NATS3_DAGSTER_URL set this is done by itself"
+    try:
+        names = list(_locations(settings.dagster_url))
+        if not names:
+            return "The Dagster at NATS3_DAGSTER_URL has no code location of ours: add nats3_dagster.definitions to it"
+        refused = [f"{name}: {why}" for name in names if (why := _reload(settings.dagster_url, name))]
+    except (OSError, ValueError, LookupError, TypeError, HTTPException) as error:
+        return f"The Dagster at NATS3_DAGSTER_URL does not answer as it should ({_brief(error)}); {BY_HAND}"
+    if refused:
+        return f"Dagster did not load {'; '.join(refused)}; {BY_HAND}"
+    return f"Dagster has loaded {', '.join(names)} anew; its daemon follows within a minute"
+
+
+def _locations(url: str) -> Iterator[str]:
+    """Names of the code locations that hold our definitions, or failed to."""
+    for entry in _ask(url, _LOCATIONS)["workspaceOrError"]["locationEntries"]:
+        found = entry["locationOrLoadError"] or {}
+        jobs = [{job["name"] for job in repository["jobs"]} for repository in found.get("repositories", ())]
+        failed = found.get("message", "") + "".join(found.get("stack", ()))
+        if any(names >= _OURS for names in jobs) or "nats3_dagster" in failed:
+            yield entry["name"]
+
+
+def _reload(url: str, name: str) -> str | None:
+    """Why it was not loaded; None when it was."""
+    answer = _ask(url, _RELOAD, name=name)["reloadRepositoryLocation"]
+    if answer["__typename"] == "WorkspaceLocationEntry":
+        answer = answer["locationOrLoadError"]
+        if answer["__typename"] == "RepositoryLocation":
+            return None
+    return _brief(answer.get("message") or answer["__typename"])
+
+
+def _ask(url: str, query: str, **variables: str) -> Any:
+    """The answer's data. Raises OSError, ValueError or HTTPException."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("it is no http:// or https:// address")
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    request = urllib.request.Request(  # noqa: S310  checked above
+        f"{url.rstrip('/')}/graphql", body, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+        said = json.load(answer)
+    if errors := said.get("errors"):
+        raise ValueError(errors[0].get("message", "GraphQL error"))
+    return said["data"]
+
+
+def _brief(what: object) -> str:
+    """The first line, without a line's end that could hide what follows."""
+    lines = str(what).strip().splitlines()
+    return lines[0][:200] if lines else type(what).__name__

@@ -1,0 +1,102 @@
+"""Dagster as in production: code server, webserver and daemon, each a process, on the project's dagster.yaml."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from nats3_dagster.dev.process import HOST, Process, answers, free_port
+
+ROOT = Path(__file__).parents[2]
+LOCATION = "nats3"
+_T = TypeVar("_T")
+
+
+def eventually(ask: Callable[[], _T], what: str, timeout_s: float = 90, every_s: float = 0.25) -> _T:
+    """The first answer of `ask` that is true."""
+    deadline = time.monotonic() + timeout_s
+    while not (answer := ask()):
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        time.sleep(every_s)
+    return answer
+
+
+class Dagster:
+    """The three processes, with logs in `home`. `environment` says where NATS, Postgres and the store are."""
+
+    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+        self.home = home
+        self.url = f"http://{HOST}:{free_port()}"
+        self._code_port = free_port()
+        self._environment = {
+            **os.environ, **environment, "DAGSTER_HOME": str(home), "PYTHONPATH": str(ROOT),
+            # What Dagster warns of is its own: a deprecated call in its dependencies.
+            "PYTHONWARNINGS": "ignore",
+        }  # fmt: skip
+        self._running = ExitStack()
+
+    def __enter__(self) -> "Dagster":
+        with ExitStack() as started:
+            self.home.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / "dagster.yaml", self.home)
+            workspace = self.home / "workspace.yaml"
+            server = {"host": HOST, "port": self._code_port, "location_name": LOCATION}
+            workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}))  # JSON is YAML
+            code = ["dagster", "code-server", "start", "-m", "nats3_dagster.definitions", "-h", HOST]
+            self._start(started, *code, "-p", str(self._code_port), ready=lambda: answers(self._code_port))
+            ui = ["dagster-webserver", "-w", str(workspace), "-h", HOST, "-p", self.url.rpartition(":")[2]]
+            self._start(started, *ui, ready=self._loaded)
+            self.daemon = self._start(started, "dagster-daemon", "run", "-w", str(workspace))
+            self._running = started.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.close()
+
+    def log(self, name: str) -> str:
+        """What `dagster`, `dagster-webserver` or `dagster-daemon` has said so far."""
+        return (self.home / f"{name}.log").read_text(errors="replace")
+
+    def ask(self, query: str, **variables: Any) -> Any:
+        """The data of the webserver's answer."""
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        request = urllib.request.Request(f"{self.url}/graphql", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            said = json.load(answer)
+        assert "errors" not in said, said["errors"]
+        return said["data"]
+
+    def assets(self) -> set[str]:
+        found = self.ask("{ assetNodes { assetKey { path } } }")["assetNodes"]
+        return {"/".join(node["assetKey"]["path"]) for node in found}
+
+    def runs(self) -> list[dict[str, Any]]:
+        """All runs, newest first: id, job, status, tags."""
+        query = "{ runsOrError { ... on Runs { results { id jobName status tags { key value } } } } }"
+        found = self.ask(query)["runsOrError"]["results"]
+        return [run | {"tags": {tag["key"]: tag["value"] for tag in run["tags"]}} for run in found]
+
+    def _start(self, started: ExitStack, *words: str, ready: Callable[[], bool] = lambda: True) -> Process:
+        program = Path(sys.executable).with_name(words[0])
+        marker = (str(program), *words[1:])
+        log = self.home / f"{words[0]}.log"
+        process = Process.start(marker, marker, log, env=self._environment, end_signal=signal.SIGINT)
+        started.callback(process.stop)
+        process.wait_until(ready, words[0], timeout_s=90)
+        return process
+
+    def _loaded(self) -> bool:
+        try:
+            return bool(self.assets())
+        except OSError:
+            return False
