@@ -114,7 +114,11 @@ def source_state(catalog: Catalog, link: Link, archive: Archive, adopt: bool = F
     state = stream_state(link, archive.spec.stream)
     known = catalog.incarnations(archive)
     if state.incarnation in known or not known or adopt:
-        (catalog.adopt if adopt else catalog.observe)(archive, state)
+        if adopt:
+            catalog.adopt(archive, state)
+            _give_up_earlier(catalog, archive, state)
+        else:
+            catalog.observe(archive, state)
         _check_not_shrunk(catalog, archive, state)
         return state
     raise StreamChanged(
@@ -123,6 +127,21 @@ def source_state(catalog: Catalog, link: Link, archive: Archive, adopt: bool = F
         f"Messages of the earlier one that were not captured are lost. To archive the new one as well: "
         f"nats3 store run {archive.name} --adopt",
     )
+
+
+def _give_up_earlier(catalog: Catalog, archive: Archive, state: StreamState) -> None:
+    """Record as lost what was not captured of the stream's earlier lives, as far as they were ever seen."""
+    for covered in catalog.coverages(archive):
+        seen = catalog.last_state(covered.incarnation)
+        last = max(covered.last, seen.last_seq if seen else 0)
+        if covered.incarnation == state.incarnation or last < covered.start:
+            continue
+        if lost := catalog.missing(archive, covered.incarnation, SeqRange(covered.start, last)):
+            catalog.commit(archive, [], [Gap(covered.incarnation, tuple(lost), "missing")])
+            log.warning(
+                "%s: %d sequences of stream %s of %s went with it before they were captured", archive.name,
+                sum(r.size for r in lost), state.name, format_time(covered.incarnation.created_ns),
+            )  # fmt: skip
 
 
 def _check_not_shrunk(catalog: Catalog, archive: Archive, state: StreamState) -> None:

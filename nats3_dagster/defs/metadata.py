@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
 
 from nats3_dagster.catalog import ReplayChunk, Seal
+from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Chunk, Gap, SeqRange, StreamState
 from nats3_dagster.store import StoreOptions
@@ -70,6 +71,8 @@ def hour_metadata(
             "dagster/uri": _address(store, metas[0].bucket, metas[0].key.rpartition("/")[0] + "/"),
             "chunk_table": MetadataValue.md(chunk_table(chunks)),
         }  # fmt: skip
+        if plot := messages_per_minute(metas[0].hour, [m.minutes for m in metas if m.minutes]):
+            said["plot"] = MetadataValue.md(plot)
     return said
 
 

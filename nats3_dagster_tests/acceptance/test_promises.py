@@ -8,11 +8,12 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from nats3_dagster.capture import source_state
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import OperatorError, StreamChanged
 from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.model import ReplaySpec
+from nats3_dagster.model import ReplaySpec, SeqRange
 from nats3_dagster.pipeline.capture import run_capture
 from nats3_dagster.pipeline.replay import create_replay, run_replay
 from nats3_dagster.settings import Settings
@@ -145,6 +146,9 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
     wire.publish([("ev.a", b"", b"first life")] * 10)
     archive_events(settings, bucket)
     capture_all(spark, settings, wire)
+    wire.publish([("ev.a", b"", b"lost with its stream")] * 3)
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+        source_state(catalog, link, catalog.archive("events"))  # as a sensor does
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"second life")] * 4)
@@ -152,8 +156,11 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
     with pytest.raises(StreamChanged, match="made again.*--adopt"):
         run_capture(spark, settings, "events", hour)
     assert run_capture(spark, settings, "events", hour, adopt=True).messages == 4
+    with Catalog.connect(settings.postgres) as catalog:
+        (lost,) = catalog.gaps(catalog.archive("events"))
+    assert (lost.ranges, lost.reason) == ((SeqRange(11, 13),), "missing")
     wire.create_stream("BACK", "back.>")
-    run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>")))
+    run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>", over_gaps=True)))
     assert [m.data for m in wire.messages("BACK")] == [b"first life"] * 10 + [b"second life"] * 4
 
 

@@ -89,6 +89,7 @@ def test_capture_of_several_hours_materializes_each(
     assert said["first_sequence"] == 1
     assert said["dagster/uri"] == f"s3://{bucket}/archive=events/date={first[:10]}/hour={first[11:13]}/"
     assert "| 1-" in said["chunk_table"]
+    assert said["plot"].startswith("![messages per minute](data:image/svg+xml;base64,")
     assert said["ratio"] > 1
     assert said["messages_per_s"] > 0
 

@@ -83,6 +83,10 @@ def tick(instance: DagsterInstance, cursor: str | None = None) -> SensorResult:
     return said
 
 
+def asked(said: SensorResult) -> list[RunRequest]:
+    return list(said.run_requests or ())
+
+
 def asked_hours(request: RunRequest) -> tuple[str, str]:
     return request.tags["dagster/asset_partition_range_start"], request.tags["dagster/asset_partition_range_end"]
 
@@ -117,7 +121,7 @@ def test_two_hundred_hours_that_came_between_two_ticks(
     assert why(tick(instance)) == "Every complete hour is sealed"
     hold(settings, bucket, hours)
     began = time.monotonic()
-    (request,) = tick(instance).run_requests or ()
+    (request,) = asked(tick(instance))
     assert time.monotonic() - began < 5
     assert asked_hours(request) == (hours[0], hours[-1])
     assert [key.name for key in request.asset_check_keys or ()] == ["no_gaps", "chunks_intact"]
@@ -139,7 +143,7 @@ def test_hours_captured_by_spark_are_sealed_with_their_checks(
     archive(settings, bucket)
     tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[2]}
     assert load().resolve_job_def("events_capture").execute_in_process(instance=instance, tags=tags).success
-    (request,) = tick(instance).run_requests or ()
+    (request,) = asked(tick(instance))
     done = execute(instance, request)
     assert done.success, failure(done)
     assert {e.check_name: e.passed for e in done.get_asset_check_evaluations()} == {
@@ -166,8 +170,7 @@ def test_an_hour_that_lacks_a_message_waits_and_one_that_changed_is_sealed_again
     archive(settings, bucket)
     hold(settings, bucket, hours[:2])
     hold(settings, bucket, hours[4:], first=5)
-    asked = tick(instance).run_requests or ()
-    assert [asked_hours(request) for request in asked] == [(hours[0], hours[0]), (hours[5], hours[5])]
+    assert [asked_hours(request) for request in asked(tick(instance))] == [(hours[0], hours[0]), (hours[5], hours[5])]
     # By hand, the hours that can be sealed are; the run says which cannot.
     tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[5]}
     by_hand = execute(instance, RunRequest(asset_selection=[SEALED], tags=tags), checks=False)
@@ -175,7 +178,7 @@ def test_an_hour_that_lacks_a_message_waits_and_one_that_changed_is_sealed_again
     assert f"Archive events is not complete in {', '.join(hours[1:5])}" in failure(by_hand)
     assert instance.get_materialized_partitions(SEALED) == {hours[0], hours[5]}
     hold(settings, bucket, hours[2:4], first=3)
-    (request,) = tick(instance).run_requests or ()
+    (request,) = asked(tick(instance))
     assert asked_hours(request) == (hours[1], hours[4])
 
 
@@ -190,7 +193,7 @@ def test_a_hole_that_can_no_longer_be_filled_stops_the_seal(
     wire.api("STREAM.PURGE.EV", seq=3)
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
         catalog.observe(catalog.archive("events"), stream_state(link, "EV"))
-        assert not tick(instance).run_requests
+        assert asked(tick(instance)) == []
         blocked = RunRequest(
             asset_selection=[SEALED], asset_check_keys=[AssetCheckKey(CHUNKS, "no_gaps")],
             tags={"dagster/partition": hours[0]},
@@ -216,7 +219,7 @@ def test_one_at_a_time_and_not_at_once_after_a_failure(
     instance.report_run_failed(run)
     assert "Sealing failed once; next try in " in why(tick(instance))
     instance.delete_run(run.run_id)
-    assert len(tick(instance).run_requests or ()) == 1
+    assert len(asked(tick(instance))) == 1
 
 
 def test_while_the_stream_does_not_answer_only_what_is_certain_is_sealed(
@@ -226,7 +229,7 @@ def test_while_the_stream_does_not_answer_only_what_is_certain_is_sealed(
     archive(settings, bucket)
     hold(settings, bucket, hours)
     wire.api("STREAM.DELETE.EV")
-    (request,) = tick(instance).run_requests or ()
+    (request,) = asked(tick(instance))
     assert asked_hours(request) == (hours[0], hours[1])
     with Catalog.connect(settings.postgres) as catalog:
         list(seal_hours(catalog, settings.store, catalog.archive("events"), hours[:2]))
