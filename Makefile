@@ -1,6 +1,6 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
-.PHONY: help setup demo test bench check dev lock clean
+.PHONY: help setup demo test bench latency check dev lock clean
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -10,6 +10,7 @@ help:
 	@echo "make demo [UI=1]         archive and replay this host's logs, and compare every message"
 	@echo "make test [ARGS=...]     the whole suite, or what pytest is told by ARGS"
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
+	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
 	@echo "make check               lint, types, layers"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
 	@echo "make setup               what the others call first: .venv, nats-server, Java"
@@ -23,10 +24,14 @@ demo: setup
 	@$(RUN) $(BIN)/nats3 demo $(if $(UI),--ui)
 
 test: setup
+	@scripts/chromium.sh .nats3/bin || true # without one, the browser tests say so: skipped, or in CI failed
 	@$(RUN) $(BIN)/python -m pytest $(ARGS)
 
 bench: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench $(if $(N),--messages $(N)) $(if $(ONLY),--only $(ONLY))
+
+latency: setup
+	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)
 
 dev: setup
 	@$(RUN) $(BIN)/nats3 dev

@@ -4,6 +4,8 @@ The rule kept here: a definition holds no address and no secret, so none can sho
 Libraries are imported by the run that uses them: boto3 and Spark would make every load slower by a second.
 """
 
+import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 from dagster import InitResourceContext, resource
@@ -15,6 +17,8 @@ from nats3_dagster.settings import Settings
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
     from dagster_pyspark import LazyPySparkResource
+
+log = logging.getLogger(__name__)
 
 
 @resource(description="Where NATS, Postgres and the store are: NATS3_* and AWS_* in the environment, or nats3.toml.")
@@ -54,8 +58,11 @@ def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
         pass
 
     prepare(settings.spark_master)
+    began = time.monotonic()
     try:
-        return spark.spark_session
+        session = spark.spark_session
+        log.info("Spark is ready after %.1f s", time.monotonic() - began)
+        return session
     except Exception as error:  # JVM, py4j and PySpark have an error tree each
         raise EngineError(f"Spark did not start: {str(error).splitlines()[0][:200]}", JAVA_HINT) from error
 
