@@ -1,0 +1,167 @@
+"""A cluster of three: leaders change and servers go in the middle of a read and of a publish."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import pyarrow as pa
+import pytest
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.process import free_port
+from nats3_dagster.errors import Interrupted, SourceError
+from nats3_dagster.jetstream import consumer
+from nats3_dagster.jetstream.admin import create_stream, settle, stream_state
+from nats3_dagster.jetstream.api import request
+from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.publisher import Publisher
+from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.model import SeqRange
+
+COUNT = 10_000
+NAMES = count()
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    """Three servers for all tests: an election of the first leader takes seconds."""
+    ports = [free_port() for _ in range(3)]
+    routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
+    servers = [
+        NatsServer(
+            tmp_path_factory.mktemp(f"n{n}"),
+            name=f"n{n}",
+            config=f'cluster {{name: c, listen: "127.0.0.1:{port}", routes: [{routes}]}}',
+        )
+        for n, port in enumerate(ports)
+    ]
+    start(servers)
+    yield servers
+    for server in servers:
+        server.kill()
+
+
+def start(servers):
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(NatsServer.start, servers))
+
+
+@pytest.fixture
+def cluster(servers):
+    start([server for server in servers if not server.find()])
+    return servers
+
+
+@pytest.fixture
+def link(cluster):
+    with Link(options(cluster)) as link:
+        yield link
+
+
+@pytest.fixture
+def stream(link):
+    """A stream with three copies; who made it is as sure of the cluster as a client can be."""
+    name = f"S{next(NAMES)}"
+    for _ in range(100):
+        try:
+            create_stream(link, {"name": name, "subjects": [f"{name}.>"], "num_replicas": 3, "allow_batched": True})
+            return name
+        except SourceError:  # no leader yet
+            time.sleep(0.2)
+    raise AssertionError("The cluster takes no stream")
+
+
+def options(servers):
+    return NatsOptions(servers=tuple(s.url for s in servers))
+
+
+def messages(stream, numbers):
+    return pa.array([f"{stream}.a"] * len(numbers)), None, pa.array([b"%d" % n for n in numbers])
+
+
+def leader(link, stream):
+    async def ask(client):
+        return (await request(client, f"STREAM.INFO.{stream}"))["cluster"].get("leader")
+
+    return link.call(ask)
+
+
+def change_leader(cluster, link, stream, how):
+    """Let another server become the stream's leader."""
+    before = leader(link, stream)
+    if how != "steps down":
+        getattr(cluster[int(before[1:])], how)()
+        return
+
+    async def ask(client):
+        await request(client, f"STREAM.LEADER.STEPDOWN.{stream}")
+
+    link.call(ask)
+    for _ in range(100):
+        if leader(link, stream) not in (None, before):
+            return
+        time.sleep(0.05)
+
+
+def read(link, stream, servers, trouble=lambda: None):
+    """The numbers in the stream; trouble happens after the first batch."""
+    state = stream_state(link, stream)
+    if not state.last_seq:
+        return []
+    batches = read_batches(options(servers), ReadSpec(state.incarnation, SeqRange(1, state.last_seq)), batch_rows=100)
+    numbers = [int(data) for data in next(batches).column("data").to_pylist()]
+    trouble()
+    return numbers + [int(data) for batch in batches for data in batch.column("data").to_pylist()]
+
+
+@pytest.mark.parametrize("how", ["steps down", "stop"])
+def test_reading(cluster, link, stream, monkeypatch, how):
+    with Publisher(options(cluster)) as publisher:
+        publisher.publish(*messages(stream, range(COUNT)))
+    # So that most of the range has not even been asked for when it happens.
+    monkeypatch.setattr(consumer, "PULL_MESSAGES", 300)
+    monkeypatch.setattr(consumer, "ROOM_BYTES", 1)
+    assert read(link, stream, cluster, lambda: change_leader(cluster, link, stream, how)) == list(range(COUNT))
+
+
+@pytest.mark.parametrize(
+    ("mode", "how"),
+    [
+        ("window", "steps down"),
+        ("window", "stop"),
+        ("window", "kill"),  # once: nobody hands over, and until the others miss it there is no leader for seconds
+        pytest.param("batch", "steps down", marks=pytest.mark.needs_nats("2.14")),
+        pytest.param("batch", "stop", marks=pytest.mark.needs_nats("2.14")),
+    ],
+)
+def test_publishing(cluster, link, stream, mode, how):
+    """A replay in small: after an Interrupted ask the stream what it has, and publish the rest."""
+    started, breaks, there = threading.Event(), 0, []
+
+    def trouble():
+        started.wait()
+        change_leader(cluster, link, stream, how)
+
+    thread = threading.Thread(target=trouble)
+    thread.start()
+    while missing := sorted(set(range(COUNT)) - set(there)):
+        try:
+            with Publisher(options(cluster), mode=mode, ack_timeout_s=3) as publisher:
+                for at in range(0, len(missing), 100):
+                    publisher.publish(*messages(stream, missing[at : at + 100]))
+                    if at >= 1000:
+                        started.set()
+                        publisher.wait(0.02 if thread.is_alive() else 0)
+        except Interrupted:
+            breaks += 1
+            assert breaks < 20
+            time.sleep(0.3)
+        settle(link, stream, timeout_s=20)
+        there = read(link, stream, cluster)
+        assert len(there) == len(set(there))
+    thread.join()
+    assert started.is_set()
+    if mode == "batch":
+        assert there == list(range(COUNT))
