@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 from nats3_dagster.catalog import Catalog, Seal
-from nats3_dagster.catalog.records import SealWindow
+from nats3_dagster.catalog.records import HourWindow
 from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestPart
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of
@@ -64,7 +64,7 @@ def check_hours(hours: Iterable[str], complete: Iterable[str], archive: str) -> 
 
 
 def _manifest(
-    catalog: Catalog, archive: Archive, hour: str, number: int, windows: Iterable[SealWindow]
+    catalog: Catalog, archive: Archive, hour: str, number: int, windows: Iterable[HourWindow]
 ) -> Manifest:
     spec = archive.spec
     parts: list[ManifestPart] = []
@@ -86,7 +86,7 @@ def _manifest(
     return Manifest(spec.name, spec.stream, spec.bucket, spec.prefix, hour, number, tuple(parts))
 
 
-def _clipped(gaps: Iterable[Gap], window: SealWindow) -> list[ManifestGap]:
+def _clipped(gaps: Iterable[Gap], window: HourWindow) -> list[ManifestGap]:
     first, last = window.seqs
     return sorted(
         (

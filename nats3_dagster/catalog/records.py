@@ -83,7 +83,7 @@ class HourSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SealWindow:
+class HourWindow:
     """The sequences of one incarnation that an hour accounts for."""
 
     incarnation: Incarnation

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from nats3_dagster.catalog.records import Seal, SealWindow
+from nats3_dagster.catalog.records import HourWindow, Seal
 from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.errors import Conflict
 from nats3_dagster.model import Archive, Incarnation, SeqRange
@@ -31,15 +31,20 @@ class Seals(Removals):
             )  # fmt: skip
             return tuple(row.hour for row in rows)
 
-    def hour_to_seal(self, archive: Archive, hour: str) -> tuple[int, int, int, tuple[SealWindow, ...]]:
+    def hour_to_seal(self, archive: Archive, hour: str) -> tuple[int, int, int, tuple[HourWindow, ...]]:
         """The hour's revision, its number of chunks, the number that its next seal has, and what it accounts for."""
         with self.transaction() as sql:
             row = sql.hour_to_seal(archive=archive.id, hour=hour)
-            windows = tuple(
-                SealWindow(Incarnation(w.stream, w.created_ns), SeqRange(w.first_seq, w.last_seq))
+            return row.revision, row.chunks, row.number, self.hour_windows(archive, hour)
+
+    def hour_windows(self, archive: Archive, hour: str) -> tuple[HourWindow, ...]:
+        """The sequences that the hour accounts for, one range for each incarnation that has chunks in it: from behind
+        the last sequence of the hours before to its own last one."""
+        with self.reading() as sql:
+            return tuple(
+                HourWindow(Incarnation(w.stream, w.created_ns), SeqRange(w.first_seq, w.last_seq))
                 for w in sql.windows_of_hour(archive=archive.id, hour=hour)
             )
-        return row.revision, row.chunks, row.number, windows
 
     def add_seal(self, archive: Archive, seal: Seal, *, begun: datetime) -> None:
         """Keep a seal whose manifest was put after `begun`. Raises Conflict when the hour changed meanwhile, another

@@ -10,7 +10,9 @@ from dagster import AssetExecutionContext, AssetKey, AssetObservation
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, rate, run_metadata, stream_metadata
 from nats3_dagster.defs.progress import logged
+from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
+from nats3_dagster.store import StoreOptions
 
 if TYPE_CHECKING:
     from nats3_dagster.capture import CaptureResult
@@ -27,16 +29,15 @@ def capture_hour(
         on_progress=logged(context, f"{archive} {hour}"),
     )  # fmt: skip
     context.log.info(_told(result))
-    return describe_hour(settings, archive, hour, result) | run_metadata(result)
-
-
-def describe_hour(settings: Settings, archive: str, hour: str, result: "CaptureResult") -> Metadata:
-    """An hour of the archive as it is in the catalog."""
     with Catalog.connect(settings.postgres) as catalog:
-        found = catalog.archive(archive)
-        current = catalog.incarnations(found)[-1]
-        gaps = catalog.gaps(found, incarnation=current, within=result.window) if result.window else ()
-        return hour_metadata(catalog.chunks(found, hours=[hour]), gaps, result.window, settings.store)
+        return describe_hour(catalog, settings.store, catalog.archive(archive), hour) | run_metadata(result)
+
+
+def describe_hour(catalog: Catalog, store: StoreOptions, archive: Archive, hour: str) -> Metadata:
+    """An hour of the archive as it is in the catalog."""
+    windows = catalog.hour_windows(archive, hour)
+    gaps = [(w.seqs, g) for w in windows for g in catalog.gaps(archive, incarnation=w.incarnation, within=w.seqs)]
+    return hour_metadata(archive, hour, catalog.chunks(archive, hours=[hour]), gaps, store)
 
 
 def observe_stream(context: AssetExecutionContext, settings: Settings, archive: str) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # More rows than this make the page of a materialization slow, and nobody reads them.
 TABLE_ROWS = 50
+# The UI shows Markdown of 1,000 characters and more behind a link only.
+SHOWN_RUNS = 15
 
 # chunks.schema says the same in Arrow's words; a test holds them together, for importing pyarrow costs each load 0.1 s.
 _ALWAYS = TableColumnConstraints(nullable=False)
@@ -48,17 +50,21 @@ def archive_metadata(archive: Archive) -> Metadata:
 
 
 def hour_metadata(
-    chunks: Sequence[Chunk], gaps: Sequence[Gap], window: SeqRange | None, store: StoreOptions
+    archive: Archive, hour: str, chunks: Sequence[Chunk], gaps: Sequence[tuple[SeqRange, Gap]], store: StoreOptions
 ) -> Metadata:
-    """An hour of an archive as it is in the catalog: all its chunks, and what of its sequences (`window`) is lost."""
+    """An hour of an archive as it is in the catalog: all its chunks, and the gaps, each with the sequences that the
+    hour accounts for: a gap may be wider."""
     metas = [c.meta for c in chunks]
     messages, payload = sum(m.messages for m in metas), sum(m.payload_bytes for m in metas)
     stored = sum(m.stored_bytes for m in metas)
-    absent = Counter({g.reason: sum(_within(r, window) for r in g.ranges) for g in gaps})
+    absent: Counter[str] = Counter()
+    for window, gap in gaps:
+        absent[gap.reason] += sum(_within(r, window) for r in gap.ranges)
     said: Metadata = {
         "dagster/partition_row_count": messages, "messages": messages, "payload_bytes": payload, "stored_bytes": stored,
         "ratio": round(payload / stored, 2) if stored else 0.0, "chunks": len(metas),
         "gaps": absent["expired"] + absent["missing"] + absent["retired"],
+        "in_the_shell": f"nats3 chunk list {archive.name} --hour {hour}",
     }  # fmt: skip
     for reason, count in sorted(absent.items()):
         if count:
@@ -69,9 +75,10 @@ def hour_metadata(
             "first_time": format_time(min(m.first_ns for m in metas)),
             "last_time": format_time(max(m.last_ns for m in metas)),
             "dagster/uri": _address(store, metas[0].bucket, metas[0].key.rpartition("/")[0] + "/"),
+            "captured_by": run_links(c.dagster_run_id for c in chunks),
             "chunk_table": MetadataValue.md(chunk_table(chunks)),
         }  # fmt: skip
-        if plot := messages_per_minute(metas[0].hour, [m.minutes for m in metas if m.minutes]):
+        if plot := messages_per_minute(hour, [m.minutes for m in metas if m.minutes]):
             said["plot"] = MetadataValue.md(plot)
     return said
 
@@ -101,6 +108,8 @@ def replay_metadata(done: Sequence[ReplayChunk], replay_id: str, targets: Iterab
         "messages": sum(c.selected for c in done), "published": sum(c.published for c in done),
         "found_in_target": sum(c.found for c in done), "duplicates_refused": sum(c.duplicates for c in done),
         "dagster/partition_row_count": sum(c.selected for c in done),
+        "published_by": run_links(c.dagster_run_id for c in done), "chunk_table": MetadataValue.md(replay_table(done)),
+        "in_the_shell": f"nats3 load get {replay_id}",
     }  # fmt: skip
 
 
@@ -129,12 +138,31 @@ def chunk_table(chunks: Sequence[Chunk]) -> str:
         "| chunk | sequences | messages | payload bytes | stored bytes | ratio | object |",
         "|--:|---|--:|--:|--:|--:|---|",
     ]
-    more = [f"\n… and {len(chunks) - TABLE_ROWS:,} more"] if len(chunks) > TABLE_ROWS else []
-    return "\n".join([*head, *rows, *more])
+    return "\n".join([*head, *rows, *_more(len(chunks))])
+
+
+def replay_table(done: Sequence[ReplayChunk]) -> str:
+    """What became of each chunk as Markdown, TABLE_ROWS of them at most."""
+    head = ["| chunk | selected | published | found in target | duplicates |", "|--:|--:|--:|--:|--:|"]
+    rows = [
+        f"| {c.chunk_id} | {c.selected:,} | {c.published:,} | {c.found:,} | {c.duplicates:,} |"
+        for c in done[:TABLE_ROWS]
+    ]
+    return "\n".join([*head, *rows, *_more(len(done))])
+
+
+def run_links(run_ids: Iterable[str | None]) -> MetadataValue:
+    """The runs, each once, as links of the Dagster UI; `-` where none of Dagster's did it."""
+    links = [f"[{run_id[:8]}](/runs/{run_id})" for run_id in dict.fromkeys(run_ids) if run_id]
+    return MetadataValue.md(", ".join(links[:SHOWN_RUNS] + (["…"] if len(links) > SHOWN_RUNS else [])) or "-")
 
 
 def rate(done: int, seconds: float) -> str:
     return f"{done / seconds:,.0f} messages/s" if seconds > 0 else "at once"
+
+
+def _more(count: int) -> list[str]:
+    return [f"\n… and {count - TABLE_ROWS:,} more"] if count > TABLE_ROWS else []
 
 
 def _address(store: StoreOptions, bucket: str, key: str) -> str:
@@ -145,5 +173,5 @@ def _address(store: StoreOptions, bucket: str, key: str) -> str:
     return (store.folder / path).as_uri() + ("/" if path.endswith("/") else "")
 
 
-def _within(r: SeqRange, window: SeqRange | None) -> int:
-    return 0 if window is None else max(0, min(r.last, window.last) - max(r.first, window.first) + 1)
+def _within(r: SeqRange, window: SeqRange) -> int:
+    return max(0, min(r.last, window.last) - max(r.first, window.first) + 1)

@@ -84,7 +84,8 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
             f"({rate(done.published, done.seconds)}), found {done.found:,} in the target, "
             f"{done.duplicates:,} refused as duplicates"
         )
-    return _replayed(settings, replay_id)
+    with Catalog.connect(settings.postgres) as catalog:
+        return replayed(catalog, catalog.replay(replay_id))
 
 
 def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> str:
@@ -111,12 +112,11 @@ def _known(catalog: Catalog, replay_id: str) -> Replay | None:
         return None
 
 
-def _replayed(settings: Settings, replay_id: str) -> Replayed:
-    with Catalog.connect(settings.postgres) as catalog:
-        record = catalog.replay(replay_id)
-        archive = catalog.archive(record.spec.archive)
-        hour_of = {c.id: c.meta.hour for c in catalog.chunks(archive, hours=record.spec.hours or None)}
-        hours: dict[str, list[ReplayChunk]] = {}
-        for chunk in catalog.replay_chunks(replay_id):
-            hours.setdefault(hour_of.get(chunk.chunk_id, "retired"), []).append(chunk)
+def replayed(catalog: Catalog, record: Replay) -> Replayed:
+    """What the catalog has of a replay."""
+    archive = catalog.archive(record.spec.archive)
+    hour_of = {c.id: c.meta.hour for c in catalog.chunks(archive, hours=record.spec.hours or None)}
+    hours: dict[str, list[ReplayChunk]] = {}
+    for chunk in catalog.replay_chunks(record.id):
+        hours.setdefault(hour_of.get(chunk.chunk_id, "retired"), []).append(chunk)
     return Replayed(record, hours)

@@ -71,7 +71,7 @@ def sealed_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
             asked = hours_of_run(context, hours, name)
             reached = with_store(settings, s3)
             for seal in _seal(reached, name, asked, context.run.run_id):
-                yield from _events(name, seal, reached.store)
+                yield from seal_events(archive, seal, reached.store)
 
     return sealed
 
@@ -91,14 +91,14 @@ def seal_sensor(archive: Archive, hours: HourlyPartitionsDefinition) -> SensorDe
     return evaluate
 
 
-def _events(name: str, seal: Seal, store: StoreOptions) -> Iterator[AssetMaterialization]:
+def seal_events(archive: Archive, seal: Seal, store: StoreOptions) -> Iterator[AssetMaterialization]:
     """What Dagster is told of a seal."""
-    key = AssetKey([name, "sealed"])
+    key = AssetKey([archive.name, "sealed"])
     yield AssetMaterialization(key, partition=seal.hour, metadata=seal_metadata(seal, store))
     if not seal.chunks:
         # Nothing was stored in this hour, and its partition would look as if it still had to be captured.
-        nothing = hour_metadata((), (), None, store)
-        yield AssetMaterialization(AssetKey([name, "chunks"]), partition=seal.hour, metadata=nothing)
+        nothing = hour_metadata(archive, seal.hour, (), (), store)
+        yield AssetMaterialization(AssetKey([archive.name, "chunks"]), partition=seal.hour, metadata=nothing)
 
 
 def _evaluate(

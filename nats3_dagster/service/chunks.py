@@ -12,13 +12,13 @@ import typer
 
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.hours import hour_start
-from nats3_dagster.service import store_views
+from nats3_dagster.service import chunk_views
 from nats3_dagster.service.options import ArchiveName, Hours, Output
 from nats3_dagster.service.progress import bar
-from nats3_dagster.service.terminal import Columns, Format, Size, note, show, show_one, stamp_of, when
+from nats3_dagster.service.terminal import Format, Size, note, show, show_one
 
 if TYPE_CHECKING:
-    from nats3_dagster.catalog import Catalog, ReplayChunk
+    from nats3_dagster.catalog import Catalog
     from nats3_dagster.model import Archive, Chunk, ChunkMeta
     from nats3_dagster.settings import Settings
 
@@ -36,7 +36,7 @@ def list_(name: ArchiveName, hour: Hours = None, output: Output = Format.table) 
 
     with Catalog.connect(Settings.load().postgres) as catalog:
         chunks = _chosen(catalog, catalog.archive(name), hour)
-    show(output, [_view(c) for c in chunks], LIST)
+    show(output, [chunk_views.summary(c) for c in chunks], chunk_views.LIST)
 
 
 @app.command()
@@ -49,19 +49,15 @@ def get(
     from nats3_dagster.catalog import Catalog
     from nats3_dagster.settings import Settings
 
-    with Catalog.connect(Settings.load().postgres) as catalog:
+    settings = Settings.load()
+    with Catalog.connect(settings.postgres) as catalog:
         archive = catalog.archive(name)
         found = catalog.chunk(int(chunk)) if chunk.isdecimal() else catalog.chunk_by_key(archive.spec.bucket, chunk)
         if found is None or found.meta.archive != name:
             raise OperatorError(f"Archive {name} has no chunk {chunk}", f"See its chunks: nats3 chunk list {name}")
         replays = catalog.published_by(found.id)
-    subjects, deleted = found.meta.subjects, found.meta.deleted
-    view = _view(found) | {
-        "subjects": None if subjects is None else dict(sorted(subjects.items(), key=lambda s: (-s[1], s[0]))),
-        "deleted": None if deleted is None else [list(r) for r in deleted],
-        "replays": [_replayed(r) for r in replays],
-    }
-    show_one(output, view, _lines(view))
+    view = chunk_views.chunk(found, replays, settings.dagster_url)
+    show_one(output, view, chunk_views.lines(view))
 
 
 @app.command()
@@ -157,48 +153,3 @@ def _chosen(catalog: "Catalog", archive: "Archive", hours: Sequence[str] | None)
             f"Capture it, or see what there is: nats3 chunk list {archive.name}",
         )
     return chunks
-
-
-def _view(chunk: "Chunk") -> dict[str, Any]:
-    committed = {"committed_at": stamp_of(chunk.committed_at), "dagster_run": chunk.dagster_run_id}
-    return {"id": chunk.id, "archive": chunk.meta.archive} | store_views.chunk_meta(chunk.meta) | committed
-
-
-LIST: Columns = {
-    "ID": lambda c: str(c["id"]),
-    "HOUR": lambda c: c["hour"],
-    "SEQUENCES": lambda c: f"{c['first_seq']}-{c['last_seq']}",
-    "MESSAGES": lambda c: c["messages"],
-    "SIZE": lambda c: Size(c["payload_bytes"]),
-    "STORED": lambda c: Size(c["stored_bytes"]),
-    "RATIO": lambda c: c["ratio"],
-    "FIRST": lambda c: when(c["first_time"]),
-    "LAST": lambda c: when(c["last_time"]),
-}
-
-
-def _replayed(of: "ReplayChunk") -> dict[str, Any]:
-    return {
-        "replay": of.replay_id, "state": of.state, "selected": of.selected, "published": of.published,
-        "found": of.found, "duplicates": of.duplicates, "attempt": of.attempt, "dagster_run": of.dagster_run_id,
-        "finished_at": stamp_of(of.finished_at),
-    }  # fmt: skip
-
-
-def _lines(of: dict[str, Any]) -> dict[str, object]:
-    some = [f"{subject} ({count:,})" for subject, count in list((of["subjects"] or {}).items())[:10]]
-    more = len(of["subjects"] or {}) - len(some)
-    lines: dict[str, object] = {
-        "chunk": str(of["id"]), "archive": of["archive"], "hour": of["hour"],
-        "stream": f"{of['stream']}, created {of['stream_created']}", "sequences": f"{of['first_seq']}-{of['last_seq']}",
-        "messages": of["messages"], "absent": of["absent"], "size": Size(of["payload_bytes"]),
-        "stored": Size(of["stored_bytes"]), "ratio": of["ratio"], "first": of["first_time"], "last": of["last_time"],
-        "object": f"{of['bucket']}/{of['key']}", "sha256": of["sha256"], "committed": when(of["committed_at"]),
-        "dagster run": of["dagster_run"], "subjects": ", ".join(some) + (f" and {more:,} more" if more else "") or None,
-    }  # fmt: skip
-    for replay in of["replays"]:
-        lines[f"replay {replay['replay']}"] = (
-            f"{replay['state']}: {replay['published']:,} published, {replay['found']:,} found there, "
-            f"{replay['duplicates']:,} duplicates"
-        )
-    return lines

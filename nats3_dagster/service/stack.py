@@ -16,6 +16,7 @@ import typer
 from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.service.options import Output
 from nats3_dagster.service.progress import step, steps
+from nats3_dagster.service.resync import resync
 from nats3_dagster.service.terminal import Format, note, show, show_one
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def stop(output: Output = Format.table) -> None:
         ran.append("dagster")
     stack.stop()
     show_one(output, {"stopped": ran}, {"stopped": ran or "nothing ran"})
+
+
+app.command()(resync)
 
 
 def migrate(output: Output = Format.table) -> None:

@@ -1,0 +1,115 @@
+"""Dagster's storage is lost: the catalog gives back which hours are captured, sealed and replayed."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from dagster import AssetKey, AssetMaterialization, DagsterInstance
+
+from nats3_dagster.defs.instance import instance_file
+from nats3_dagster.defs.project import load
+from nats3_dagster.dev.history import Past, restore_stream
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.wire import Wire
+
+ASSETS = [AssetKey(["events", name]) for name in ("chunks", "sealed", "replay")]
+
+
+@pytest.fixture
+def wire(nats: NatsServer) -> Iterator[Wire]:
+    with Wire(nats.url) as client:
+        yield client
+
+
+@pytest.fixture
+def nats3(capfd: pytest.CaptureFixture[str]) -> Command:
+    return Command(capfd)
+
+
+@pytest.fixture
+def dagster_home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An instance as in production: on Postgres."""
+    (tmp_path / "dagster.yaml").write_text(instance_file().read_text())
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    return tmp_path
+
+
+def known() -> list[set[str]]:
+    with DagsterInstance.get() as instance:
+        return [instance.get_materialized_partitions(key) for key in ASSETS]
+
+
+def execute(job: str, first: str, last: str, **config: Any) -> str:
+    tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+    with DagsterInstance.get() as instance:
+        defs = load()
+        found = defs.resolve_job_def(job) if job != "seal" else defs.resolve_implicit_global_asset_job_def().get_subset(
+            asset_selection={ASSETS[1]}
+        )  # fmt: skip
+        done = found.execute_in_process(instance=instance, tags=tags, run_config=config or None)
+        assert done.success
+        return done.run_id
+
+
+@pytest.mark.needs_nats("2.15")
+def test_partition_status_is_right_again(
+    spark: Any, settings: Settings, wire: Wire, bucket: str, dagster_home: Path, nats3: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    start = hour_start(hour_of(time.time_ns())) - 4 * HOUR_NS
+    hours = [hour_of(start + n * HOUR_NS) for n in range(4)]
+    past = [Past(n + 1, start + n // 5 * 2 * HOUR_NS + n, "ev.a", b"", b"x") for n in range(10)]
+    restore_stream(settings.nats, "EV", ["ev.>"], past)
+    wire.create_stream("BACK", "back.>")
+    archive(settings, bucket)
+    captured = execute("events_capture", hours[0], hours[2])
+    execute("seal", hours[0], hours[3])
+    how = {"write_subject": "back.>"}
+    replayed = execute("events_replay", hours[0], hours[2], ops={"events__replay": {"config": how}})
+    before = known()
+    assert before == [set(hours), set(hours), set(hours[:3])]
+
+    monkeypatch.setenv("NATS3_DAGSTER_URL", "http://dagster.test")
+    view = nats3.ok("chunk", "get", "events", "1", "-o", "json").json
+    assert view["dagster_run_url"] == f"http://dagster.test/runs/{captured}"
+    assert view["dagster_partition_url"].endswith(f"/assets/events/chunks?view=partitions&partition={hours[0]}")
+    assert [r["dagster_run_url"] for r in view["replays"]] == [f"http://dagster.test/runs/{replayed}"]
+    with DagsterInstance.get() as instance:
+        records = instance.fetch_materializations(ASSETS[0], limit=9).records
+        event = next(r.asset_materialization for r in records if r.partition_key == hours[0])
+        assert event is not None
+        assert event.metadata["in_the_shell"].value == f"nats3 chunk list events --hour {hours[0]}"
+        assert event.metadata["captured_by"].value == f"[{captured[:8]}](/runs/{captured})"
+
+    with psycopg.connect(settings.postgres, autocommit=True) as connection:
+        connection.execute("drop schema public cascade")
+        connection.execute("create schema public")
+    assert known() == [set(), set(), set()]
+    lacking = {"archive": "events", "chunks": 4, "sealed": 4, "replay": 3, "unknown": []}
+    assert nats3.ok("dev", "resync", "-o", "json").json == [lacking]
+    assert known() == before
+    with DagsterInstance.get() as instance:
+        for key in ASSETS:
+            for event in instance.fetch_materializations(key, limit=9).records:
+                assert event.asset_materialization is not None
+                assert event.asset_materialization.metadata["resynced"].value is True
+    assert nats3.ok("dev", "resync", "-o", "json").json == [{**lacking, "chunks": 0, "sealed": 0, "replay": 0}]
+
+
+def test_what_dagster_believes_and_the_catalog_does_not_have_is_named(
+    settings: Settings, wire: Wire, bucket: str, dagster_home: Path, nats3: Command
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive(settings, bucket)
+    with DagsterInstance.get() as instance:
+        instance.report_runless_asset_event(AssetMaterialization(ASSETS[0], partition="2026-11-01-07:00"))
+    ran = nats3.ok("dev", "resync", "-o", "json")
+    assert ran.json == [{"archive": "events", "chunks": 0, "sealed": 0, "replay": 0, "unknown": ["2026-11-01-07:00"]}]
+    assert "Dagster has 2026-11-01-07:00 of events as captured, and the catalog has no chunk of it" in ran.err
