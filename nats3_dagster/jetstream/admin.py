@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 from nats3_dagster.jetstream.api import Refused, pages, request
 from nats3_dagster.jetstream.client import Connection
@@ -147,6 +147,14 @@ async def stream_info(client: Connection, stream: str) -> StreamState:
         return _state(await request(client, f"STREAM.INFO.{stream}"))
     except Refused as error:
         raise (await _unknown(client, stream) if error.code == _STREAM_NOT_FOUND else error) from error
+
+
+async def delete_consumer(client: Connection, stream: str, name: str) -> None:
+    """Delete a consumer of ours if it is still there and the server answers."""
+    try:
+        await request(client, f"CONSUMER.DELETE.{stream}.{name}", patience_s=0)
+    except SourceError:
+        return
 
 
 async def _names(client: Connection, subject: str | None) -> list[str]:

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 
 from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.hours import SECOND_NS, format_time
-from nats3_dagster.jetstream.admin import stream_info, version_of
+from nats3_dagster.jetstream.admin import delete_consumer, stream_info, version_of
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.frames import last_ack
@@ -33,7 +33,7 @@ EXPIRES_S = 30.0
 # A consumer whose reader died is gone after this; a reader that is held up longer makes a new one.
 INACTIVE_S = 60
 _REQUEST_DONE = ("batch completed", "message size exceeds maxbytes")
-_STREAM_NOT_FOUND, _CONSUMER_NOT_FOUND, _NOT_A_SUBSET, _OVERLAP = 10059, 10014, 10093, 10138
+_STREAM_NOT_FOUND, _NOT_A_SUBSET, _OVERLAP = 10059, 10093, 10138
 
 
 class Lost(SourceError):
@@ -238,14 +238,6 @@ def filters_for(subjects: Sequence[str], version: tuple[int, int, int]) -> tuple
     ):
         return ()
     return tuple(needed)
-
-
-async def delete_consumer(client: Connection, stream: str, name: str) -> None:
-    """Delete a consumer of ours if it is still there and the server answers."""
-    try:
-        await request(client, f"CONSUMER.DELETE.{stream}.{name}", patience_s=0)
-    except SourceError:
-        return
 
 
 def _changed(incarnation: Incarnation, what: str) -> StreamChanged:

@@ -1,7 +1,8 @@
 """The fence: a newer attempt of a replay makes sure that no older one publishes any more.
 
 The rule kept here: core NATS only. Every publisher of a replay listens on the replay's own subject; who hears a newer
-attempt sends nothing more, waits for the answers to what it sent, and only then replies.
+attempt sends nothing more, waits until what it sent is stored, and replies; or drops its connection without a word, and
+then nobody listens.
 """
 
 import time
@@ -23,7 +24,7 @@ def fence_subject(replay_id: str) -> str:
     return f"_NATS3.replay.{replay_id}.fence"
 
 
-def raise_fence(link: Link, replay_id: str, attempt: int, timeout_s: float = 5.0) -> None:
+def raise_fence(link: Link, replay_id: str, attempt: int, timeout_s: float = 10.0) -> None:
     """Return once no publisher of an attempt before `attempt` (CANCEL: of any) sends any more; at once where none is.
 
     Raises TargetError when a newer attempt runs, or an older one does not stop in time."""

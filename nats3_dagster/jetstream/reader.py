@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from nats3_dagster.errors import SourceError, StreamChanged
+from nats3_dagster.jetstream.admin import delete_consumer
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.consumer import End, Item, Lost, RangeConsumer, delete_consumer
+from nats3_dagster.jetstream.consumer import End, Item, Lost, RangeConsumer
 from nats3_dagster.jetstream.frames import messages
 from nats3_dagster.jetstream.options import NatsOptions
 from nats3_dagster.jetstream.scan import FrameError

@@ -51,7 +51,8 @@ async def until_stored(client: Connection, subject: str, until: float) -> None:
     last = await _last_sequence(client, subject, until)
     while last:
         stream, sequence = last
-        if (await request(client, f"STREAM.INFO.{stream}"))["state"]["last_seq"] >= sequence:
+        info = await request(client, f"STREAM.INFO.{stream}", patience_s=max(0.0, until - time.monotonic()))
+        if info["state"]["last_seq"] >= sequence:
             return
         if time.monotonic() > until:
             raise Interrupted(f"Stream {stream} has not stored its messages up to {sequence}", "Has it a leader?")

@@ -3,15 +3,18 @@
 import re
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.errors import TargetError
-from nats3_dagster.jetstream.acks import answers, plain_numbers
+from nats3_dagster.errors import Interrupted, TargetError
+from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers, refusal
 from nats3_dagster.jetstream.encode import Publication, encode, publishable
-from nats3_dagster.jetstream.scan import FrameError, scan
+from nats3_dagster.jetstream.scan import FrameError, numbers_at, scan
+from nats3_dagster.jetstream.settle import subject_of_both
+from nats3_dagster.subjects import is_literal, matches, overlap
 
 LINE = re.compile(rb"(PUB|HPUB) (\S+) (\S+) (?:(\d+) )?(\d+)\r\n")
 MARKER = b"MSG _INBOX.me."
@@ -19,9 +22,7 @@ MARKER = b"MSG _INBOX.me."
 
 def publication(*rows):
     subjects, headers, data = zip(*rows, strict=True)
-    return Publication.of(
-        pa.array(subjects, pa.string()), pa.array(headers, pa.binary()), pa.array(data, pa.binary())
-    )
+    return Publication.of(pa.array(subjects, pa.string()), pa.array(headers, pa.binary()), pa.array(data, pa.binary()))
 
 
 def read_back(buffer):
@@ -162,3 +163,43 @@ def test_any_answer_is_read_or_refused(body, with_headers):
         list(answers(block, MARKER))
     except FrameError:
         pass
+
+
+@given(st.lists(st.integers(0, 10**14) | st.sampled_from(["", "x", "1x", "-1"]), min_size=1))
+def test_numbers_are_read_where_they_stand(tokens):
+    texts = [f"{token} ".encode() for token in tokens]
+    places = np.cumsum([0, *(len(t) for t in texts[:-1])])
+    assert numbers_at(b"".join(texts), places).tolist() == [t if isinstance(t, int) else -1 for t in tokens]
+
+
+def test_a_number_that_the_buffer_ends_with_is_none():
+    assert numbers_at(b"7 12", np.array([0, 2])).tolist() == [7, -1]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "told"),
+    [
+        ({"code": 400, "err_code": 10077, "description": "full"}, TargetError, "S refused a message on t: full"),
+        ({"code": 429, "err_code": 10167, "description": "too many"}, Interrupted, "too many"),
+        ({"code": 503, "err_code": 10008, "description": "unavailable"}, Interrupted, "unavailable"),
+        ({"code": 400, "err_code": 10208, "description": "unknown"}, Interrupted, "forgot a batch"),
+    ],
+)
+def test_a_refusal_that_passes_leaves_the_outcome_open(body, kind, told):
+    failure = refusal(Answer("1", "", {"stream": "S", "error": body}), "t")
+    assert type(failure) is kind
+    assert told in failure.what
+
+
+filters = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=4).flatmap(
+    lambda tokens: st.sampled_from([".".join(tokens), ".".join([*tokens, ">"])])
+)
+
+
+@given(filters | st.just(">"), filters | st.just(">"))
+def test_a_subject_that_two_filters_take(one, other):
+    if overlap(one, other):
+        subject = subject_of_both(one, other)
+        assert is_literal(subject)
+        assert matches(one, subject)
+        assert matches(other, subject)
