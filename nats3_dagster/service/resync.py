@@ -3,7 +3,6 @@
 from nats3_dagster.service.options import Output
 from nats3_dagster.service.progress import bar
 from nats3_dagster.service.terminal import Columns, Format, note, show
-from nats3_dagster.settings import Settings
 
 _LIST: Columns = {
     "ARCHIVE": lambda r: r["archive"],
@@ -19,6 +18,7 @@ def resync(output: Output = Format.table) -> None:
 
     DAGSTER_HOME names the instance; without it, the one of `nats3 dev`."""
     from nats3_dagster.defs.resync import resync as run
+    from nats3_dagster.settings import Settings
 
     with bar("resync", "hours") as told:
         found = run(Settings.load(), lambda archive, done, total: told(done, total))
