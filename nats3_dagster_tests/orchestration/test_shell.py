@@ -56,6 +56,32 @@ def test_a_capture_in_the_checkout_is_kept_in_postgres(settings: Settings, wire:
             assert str(secret) not in stored[0] + ran.stdout + ran.stderr
 
 
+def launch(*words: str) -> subprocess.CompletedProcess[str]:
+    """`dg launch`, which knows this project by its pyproject.toml."""
+    command = [str(Path(sys.executable).with_name("dg")), "launch", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=170,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )  # fmt: skip
+
+
+def test_the_same_by_dg_launch(settings: Settings, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("BACK", "back.>")
+    wire.publish([("ev.a", b"", b"x" * 100)] * 300)
+    archive(settings, bucket)
+    hour = hour_of(parse_time(wire.state("EV")["last_ts"]))
+    ran = launch("--job", "events_capture", "--partition", hour)
+    assert ran.returncode == 0, ran.stderr
+    how = json.dumps({"ops": {"events__replay": {"config": {"write_subject": "back.>"}}}})
+    ran = launch("--assets", "key:events/replay", "--partition", hour, "--config-json", how)
+    assert ran.returncode == 0, ran.stderr
+    assert wire.state("BACK")["messages"] == wire.state("EV")["messages"] == 300
+    ran = launch("--job", "events_capture", "--partition", "2001-01-01-00:00")
+    assert ran.returncode != 0
+    assert "2001-01-01-00:00" in ran.stderr
+
+
 def test_a_failure_ends_with_its_sentences_and_status_1(settings: Settings, wire: Wire, bucket: str) -> None:
     wire.create_stream("EV", "ev.>")
     archive(settings, bucket)
