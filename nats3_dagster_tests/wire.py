@@ -25,12 +25,13 @@ class Message(NamedTuple):
 class Wire:
     """One plain connection. Publishes raw frames and asks the JetStream API; every call is bounded by 10 s."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, **login: str) -> None:
+        """`login`: `user` and `pass`, as CONNECT names them."""
         at = urlsplit(url)
         self._socket = socket.create_connection((at.hostname or "127.0.0.1", at.port or 4222), timeout=10)
         self._file = self._socket.makefile("rb")
         self._file.readline()  # INFO
-        options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", "version": "0"}
+        options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", "version": "0", **login}
         # Its own: two connections of one test would read each other's answers.
         self._inbox = b"_TEST.%b" % secrets.token_hex(4).encode()
         self._socket.sendall(b"CONNECT %b\r\nSUB %b.* 1\r\n" % (json.dumps(options).encode(), self._inbox))

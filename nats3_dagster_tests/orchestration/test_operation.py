@@ -1,0 +1,180 @@
+"""An operator's day with the running processes: a replay is cancelled and continued, and no secret is to be seen."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.dev.history import Past, restore_stream
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start, parse_time
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT, Dagster, eventually
+from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.wire import Wire
+
+PLANTED = "planted-Password+of/NATS"
+HOURS, EACH = 3, 3000
+TOTAL = HOURS * EACH
+
+_LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how) {
+  __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
+  ... on RunConfigValidationInvalid { errors { message } } } }"""
+_TERMINATE = "mutation ($run: String!) { terminateRun(runId: $run) { __typename ... on PythonError { message } } }"
+_AGAIN = """mutation ($how: ReexecutionParams!) { launchRunReexecution(reexecutionParams: $how) {
+  __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
+
+
+@pytest.fixture
+def guarded(nats_factory: NatsFactory, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> NatsServer:
+    """A server that wants a password, which the environment has; and so have webserver, daemon and runs."""
+    server = nats_factory(config=f'authorization {{user: "ops", password: "{PLANTED}"}}')
+    for name, value in {"URL": server.url, "USER": "ops", "PASSWORD": PLANTED}.items():
+        monkeypatch.setenv(f"NATS3_NATS_{name}", value)
+    return server
+
+
+@pytest.fixture
+def wire(guarded: NatsServer) -> Iterator[Wire]:
+    with Wire(guarded.url, **{"user": "ops", "pass": PLANTED}) as client:
+        yield client
+
+
+@pytest.fixture
+def hours(wire: Wire) -> list[str]:
+    """Three hours of a stream's past, and a stream to replay them into."""
+    start = hour_start(hour_of(time.time_ns())) - HOURS * HOUR_NS
+    past = [
+        Past(n + 1, start + n // EACH * HOUR_NS + n % EACH * 1_000_000, f"ev.{n % 7}", b"", b'{"n": %d}' % n)
+        for n in range(TOTAL)
+    ]
+    restore_stream(Settings.load().nats, "EV", ["ev.>"], past)
+    wire.create_stream("BACK", "back.>")
+    return [hour_of(start + n * HOUR_NS) for n in range(HOURS)]
+
+
+def status(dagster: Dagster, run_id: str) -> str:
+    return next(run["status"] for run in dagster.runs() if run["id"] == run_id)
+
+
+def sealed(name: str) -> int:
+    with Catalog.connect(Settings.load().postgres) as catalog:
+        return sum(s.messages for s in catalog.seals(catalog.archive(name)) if s.valid)
+
+
+@pytest.mark.needs_nats("2.15")
+@pytest.mark.timeout(400)  # capture, seal, replay and its continuation, each a process of its own
+def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
+    wire: Wire, hours: list[str], bucket: str, tmp_path: Path
+) -> None:
+    archive(Settings.load(), bucket)
+    with Dagster(tmp_path / "dagster", {}) as dagster:
+        eventually(lambda: sealed("events") == TOTAL, "the sensors have captured and sealed the three hours", 150)
+        tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[-1]}
+        config = {"write_subject": "back.>", "messages_per_s": 900}
+        asked = dagster.ask(_LAUNCH, how={
+            "selector": {
+                "repositoryName": "__repository__", "repositoryLocationName": LOCATION, "jobName": "events_replay",
+            },
+            "runConfigData": {"ops": {"events__replay": {"config": config}}},
+            "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
+        })["launchRun"]  # fmt: skip
+        run = asked["run"]["runId"]
+        eventually(lambda: wire.state("BACK")["messages"] > 500, "the replay publishes")
+
+        cancelled = time.time_ns()
+        assert dagster.ask(_TERMINATE, run=run)["terminateRun"]["__typename"] == "TerminateRunSuccess"
+        eventually(lambda: status(dagster, run) == "CANCELED", "the run is cancelled", 30)
+        time.sleep(1)
+        published = wire.state("BACK")["messages"]
+        assert 500 < published < TOTAL
+        assert parse_time(wire.state("BACK")["last_ts"]) - cancelled < 5 * SECOND_NS
+        with Catalog.connect(Settings.load().postgres) as catalog:
+            (replay,) = catalog.replays()
+        assert replay.state == "canceled"
+
+        again = dagster.ask(_AGAIN, how={"parentRunId": run, "strategy": "FROM_FAILURE"})["launchRunReexecution"]
+        assert again["__typename"] == "LaunchRunSuccess", again
+        continued = again["run"]["runId"]
+        ended = eventually(lambda: _ended(dagster, continued), "the continued run ends", 120)
+        assert ended == "SUCCESS"
+        assert [m.data for m in wire.messages("BACK")] == [b'{"n": %d}' % n for n in range(TOTAL)]
+        with Catalog.connect(Settings.load().postgres) as catalog:
+            (replay,) = catalog.replays()
+        assert (replay.state, replay.run_ids) == ("succeeded", (run, continued))
+        config_of_runs = dagster.ask("{ runsOrError { ... on Runs { results { runConfigYaml } } } }")
+    seen = {"run config": str(config_of_runs), **_rows(Settings.load().postgres), **_files(dagster.home)}
+    assert len(seen) > 10
+    assert "events: " in "".join(seen.values()) or "Replay " in "".join(seen.values())
+    assert {place for place, text in seen.items() for secret in _secrets() if secret in text} == set()
+
+
+def _ended(dagster: Dagster, run_id: str) -> str | None:
+    found = status(dagster, run_id)
+    return found if found in ("SUCCESS", "FAILURE", "CANCELED") else None
+
+
+def _secrets() -> list[str]:
+    settings = Settings.load()
+    password = psycopg.conninfo.conninfo_to_dict(settings.postgres)["password"]
+    return [PLANTED, str(settings.store.secret_access_key), str(password)]
+
+
+def _rows(url: str) -> dict[str, str]:
+    """Every table of Dagster's and of ours, as text."""
+    seen: dict[str, str] = {}
+    with psycopg.connect(url) as connection:
+        tables = connection.execute(
+            "select schemaname, tablename from pg_tables where schemaname in ('public', 'nats3')"
+        ).fetchall()
+        for schema, table in tables:
+            rows = sql.SQL("select coalesce(string_agg(t::text, ' '), '') from {} t")
+            (text,) = connection.execute(rows.format(sql.Identifier(schema, table))).fetchone() or ("",)
+            seen[f"{schema}.{table}"] = text
+    return seen
+
+
+def _files(home: Path) -> dict[str, str]:
+    """Logs of the processes, and what the runs printed."""
+    return {str(f.relative_to(home)): f.read_text(errors="replace") for f in home.rglob("*") if f.is_file()}
+
+
+_WITH_UI = """
+import json, sys, urllib.request
+from nats3_dagster.pipeline.capture import run_capture
+from nats3_dagster.pipeline.session import start
+from nats3_dagster.settings import Settings
+spark = start(**{"spark.ui.enabled": "true", "spark.ui.port": "0"})
+print(run_capture(spark, Settings.load(), "events", sys.argv[1]).messages)
+at = spark.sparkContext.uiWebUrl.rpartition(":")[2]
+app = spark.sparkContext.applicationId
+pages = ["jobs/", "stages/", "environment/", "executors/", "SQL/", "storage/"]
+pages += [f"api/v1/applications/{app}/{what}" for what in ("environment", "jobs", "stages", "sql", "allexecutors")]
+for page in pages:
+    with urllib.request.urlopen(f"http://127.0.0.1:{at}/{page}") as answer:
+        print(page, answer.read().decode())
+spark.stop()
+"""
+
+
+@pytest.mark.needs_nats("2.15")
+def test_the_ui_of_spark_shows_no_secret(wire: Wire, hours: list[str], bucket: str) -> None:
+    archive(Settings.load(), bucket)
+    ran = subprocess.run(
+        [sys.executable, "-c", _WITH_UI, hours[0]], capture_output=True, text=True, timeout=150, cwd=ROOT,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(f"{EACH}\n")
+    assert "spark.app.name" in ran.stdout
+    found: list[Any] = [secret for secret in _secrets() if secret in ran.stdout + ran.stderr]
+    assert found == []
