@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     )
     s3_session_token: SecretStr | None = Field(None, validation_alias=_aws("AWS_SESSION_TOKEN", "s3_session_token"))
     spark_master: str | None = None
+    # sc://host:port[/;token=...]: a server of Spark Connect, instead of a JVM of each process.
+    spark_remote: SecretStr | None = None
     # The webserver that is asked to reload when an archive is created or deleted.
     dagster_url: str | None = None
     # Owners of the assets in Dagster, joined by commas: mail addresses, or `team:platform`.
@@ -119,6 +121,11 @@ class Settings(BaseSettings):
                 "Nothing says where Postgres is", "Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev"
             )
         return self.postgres_url.get_secret_value()
+
+    @property
+    def connect(self) -> str | None:
+        """The address of a server of Spark Connect; it may hold a token: never print it."""
+        return _reveal(self.spark_remote)
 
     @property
     def store(self) -> StoreOptions:

@@ -40,25 +40,35 @@ def s3_resource(context: InitResourceContext) -> "S3Resource":
     )  # fmt: skip
 
 
-@resource(description="dagster-pyspark's LazyPySparkResource: a session by spark/spark-defaults.conf, one JVM a run.")
+@resource(
+    description="dagster-pyspark's LazyPySparkResource: a session by spark/spark-defaults.conf, one JVM a run; or that "
+    "of the Spark Connect server which NATS3_SPARK_REMOTE names."
+)
 def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
     from dagster_pyspark import LazyPySparkResource
 
-    master = Settings.load().spark_master
-    return LazyPySparkResource(spark_config={"spark.master": master} if master else {})
+    settings = Settings.load()
+    if settings.connect:
+        return LazyPySparkResource(spark_config={"spark.remote": settings.connect})
+    return LazyPySparkResource(spark_config={"spark.master": settings.spark_master} if settings.spark_master else {})
 
 
 def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
     """The run's session. Raises SourceError when NATS is not there, which is asked first: a JVM takes 5 s to start;
-    EngineError when there is no Java, or it does not start."""
+    EngineError when there is no Java, it does not start, or no server of Spark Connect is where the settings say."""
     from nats3_dagster.jetstream.connection import Link
+    from nats3_dagster.pipeline.connect import connect
     from nats3_dagster.pipeline.session import JAVA_HINT, prepare
 
     with Link(settings.nats):
         pass
 
-    prepare(settings.spark_master)
     began = time.monotonic()
+    if settings.connect:
+        # The resource finds the session that is open.
+        connect(settings.connect)
+    else:
+        prepare(settings.spark_master)
     try:
         session = spark.spark_session
         log.info("Spark is ready after %.1f s", time.monotonic() - began)

@@ -1,7 +1,8 @@
 """The Spark session: found by Spark's own rules, with this project's `spark/` as its configuration folder.
 
 The rule kept here: nothing is configured twice. `spark/spark-defaults.conf` holds every setting; this module only says
-where that folder is, which Python the workers run, and what to do when Java is missing.
+where that folder is, which Python the workers run, and what to do when Java is missing. With a server of Spark Connect
+(connect.py) the server is configured so, and nothing here.
 """
 
 import os
@@ -15,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from nats3_dagster.errors import EngineError
+from nats3_dagster.pipeline.connect import connect
 
 JAVA_HINT = "Install a Java runtime, 17 or later (openjdk-17-jre-headless), or set JAVA_HOME to one"
 
@@ -42,8 +44,12 @@ def conf_dir() -> Path:
     return next(d for d in (package.parent / "spark", package / "_spark") if (d / "spark-defaults.conf").exists())
 
 
-def start(master: str | None = None, **conf: str) -> SparkSession:
-    """The running session, or a new one. Raises EngineError when it cannot start."""
+def start(master: str | None = None, remote: str | None = None, **conf: str) -> SparkSession:
+    """The running session, or a new one; with `remote` (sc://host:port) that of a server of Spark Connect.
+
+    Raises EngineError when it cannot start, or no server answers."""
+    if remote:
+        return connect(remote)
     prepare(master)
     builder = SparkSession.builder
     if master:
@@ -58,9 +64,9 @@ def start(master: str | None = None, **conf: str) -> SparkSession:
 
 
 @contextmanager
-def session(master: str | None = None) -> Iterator[SparkSession]:
-    """A session that is stopped at the end, JVM and workers included."""
-    spark = start(master)
+def session(master: str | None = None, remote: str | None = None) -> Iterator[SparkSession]:
+    """A session that is stopped at the end, JVM and workers included; one of Spark Connect goes on for others."""
+    spark = start(master, remote)
     try:
         yield spark
     finally:

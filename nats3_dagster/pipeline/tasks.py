@@ -5,6 +5,7 @@ and keeps what the other tasks achieved; anything else fails the Spark job, as a
 """
 
 import pickle
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
+from nats3_dagster.pipeline.connect import is_connect
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -69,9 +71,13 @@ def _collect(session: SparkSession, name: str, frame: DataFrame) -> pa.Table:
     """The rows of the frame. Spark is asked in a thread of its own: an interrupt of the thread that asks would wait
     inside PySpark until the job has ended, or be lost behind the error of a job that was canceled."""
     outcome: Future[pa.Table] = Future()
+    # In Connect other processes work in the same session, and a tag is what is ours of it.
+    tag = f"nats3-{secrets.token_hex(8)}" if is_connect(session) else None
 
     def run() -> None:
         try:
+            if tag:
+                session.addTag(tag)
             outcome.set_result(frame.toArrow())
         except BaseException as error:
             outcome.set_exception(error)
@@ -82,8 +88,12 @@ def _collect(session: SparkSession, name: str, frame: DataFrame) -> pa.Table:
         return outcome.result()
     except BaseException:
         if not outcome.done():
-            # By a tag Spark 4.3 finds nothing of another thread's. A process drives one capture or replay at a time.
-            session.interruptAll()
+            if tag:
+                session.interruptTag(tag)
+            else:
+                # By a tag classic Spark 4.3 finds nothing of another thread's. A process drives one capture or replay
+                # at a time.
+                session.interruptAll()
             thread.join(STOP_S)
         raise
 

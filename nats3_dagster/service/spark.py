@@ -19,7 +19,7 @@ def spark_for(settings: "Settings") -> Iterator[Any]:
     with step("Starting Spark"):
         from nats3_dagster.pipeline.session import start
 
-        spark = start(settings.spark_master)
+        spark = start(settings.spark_master, settings.connect)
     try:
         yield spark
     except KeyboardInterrupt:

@@ -1,0 +1,178 @@
+"""Runs on a server of Spark Connect: the same captures and replays, no JVM in the run, nothing left behind."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.process import Process, answers, free_port
+from nats3_dagster.errors import EngineError, OperatorError
+from nats3_dagster.hours import hour_of, parse_time
+from nats3_dagster.pipeline.connect import address, connect
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.wire import Wire
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`remote`: its address. `ui`: that of its pages."""
+
+    remote: str
+    ui: str
+    process: Process
+
+    def daemons(self) -> set[int]:
+        """The Python processes that fork workers."""
+        found: dict[int, int] = {}
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(psutil.Error):  # a worker that ends
+                if "pyspark.daemon" in process.cmdline():
+                    found[process.pid] = process.ppid()
+        return {pid for pid, parent in found.items() if parent not in found}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """As an operator starts it, but on free ports and with its pages, where a secret could show."""
+    folder = tmp_path_factory.mktemp("connect")
+    port, ui = free_port(), free_port()
+    argv = [
+        str(ROOT / "spark" / "connect-server.sh"), "--conf", f"spark.connect.grpc.binding.port={port}",
+        "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={ui}",
+    ]  # fmt: skip
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    process = Process.start(argv, (f"spark.connect.grpc.binding.port={port}",), folder / "server.log", env=environment)
+    try:
+        process.wait_until(lambda: answers(port), "Spark Connect", timeout_s=90)
+        yield Server(f"sc://127.0.0.1:{port}", f"http://127.0.0.1:{ui}", process)
+    finally:
+        process.stop()
+
+
+@pytest.fixture
+def wire(nats: NatsServer) -> Iterator[Wire]:
+    with Wire(nats.url) as client:
+        yield client
+
+
+def execute(job: str, remote: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """The job in a process that could not start a JVM."""
+    dagster = str(Path(sys.executable).with_name("dagster"))
+    command = [dagster, "job", "execute", "-m", "nats3_dagster.definitions", "-j", job, *more]
+    environment = os.environ | {
+        "NATS3_SPARK_REMOTE": remote, "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore",
+    }  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120)
+
+
+def test_a_capture_and_a_replay_share_the_servers_workers_and_show_no_secret(
+    server: Server, settings: Settings, wire: Wire, bucket: str, tmp_path: Path
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    sent = [(f"ev.{n % 3}", b"", b"%d" % n) for n in range(500)]
+    wire.publish(sent)
+    archive(settings, bucket)
+    for end in ("first_ts", "last_ts"):
+        tags = json.dumps({"dagster/partition": hour_of(parse_time(wire.state("EV")[end]))})
+        captured = execute("events_capture", server.remote, "--tags", tags)
+        assert captured.returncode == 0, captured.stderr
+    with psycopg.connect(settings.postgres) as connection:
+        assert connection.execute("select sum(messages) from nats3.chunk").fetchone() == (500,)
+    daemons = server.daemons()
+
+    wire.create_stream("BACK", "back.>")
+    chosen = {"archive": "events", "read_subject": "ev.>", "write_subject": "back.>"}
+    config = tmp_path / "replay.json"
+    config.write_text(json.dumps({"ops": {"replay_window": {"config": chosen}}}))
+    replayed = execute("replay", server.remote, "-c", str(config))
+    assert replayed.returncode == 0, replayed.stderr
+    assert [(m.subject.replace("back.", "ev."), b"", m.data) for m in wire.messages("BACK")] == sent
+    # A session of each run would leave one more with every run.
+    assert server.daemons() == daemons
+    assert len(daemons) == 1
+
+    shown = "".join(pages(server.ui))
+    assert "mapInArrow" in shown or "MapInArrow" in shown
+    for secret in (settings.store.secret_access_key, settings.store.access_key_id, settings.postgres):
+        assert secret
+        assert str(secret) not in shown
+
+
+def pages(ui: str) -> Iterator[str]:
+    """What the server shows of itself: its configuration, what was asked of it, and what it ran."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def text(path: str) -> str:
+        with opener.open(ui + path, timeout=10) as answer:
+            return answer.read().decode()
+
+    (application,) = json.loads(text("/api/v1/applications"))
+    api = f"/api/v1/applications/{application['id']}"
+    yield from (text(path) for path in ("/connect/", "/environment/", "/SQL/", "/jobs/", f"{api}/environment"))
+    executions = json.loads(text(f"{api}/sql?details=true&length=1000"))
+    assert len(executions) >= 2
+    yield json.dumps(executions)
+    yield from (text(f"/SQL/execution/?id={one['id']}") for one in executions)
+
+
+def test_an_interrupt_cancels_what_is_ours_and_not_what_others_run_in_the_session(server: Server) -> None:
+    code = f"""
+import os, signal, threading, time
+from nats3_dagster.pipeline.session import start
+from nats3_dagster.pipeline.tasks import run_tasks
+spark = start(remote={server.remote!r})
+def slow(seconds):
+    time.sleep(seconds)
+    yield seconds
+other = []
+thread = threading.Thread(target=lambda: other.append(run_tasks(spark, "other", slow, [12]).results))
+thread.start()
+time.sleep(5)
+threading.Timer(1.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+began = time.monotonic()
+try:
+    run_tasks(spark, "ours", slow, [60])
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began < 12, flush=True)
+thread.join()
+print(other)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=100)
+    assert ran.stdout.splitlines() == ["interrupted True", "[(12,)]"], ran.stderr
+
+
+def test_without_the_server_a_run_fails_with_one_line(settings: Settings, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"x")])
+    archive(settings, bucket)
+    tags = json.dumps({"dagster/partition": hour_of(parse_time(wire.state("EV")["last_ts"]))})
+    ran = execute("events_capture", "sc://127.0.0.1:1/;token=sesame", "--tags", tags)
+    assert ran.returncode == 1
+    assert "Nothing listens for Spark Connect at 127.0.0.1:1 (Connection refused). Start it" in ran.stderr
+    assert "sesame" not in ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("remote", ["spark://127.0.0.1:7077", "127.0.0.1:15002", "sc://", "sc://host:port/;token=x"])
+def test_an_address_that_is_none_is_refused_and_not_repeated(remote: str) -> None:
+    with pytest.raises(OperatorError, match="is no address of Spark Connect") as error:
+        address(remote)
+    assert remote not in str(error.value).replace("sc://host:15002", "")
+
+
+def test_a_server_that_speaks_something_else_is_no_server_of_spark_connect(nats: NatsServer) -> None:
+    with pytest.raises(EngineError, match="does not answer"):
+        connect(f"sc://127.0.0.1:{nats.port}")
