@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -108,3 +109,24 @@ def test_without_an_instance_a_run_is_forgotten_and_its_failure_is_not(
     assert list(tmp_path.iterdir()) == []
     with psycopg.connect(settings.postgres) as connection:
         assert connection.execute("select to_regclass('public.runs')").fetchone() == (None,)
+
+
+def test_what_a_run_prints_goes_to_s3_as_the_instance_file_offers(
+    settings: Settings, wire: Wire, bucket: str, s3_client: Any, tmp_path: Path
+) -> None:
+    """The block of dagster.yaml that is commented out, with its comment signs taken away."""
+    wire.create_stream("EV", "ev.>")
+    archive(settings, bucket)
+    head, _, offered = (ROOT / "dagster.yaml").read_text().partition("#compute_logs:")
+    block = "".join(line.removeprefix("#") for line in f"#compute_logs:{offered}".splitlines(keepends=True))
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text(head + block)
+    # A JVM says something in any case; what says nothing leaves no object.
+    tags = {"dagster/partition": hour_of(time.time_ns())}
+    ran = execute("events_capture", tags, tmp_path, DAGSTER_HOME=str(home), NATS3_COMPUTE_LOGS_BUCKET=bucket)
+    assert ran.returncode == 0, ran.stderr
+    with psycopg.connect(settings.postgres) as connection:
+        (run,) = connection.execute("select run_id from public.runs").fetchone() or ("",)
+    objects = [item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])]
+    assert any(key.startswith("compute-logs/storage/") and run in key for key in objects), objects
