@@ -7,14 +7,16 @@ missing, for then no message of it can be. The stream is asked only where its ne
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from nats3_dagster.capture import source_state
 from nats3_dagster.catalog import Catalog, Seal
 from nats3_dagster.catalog.records import HourWindow
-from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestPart
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.chunks.footer import DAMAGED
+from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestPart, decode_manifest
+from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing, OperatorError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of
 from nats3_dagster.jetstream.admin import first_seq_at
 from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.model import Archive, Gap, Incarnation, StreamState
+from nats3_dagster.model import Archive, Gap, Incarnation
 from nats3_dagster.store import Bucket, StoreOptions
 
 # The server's clock says which hour a message belongs to, and ours when the hour has ended: they may differ so much. A
@@ -27,8 +29,10 @@ def newest_closed(now_ns: int) -> str:
     return hour_of(now_ns - CLOCKS_S * SECOND_NS - HOUR_NS)
 
 
-def last_sequence(link: Link, state: StreamState, hour: str) -> tuple[Incarnation, int]:
-    """The last sequence of the stream that was stored before the hour ended."""
+def last_sequence(catalog: Catalog, link: Link, archive: Archive, hour: str) -> tuple[Incarnation, int]:
+    """The last sequence of the stream that was stored before the hour ended: so far an archive must be complete. Raises
+    Nats3Error when the stream is gone or another one."""
+    state = source_state(catalog, link, archive)
     return state.incarnation, first_seq_at(link, state.name, hour_bounds(hour)[1]) - 1
 
 
@@ -52,6 +56,20 @@ def seal_hours(
         )  # fmt: skip
         catalog.add_seal(archive, seal, begun=begun)
         yield seal
+
+
+def verify_seals(store: StoreOptions, seals: Iterable[Seal]) -> Iterator[tuple[Seal, Nats3Error | None]]:
+    """Each of the seals, with what is wrong with its manifest in the store. Raises StoreError when that does not
+    answer."""
+    for seal in seals:
+        try:
+            data = bytes(Bucket(store, seal.bucket).get(seal.key))
+            if (sha256 := hashlib.sha256(data).hexdigest()) != seal.sha256:
+                raise ChunkError(f"{seal.key} has SHA-256 {sha256} and should have {seal.sha256}", DAMAGED)
+            decode_manifest(data)
+            yield seal, None
+        except (ChunkError, ObjectMissing) as error:
+            yield seal, error
 
 
 def check_hours(hours: Iterable[str], complete: Iterable[str], archive: str) -> None:

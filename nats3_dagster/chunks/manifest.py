@@ -15,6 +15,7 @@ from typing import Any
 import zstandard
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.naming import archive_prefix
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import Reason, SeqRange
@@ -22,7 +23,6 @@ from nats3_dagster.model import Reason, SeqRange
 MANIFEST_VERSION = 1
 # What zstandard's levels up to 19 use at most.
 _MOST_WINDOW = 8 << 20
-_DAMAGED = "The object was damaged or replaced; seal the hour again: nats3 store seal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,10 @@ class Manifest:
                     raise ChunkError(
                         f"The manifest of {self.archive} {self.hour} does not add up: sequences between {before.last} "
                         f"and {after.first} {what}",
-                        _DAMAGED,
+                        "Is the hour complete? See the check no_gaps",
                     )
             if any(not 0 < c.messages <= c.last_seq - c.first_seq + 1 for c in part.chunks):
-                raise ChunkError(f"The manifest of {self.archive} {self.hour} counts messages that cannot be", _DAMAGED)
+                raise ChunkError(f"The manifest of {self.archive} {self.hour} counts messages that cannot be", DAMAGED)
 
 
 def decode_manifest(data: bytes) -> Manifest:
@@ -120,7 +120,7 @@ def decode_manifest(data: bytes) -> Manifest:
             raise ValueError("not one whole frame")
         version = fields.pop("manifest_version")
     except (zstandard.ZstdError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ChunkError("The object is not a manifest", _DAMAGED) from error
+        raise ChunkError("The object is not a manifest", DAMAGED) from error
     if version != MANIFEST_VERSION:
         raise ChunkError(f"The manifest has version {version}, this release reads {MANIFEST_VERSION}", "Upgrade nats3")
     try:
@@ -128,7 +128,7 @@ def decode_manifest(data: bytes) -> Manifest:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise ChunkError(f"The manifest cannot be read: {where}: {first['msg']}", _DAMAGED) from error
+        raise ChunkError(f"The manifest cannot be read: {where}: {first['msg']}", DAMAGED) from error
     found.check()
     return found
 

@@ -168,12 +168,11 @@ def _request(archive: Archive, block: tuple[str, str]) -> RunRequest:
 
 def _bound(settings: Settings, catalog: Catalog, archive: Archive, closed: str) -> tuple[Incarnation, int]:
     """The last sequence that the archive must account for. Raises Nats3Error when the stream cannot say."""
-    from nats3_dagster.capture import source_state
     from nats3_dagster.jetstream.connection import Link
     from nats3_dagster.seal import last_sequence
 
     with Link(settings.nats) as link:
-        return last_sequence(link, source_state(catalog, link, archive), closed)
+        return last_sequence(catalog, link, archive, closed)
 
 
 def _seal(settings: Settings, name: str, asked: Sequence[str], run_id: str) -> Iterator[Seal]:

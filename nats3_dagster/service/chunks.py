@@ -62,8 +62,10 @@ def get(
 
 @app.command()
 def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
-    """Fetch every chunk and compare it with the catalog: hash, range, counts, messages. Exit status 1 if one is bad."""
+    """Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages. Exit status 1
+    if one is bad."""
     from nats3_dagster.catalog import Catalog
+    from nats3_dagster.seal import verify_seals
     from nats3_dagster.settings import Settings
 
     settings = Settings.load()
@@ -79,9 +81,15 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
                 bad.append(
                     {"id": chunk.id, "hour": meta.hour, "key": meta.key, "error": error.what, "hint": error.hint}
                 )
+        seals = [s for s in catalog.seals(archive, hours=hour or None) if s.valid]
+        for seal, error in verify_seals(settings.store, seals):
+            if error is not None:
+                note(f"Bad manifest of {seal.hour}: {error}")
+                bad.append({"id": None, "hour": seal.hour, "key": seal.key, "error": error.what, "hint": error.hint})
     view = {
         "archive": name,
         "chunks": len(chunks),
+        "manifests": len(seals),
         "messages": sum(c.meta.messages for c in chunks),
         "stored_bytes": sum(c.meta.stored_bytes for c in chunks),
         "bad": bad,
@@ -89,7 +97,7 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
     show_one(output, view, view | {"stored_bytes": Size(view["stored_bytes"]), "bad": len(bad)})
     if bad:
         raise ChunkError(
-            f"{len(bad)} of {len(chunks)} chunks of archive {name} are not what was written",
+            f"{len(bad)} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
             "Bring those objects back from a copy of the bucket, or capture the hours again while the stream has them",
         )
 

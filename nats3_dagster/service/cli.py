@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nats3_dagster import __version__
-from nats3_dagster.service import chunks, doctor, failures, loads, stack, stores
+from nats3_dagster.service import chunks, doctor, failures, loads, seals, stack, stores
 
 app = typer.Typer(
     name="nats3",
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 DATA, HERE = "Archives and replays", "This installation"
+stores.app.command()(seals.seal)
 app.add_typer(stores.app, name="store", rich_help_panel=DATA)
 app.add_typer(loads.app, name="load", rich_help_panel=DATA)
 app.add_typer(chunks.app, name="chunk", rich_help_panel=DATA)

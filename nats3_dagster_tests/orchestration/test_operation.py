@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.history import Past, restore_stream
@@ -125,7 +126,7 @@ def _ended(dagster: Dagster, run_id: str) -> str | None:
 
 def _secrets() -> list[str]:
     settings = Settings.load()
-    password = psycopg.conninfo.conninfo_to_dict(settings.postgres)["password"]
+    password = conninfo_to_dict(settings.postgres)["password"]
     return [PLANTED, str(settings.store.secret_access_key), str(password)]
 
 
