@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Uncaptured:
     """What an archive lacks: hours that have ended; and of the `open` one (None: nothing) messages, bytes (estimated by
-    the stream's mean) and the age of the oldest in seconds. `behind` and `behind_s`: the same for all hours."""
+    the stream's mean) and the age of the oldest in seconds. `behind` and `behind_s`: the same for all hours. `gone`:
+    sequences that the stream deleted before they were captured, which nothing has recorded yet."""
 
     ended: tuple[str, ...]
     open: str | None = None
@@ -28,6 +29,7 @@ class Uncaptured:
     age_s: float = 0.0
     behind: int = 0
     behind_s: float = 0.0
+    gone: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +43,41 @@ class Due:
 def uncaptured(catalog: "Catalog", link: "Link", archive: Archive, state: StreamState, now_ns: int) -> Uncaptured:
     """What the archive lacks of its stream now. Raises Nats3Error."""
     from nats3_dagster.capture import hours_to_capture
-    from nats3_dagster.jetstream.admin import first_seq_at, message_time
+    from nats3_dagster.jetstream.admin import first_seq_at, message_from
 
-    lacking = _lacking(catalog, archive, state, 0)
-    if not lacking:
+    start = catalog.expected_start(archive, state.incarnation)
+    if start > state.last_seq:
         return Uncaptured(())
+    lacking = catalog.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
+    present = _within(lacking, state.first_seq, state.last_seq)
+    gone = sum(r.size for r in lacking) - sum(r.size for r in present)
+    current = hour_of(now_ns)
+    if not present:
+        return Uncaptured((), current if gone else None, gone=gone)
 
     def age_s(first: int) -> float:
-        stored = message_time(link, state.name, max(first, state.first_seq))
-        return 0.0 if stored is None else (now_ns - stored) / SECOND_NS
+        # A deleted message has no time: then the next one's counts.
+        found = message_from(link, state.name, first)
+        return (now_ns - found[1]) / SECOND_NS if found else 0.0
 
-    hours, current = hours_to_capture(catalog, link, archive, state), hour_of(now_ns)
-    ended = tuple(h for h in hours if h < current)
-    behind, behind_s = sum(r.size for r in lacking), age_s(lacking[0].first)
-    opened = lacking
-    if ended:
-        opened = _lacking(catalog, archive, state, first_seq_at(link, state.name, hour_start(current)))
+    behind, behind_s = sum(r.size for r in present), age_s(present[0].first)
+    # The bounds by which a capture of the current hour takes: sequences, whatever the clock at the server did.
+    opens = first_seq_at(link, state.name, hour_start(current))
+    ends = state.last_seq + 1
+    if state.last_ns >= hour_start(current) + HOUR_NS:  # its clock is ahead of ours: that hour is for later
+        ends = first_seq_at(link, state.name, hour_start(current) + HOUR_NS)
+    ended = tuple(hours_to_capture(catalog, link, archive, state, before=opens)) if present[0].first < opens else ()
+    opened = _within(present, opens, ends - 1)
     if not opened:
-        return Uncaptured(ended, behind=behind, behind_s=behind_s)
+        return Uncaptured(ended, current if gone else None, behind=behind, behind_s=behind_s, gone=gone)
     count = sum(r.size for r in opened)
     size = count * state.bytes // max(state.messages, 1)
-    return Uncaptured(ended, current, count, size, age_s(opened[0].first), behind, behind_s)
+    return Uncaptured(ended, current, count, size, age_s(opened[0].first), behind, behind_s, gone)
 
 
-def _lacking(catalog: "Catalog", archive: Archive, state: StreamState, first: int) -> Sequence[SeqRange]:
-    start = max(first, catalog.expected_start(archive, state.incarnation))
-    if start > state.last_seq:
-        return ()
-    return catalog.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
+def _within(ranges: Sequence[SeqRange], first: int, last: int) -> list[SeqRange]:
+    clipped = [(max(r.first, first), min(r.last, last)) for r in ranges]
+    return [SeqRange(a, b) for a, b in clipped if a <= b]
 
 
 def due(spec: ArchiveSpec, lacking: Uncaptured, limit: int) -> Due:
@@ -78,6 +87,7 @@ def due(spec: ArchiveSpec, lacking: Uncaptured, limit: int) -> Due:
             (f"{lacking.messages:,} messages of {spec.max_messages:,}", lacking.messages >= spec.max_messages),
             (f"{lacking.bytes:,} bytes of {spec.max_bytes:,}", lacking.bytes >= spec.max_bytes),
             (f"the oldest message is {lacking.age_s:.0f} s old, of {spec.max_age_s}", lacking.age_s >= spec.max_age_s),
+            (f"{lacking.gone:,} sequences went before they were captured", lacking.gone > 0),
         ) if lacking.open and is_so
     ]  # fmt: skip
     hours = [*lacking.ended, *([lacking.open] if lacking.open and reached else [])]

@@ -95,6 +95,11 @@ def message_time(link: Link, stream: str, seq: int) -> int | None:
     return link.call(work)
 
 
+def message_from(link: Link, stream: str, seq: int) -> tuple[int, int] | None:
+    """Sequence and store time of the first message at `seq` or later; None when the stream holds none."""
+    return link.call(_message_from, stream, seq)
+
+
 def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
     """Make a stream, or find it with this very configuration; settings the server is too old for are left out.
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from rich.table import Table
 from nats3_dagster.capture import check_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.instance import dagster_home
-from nats3_dagster.dev.process import Process
+from nats3_dagster.dev.process import Process, answers, free_port
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.admin import stream_state
@@ -66,8 +66,11 @@ def main() -> None:
                 spec = ArchiveSpec(name="events", stream="EV", bucket="archive")
                 with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
                     catalog.create_archive(spec, check_source(link, spec))
-                # A code location knows the archives of its last load.
-                with _daemon(Path(folder)):
+                with ExitStack() as running:
+                    if arguments.connect:
+                        os.environ["NATS3_SPARK_REMOTE"] = running.enter_context(_connect_server(Path(folder)))
+                    # A code location knows the archives of its last load.
+                    running.enter_context(_daemon(Path(folder)))
                     _publish(wire, arguments.minutes * 60, arguments.rate)
                     _wait(lambda: not _lacking(settings), arguments.patience)
             ages, runs = _ages(settings), _runs(settings)
@@ -90,6 +93,20 @@ def _daemon(folder: Path) -> Iterator[Process]:
     except AssertionError:
         print("".join(log.read_text().splitlines(keepends=True)[-40:]), file=sys.stderr)
         raise
+    finally:
+        process.stop()
+
+
+@contextmanager
+def _connect_server(folder: Path) -> Iterator[str]:
+    """The address of a Spark Connect server, once it answers."""
+    port = free_port()
+    argv = [str(ROOT / "spark" / "connect-server.sh"), "--conf", f"spark.connect.grpc.binding.port={port}"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    process = Process.start(argv, (argv[-1],), folder / "connect.log", env=environment)
+    try:
+        process.wait_until(lambda: answers(port), "Spark Connect", timeout_s=90)
+        yield f"sc://127.0.0.1:{port}"
     finally:
         process.stop()
 
@@ -196,6 +213,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--rate", type=float, default=4, help="messages a second")
     parser.add_argument("--patience", type=float, default=240, help="seconds to wait for the last messages")
+    parser.add_argument("--connect", action="store_true", help="on a Spark Connect server, not with a session a run")
     return parser.parse_args()
 
 
