@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
 from nats3_dagster.chunks.read import ChunkReader, open_chunk
 from nats3_dagster.errors import Interrupted
@@ -28,7 +28,10 @@ from nats3_dagster.subjects import Transform
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
 AHEAD = 1
+# Attempts in a row that get no chunk done.
 RECONNECTS = 5
+# A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: the shares divide less than that.
+INFLIGHT_MESSAGES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,9 @@ class Republisher:
 
     def results(self) -> Iterator[ChunkResult]:
         remaining = list(self._share.chunks)
+        fruitful = 0
         retrying = Retrying(
-            retry=retry_if_exception_type(Interrupted), stop=stop_after_attempt(RECONNECTS),
+            retry=retry_if_exception_type(Interrupted), stop=lambda s: s.attempt_number - fruitful >= RECONNECTS,
             wait=wait_exponential(multiplier=0.2, max=5), reraise=True,
         )  # fmt: skip
         for attempt in retrying:
@@ -67,6 +71,7 @@ class Republisher:
                 # A copy: taking chunks off the list that is walked would skip every second one.
                 for result in self._publish(tuple(remaining)):
                     remaining.pop(0)
+                    fruitful = attempt.retry_state.attempt_number
                     yield result
 
     def _publish(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
@@ -76,7 +81,8 @@ class Republisher:
         self._ask = True
         mode = "batch" if self._job.batched else "window"
         pacer: Pacer | None = None
-        with Publisher(self._job.nats, mode=mode, fence=(self._job.id, self._job.attempt)) as publisher:
+        fence, inflight = (self._job.id, self._job.attempt), INFLIGHT_MESSAGES // max(2, self._share.of)
+        with Publisher(self._job.nats, mode=mode, fence=fence, inflight_messages=inflight) as publisher:
             pacer = Pacer(self._job.spec.pace, sleep=publisher.wait)
             for chunk, reader in _ahead(self._job, chunks):
                 duplicates = publisher.duplicates
