@@ -20,6 +20,13 @@ class CannotLoad(click.ClickException):
     """Nothing can be defined or stored. Dagster's commands print a ClickException as one line."""
 
 
+class CannotTick(DagsterUserCodeProcessError):
+    """A Nats3Error as the end of a tick: its two sentences, without Dagster's frames around them."""
+
+    def __init__(self, error: Nats3Error) -> None:
+        super().__init__(str(error), user_code_process_error_infos=[_plain(error)])
+
+
 class ForeseenFailure(DagsterUserCodeProcessError, Failure):
     """A Nats3Error as a step's failure.
 
@@ -31,8 +38,21 @@ class ForeseenFailure(DagsterUserCodeProcessError, Failure):
             str(error),
             metadata={"what": error.what, **({"next_step": error.hint} if error.hint else {})},
             allow_retries=False,
-            user_code_process_error_infos=[SerializableErrorInfo(str(error), [], type(error).__name__)],
+            user_code_process_error_infos=[_plain(error)],
         )
+
+
+def _plain(error: Nats3Error) -> SerializableErrorInfo:
+    return SerializableErrorInfo(str(error), [], type(error).__name__)
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """Turn a Nats3Error of a sensor into the tick that shows it."""
+    try:
+        yield
+    except Nats3Error as error:
+        raise CannotTick(error) from None
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from dagster import (
     SkipReason,
     sensor,
 )
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
@@ -29,6 +30,7 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.checks import keeps_up
 from nats3_dagster.defs.due import Due, due, uncaptured
+from nats3_dagster.defs.failures import told_plainly
 from nats3_dagster.defs.loss import loss
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
@@ -37,6 +39,7 @@ INTERVAL_S = 20
 # After n failures in a row the next try waits for 30 s times 2^(n-1), up to 15 minutes.
 FIRST_WAIT_S, LONGEST_WAIT_S, LOOK_BACK = 30, 900, 8
 _ASSET_JOB = "__ASSET_JOB"
+_BACKFILLING = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
 
 
 def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
@@ -50,7 +53,8 @@ def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
         "reached, and each hour when it has ended.",
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        return _evaluate(context, Settings.load(), name)
+        with told_plainly():
+            return _evaluate(context, Settings.load(), name)
 
     return evaluate
 
@@ -80,7 +84,7 @@ def _evaluate(context: SensorEvaluationContext, settings: Settings, name: str) -
 def _request(instance: DagsterInstance, name: str, decided: Due) -> tuple[RunRequest | None, str | None]:
     """The run to start, or why there is none."""
     if active := _active(instance, name):
-        return None, f"Run {active} captures this archive"
+        return None, active
     if not decided.hours:
         return None, decided.why
     if waits := _back_off(instance, name, time.time()):
@@ -93,20 +97,26 @@ def _request(instance: DagsterInstance, name: str, decided: Due) -> tuple[RunReq
 
 
 def _active(instance: DagsterInstance, name: str) -> str | None:
-    """A run that captures the archive or waits to, however it was started."""
-    key = AssetKey([name, "chunks"])
-    own = RunsFilter(job_name=f"{name}_capture", statuses=NOT_FINISHED_STATUSES)
-    for run in instance.get_runs(own, limit=1):
-        return run.run_id
-    by_hand = RunsFilter(job_name=_ASSET_JOB, statuses=NOT_FINISHED_STATUSES)
-    return next((r.run_id for r in instance.get_runs(by_hand) if key in (r.asset_selection or ())), None)
+    """What captures the archive or is about to, however it was started."""
+    key, job = AssetKey([name, "chunks"]), f"{name}_capture"
+    runs = list(instance.get_runs(RunsFilter(job_name=job, statuses=NOT_FINISHED_STATUSES), limit=1))
+    if not runs:
+        by_hand = instance.get_runs(RunsFilter(job_name=_ASSET_JOB, statuses=NOT_FINISHED_STATUSES))
+        runs = [run for run in by_hand if key in (run.asset_selection or ())]
+    for run in runs:
+        return f"Run {run.run_id} ({run.status.value.lower()}) captures this archive"
+    # Between two of its runs there is none to see.
+    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=_BACKFILLING)):
+        if key in (backfill.asset_selection or ()) or backfill.job_name == job:
+            return f"Backfill {backfill.backfill_id} captures this archive"
+    return None
 
 
 def _back_off(instance: DagsterInstance, name: str, now: float) -> str | None:
     """Why the next capture has to wait, when the last ones failed."""
     failed = []
     for record in instance.get_run_records(RunsFilter(job_name=f"{name}_capture"), limit=LOOK_BACK):
-        if record.dagster_run.status != DagsterRunStatus.FAILURE:
+        if record.dagster_run.status not in (DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
             break
         failed.append(record)
     if not failed:
@@ -121,6 +131,8 @@ def _back_off(instance: DagsterInstance, name: str, now: float) -> str | None:
 
 def _reason(instance: DagsterInstance, run_id: str) -> str:
     """What the run said when it failed."""
+    if (run := instance.get_run_by_id(run_id)) and run.status == DagsterRunStatus.CANCELED:
+        return f"Run {run_id} was canceled; to have no more of them: nats3 store pause, or switch this sensor off"
     for entry in instance.all_logs(run_id, of_type=DagsterEventType.STEP_FAILURE):
         data = entry.get_dagster_event().step_failure_data
         if data.user_failure_data is not None and data.user_failure_data.description:
