@@ -1,6 +1,9 @@
 """Run config: what a person chooses in the launchpad, and the values that the pipeline takes for it.
 
 The rule kept here: every field has a description and, but for the target, a default that is safe.
+
+Of an asset whose config has a required field, the UI offers no backfill: "Materialize" opens the launchpad, which takes
+one partition. So the target has a default there too, one with which no replay begins.
 """
 
 import re
@@ -24,14 +27,17 @@ class CaptureConfig(Config):
     )
 
 
+_TARGET = (
+    "Subject to publish to. Wildcards take over what they match in read_subject: with `orders.>` there, "
+    "`replay.orders.>` keeps the rest of each subject; `replay.{{wildcard(1)}}` takes the first wildcard's token; a "
+    "plain subject takes all messages."
+)
+
+
 class ReplayConfig(Config):
     """Where and how a replay publishes. The partitions chosen say what."""
 
-    write_subject: str = Field(
-        description="Subject to publish to. Wildcards take over what they match in read_subject: with `orders.>` "
-        "there, `replay.orders.>` keeps the rest of each subject; `replay.{{wildcard(1)}}` takes the first wildcard's "
-        "token; a plain subject takes all messages.",
-    )
+    write_subject: str = Field(default="", description=f"Needed: without it nothing is published. {_TARGET}")
     read_subject: str = Field(
         default=">", description="Replay only messages whose archived subject this NATS filter matches: `orders.eu.*`."
     )
@@ -64,6 +70,11 @@ class ReplayConfig(Config):
 
     def spec(self, archive: str, **selection: Any) -> ReplaySpec:
         """The replay asked for. Raises OperatorError when it cannot be right."""
+        if not self.write_subject:
+            raise OperatorError(
+                "This replay has no write_subject: nothing says where to publish",
+                f"Give it in the run config: ops.{archive}__replay.config.write_subject",
+            )
         return ReplaySpec(
             archive, read_subject=self.read_subject, write_subject=self.write_subject, order=self.order,
             pace=Pace(self.messages_per_s, self.bytes_per_s, self.speed), create_stream=self.create_stream,
@@ -75,6 +86,7 @@ class WindowConfig(ReplayConfig):
     """A replay of what is not whole hours; all that narrows the selection applies together."""
 
     archive: str = Field(description="Name of the archive to replay.")
+    write_subject: str = Field(description=_TARGET)  # pyright: ignore[reportGeneralTypeIssues]  required here
     from_time: str | None = Field(
         default=None,
         description="First store time, exact to the nanosecond: `2026-11-21T07:00:00.5Z`, `2026-11-21`, an hour "

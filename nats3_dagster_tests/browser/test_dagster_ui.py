@@ -1,0 +1,150 @@
+"""What a person does in the Dagster UI, by clicks: see the hours, read one, replay some, meet a failed check."""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from nats3_dagster_tests.browser.conftest import Shoot
+from nats3_dagster_tests.browser.stage import ARCHIVE, BUCKET, CAPTURED, FAILED, Stage, staged
+from nats3_dagster_tests.wire import Wire
+
+# Twice what they take where the machine has something else to do.
+pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.timeout(300)]
+expect.set_options(timeout=20_000)
+REPLAYED = slice(1, 4)
+
+
+@pytest.fixture(scope="module")
+def stage(browser: Browser, server_folder: Path) -> Iterator[Stage]:
+    """Asked for after the browser: without one there is nothing to set up."""
+    with staged(Path(tempfile.mkdtemp(prefix="stage-", dir=server_folder))) as made:
+        yield made
+
+
+def opened(page: Page, stage: Stage, asset: str, view: str) -> None:
+    page.goto(f"{stage.dagster.url}/assets/{ARCHIVE}/{asset}?view={view}")
+
+
+def counted(page: Page, status: str, count: int) -> None:
+    """The filter above the hours says how many have this status."""
+    expect(page.get_by_text(f"{status} ({count})", exact=True)).to_be_visible()
+
+
+def hour_of_list(page: Page, hour: str) -> Locator:
+    """An hour in the list at the left; the bar above it has the first and the last one as well."""
+    return page.locator("[class*=assetListRow]").filter(has_text=hour)
+
+
+def test_the_hours_of_an_archive(page: Page, stage: Stage, shoot: Shoot) -> None:
+    opened(page, stage, "chunks", "partitions")
+    hours = len(stage.partitions())
+    missing = hours - len(CAPTURED) - len(FAILED)
+    for status, count in (("Materialized", len(CAPTURED)), ("Failed", len(FAILED)), ("Missing", missing)):
+        counted(page, status, count)
+    # The bar: a stretch for each status, as wide as its share. What is missing is left blank.
+    stretches = page.locator("[class*=PartitionStatusBar_colorSpan]")
+    drawn = stretches.evaluate_all(
+        "all => all.map(one => [one.style.background, parseFloat(one.closest('div[style*=width]').style.width)])"
+    )
+    assert [colour for colour, _ in drawn] == ["var(--color-accent-green)", "var(--color-accent-red)"]
+    shares = [100 * len(CAPTURED) / hours, 100 * len(FAILED) / hours]
+    assert [width for _, width in drawn] == pytest.approx(shares, abs=0.01)
+    shoot("hours")
+    page.get_by_text("Materialized (").click()
+    page.get_by_text("Missing (").click()
+    for number, hour in enumerate(stage.hours):
+        expect(hour_of_list(page, hour)).to_be_visible(visible=number in FAILED)
+    hour_of_list(page, stage.hours[FAILED[0]]).click()
+    expect(page.get_by_text("failed, and did not materialize this asset")).to_be_visible()
+    page.get_by_text("View logs").click()
+    expect(page.get_by_text("Nothing listens for NATS at").first).to_be_visible()
+
+
+def test_an_hour_with_its_metadata_and_plot(page: Page, stage: Stage, shoot: Shoot) -> None:
+    hour = stage.hours[2]
+    opened(page, stage, "chunks", "partitions")
+    hour_of_list(page, hour).click()
+    rows = page.get_by_role("row")
+    count = re.compile(rf"^messages\s*{len(stage.messages[hour])}$")
+    expect(rows.filter(has=page.get_by_text("messages", exact=True))).to_have_text(count)
+    expect(rows.filter(has=page.get_by_text("dagster/uri", exact=True))).to_contain_text(f"s3://{BUCKET}/archive=")
+    plot = page.get_by_role("img", name=re.compile("messages per minute"))
+    plot.scroll_into_view_if_needed()
+    expect(plot).to_be_visible()
+    # Not only there, but drawn.
+    assert plot.evaluate("image => image.complete && image.naturalWidth") > 100
+    shoot("materialization")
+
+
+def test_three_hours_are_replayed(page: Page, stage: Stage, shoot: Shoot) -> None:
+    hours = stage.hours[REPLAYED]
+    opened(page, stage, "replay", "partitions")
+    page.get_by_role("button", name="Materialize").first.click()
+    dialog = page.get_by_role("dialog").filter(has_text="Launch runs to materialize")
+    choice = dialog.locator("input[type=text]")
+    choice.fill(f"[{hours[0]}...{hours[-1]}]")
+    choice.press("Enter")
+    expect(dialog.get_by_text("3 partitions", exact=True)).to_be_visible()
+    dialog.get_by_text("Config", exact=True).click()
+    dialog.get_by_role("button", name="Add config").click()
+    editor = page.get_by_role("dialog").filter(has_text="Config Editor")
+    editor.locator(".CodeMirror").click()
+    page.keyboard.insert_text(
+        f'ops:\n  {ARCHIVE}__replay:\n    config:\n      read_subject: "orders.>"\n'
+        '      write_subject: "replay.orders.>"\n      create_stream: REPLAYED\n'
+    )
+    expect(editor.get_by_text("No errors")).to_be_visible()
+    editor.get_by_role("button", name="Save config").click()
+    expect(dialog.get_by_text("Config saved")).to_be_visible()
+    launch = dialog.get_by_role("button", name="Launch backfill")
+    launch.scroll_into_view_if_needed()
+    choice.evaluate("field => {field.style.scrollMarginTop = '45px'; field.scrollIntoView({block: 'nearest'})}")
+    shoot("replay")
+    launch.click()
+    page.get_by_role("link", name="View", exact=True).click()
+    expect(page.get_by_text(f"{hours[0]}...{hours[-1]}")).to_be_visible()
+    # Dagster looks after backfills every 30 s: it begins one at one look, and sees at a later one that it is done.
+    expect(page.get_by_text("100% completed")).to_be_visible(timeout=150_000)
+
+    opened(page, stage, "replay", "partitions")
+    counted(page, "Materialized", 3)
+    expected = [m for hour in hours for m in stage.messages[hour]]
+    with Wire(stage.stack.nats.url) as wire:
+        back = [(m.subject, m.data) for m in wire.messages("REPLAYED")]
+    assert back == [(f"replay.{m.subject}", m.data) for m in expected]
+    assert len({run["id"] for run in stage.dagster.runs() if "dagster/backfill" in run["tags"]}) == 1
+
+
+def test_a_check_that_fails(page: Page, stage: Stage, shoot: Shoot) -> None:
+    key = damage(stage, stage.hours[CAPTURED[-1]])
+    opened(page, stage, "chunks", "checks")
+    page.get_by_text("chunks_intact", exact=True).first.click()
+    expect(page.get_by_text("Objects are in the store and hold")).to_be_visible()
+    # It is the detail's button that runs this check; the other runs all.
+    page.get_by_role("button").filter(has_text=re.compile("^Execute$")).click()
+    expect(page.get_by_text(f"1 of {len(CAPTURED)} chunks verified are damaged")).to_be_visible(timeout=90_000)
+    expect(page.get_by_text("Failed", exact=True).first).to_be_visible()
+    shoot("failed-check")
+    page.get_by_text("[Show Markdown]").click()
+    expect(page.get_by_role("dialog")).to_contain_text(f"{key} has SHA-256 ")
+
+
+def damage(stage: Stage, hour: str) -> str:
+    """Change one bit of the hour's object, behind everybody's back; its key."""
+    at = stage.stack.endpoints
+    store = boto3.client(
+        "s3", endpoint_url=at.s3_endpoint, region_name=at.s3_region, aws_access_key_id=at.s3_access_key_id,
+        aws_secret_access_key=at.s3_secret_access_key,
+    )  # fmt: skip
+    folder = f"archive={ARCHIVE}/date={hour[:10]}/hour={hour[11:13]}/"
+    (key,) = [item["Key"] for item in store.list_objects_v2(Bucket=BUCKET, Prefix=folder)["Contents"]]
+    body = bytearray(store.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    body[len(body) // 2] ^= 1
+    store.put_object(Bucket=BUCKET, Key=key, Body=bytes(body))
+    store.close()
+    return key
