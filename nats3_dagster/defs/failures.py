@@ -16,8 +16,12 @@ from dagster_shared.error import SerializableErrorInfo
 from nats3_dagster.errors import Nats3Error
 
 
-class CannotLoad(click.ClickException):
-    """Nothing can be defined or stored. Dagster's commands print a ClickException as one line."""
+class CannotLoad(DagsterUserCodeProcessError, click.ClickException):
+    """Nothing can be defined or stored. Dagster's commands print a ClickException as one line; a code server, and the
+    UI after it, shows of the other class what `user_code_process_error_infos` says, without Dagster's frames."""
+
+    def __init__(self, error: Nats3Error) -> None:
+        super().__init__(str(error), user_code_process_error_infos=[_plain(error)])
 
 
 class CannotTick(DagsterUserCodeProcessError):

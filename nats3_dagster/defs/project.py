@@ -31,7 +31,7 @@ def load() -> Definitions:
         with Catalog.connect(settings.postgres) as catalog:
             archives = catalog.archive_totals()
     except Nats3Error as error:
-        raise CannotLoad(str(error)) from None
+        raise CannotLoad(error) from None
     return definitions_of(archives, owners)
 
 

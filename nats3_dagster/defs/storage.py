@@ -32,7 +32,7 @@ class SettingsPostgresStorage(DagsterPostgresStorage):
             Catalog.connect(url).close()
             return cls(postgres_url=dagster_url(url), inst_data=inst_data, **config_value)
         except Nats3Error as error:
-            raise CannotLoad(str(error)) from None
+            raise CannotLoad(error) from None
 
 
 def dagster_url(url: str) -> str:

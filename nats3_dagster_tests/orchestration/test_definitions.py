@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from dagster import AssetKey, Definitions, HourlyPartitionsDefinition
+from dagster._utils.error import serializable_error_info_from_exc_info
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import SCHEMA
@@ -172,6 +173,42 @@ def test_without_the_catalog_a_shell_gets_one_clear_line(settings: Settings, url
     assert ran.stderr.splitlines()[-1].startswith(f"Error: {says}")
     assert "Traceback" not in ran.stderr
     assert "sesame" not in ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("dagster", "definitions", "validate", "-w", "workspace.yaml"),
+        ("dagster-daemon", "run", "-w", "workspace.yaml"),
+        ("dagster-webserver", "-w", "workspace.yaml", "-p", "0"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_without_the_catalog_every_process_of_dagster_ends_with_one_clear_line(
+    settings: Settings, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    url = "postgresql://nobody:sesame@127.0.0.1:1/nats3"
+    environment = {**os.environ, "NATS3_POSTGRES_URL": url, "DAGSTER_HOME": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    program = Path(sys.executable).with_name(command[0])
+    ran = subprocess.run(
+        [program, *command[1:]], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=90
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].startswith("Error: Postgres at 127.0.0.1:1/nats3 is not reachable")
+    assert "Traceback" not in ran.stdout + ran.stderr
+    assert "sesame" not in ran.stdout + ran.stderr
+
+
+def test_what_the_ui_shows_of_a_load_without_the_catalog_is_one_line(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS3_POSTGRES_URL", "postgresql://nobody:sesame@127.0.0.1:1/nats3")
+    with pytest.raises(CannotLoad) as error:
+        load()
+    shown = serializable_error_info_from_exc_info((error.type, error.value, error.tb))
+    assert (shown.stack, shown.cause, shown.message.count("\n")) == ([], None, 0)
+    assert shown.message.startswith("Postgres at 127.0.0.1:1/nats3 is not reachable")
 
 
 def test_without_the_schema_the_load_says_what_to_run(

@@ -1,0 +1,126 @@
+"""Dagster beside a catalog of a million chunks: what a tick and a load cost.
+
+The rows are those that a year of captures would leave. While they are made the triggers that prove each commit are off,
+and indexes are built afterwards; what the triggers keep is written by hand, and checked before anything is measured.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from dagster import DagsterInstance, RunRequest, SkipReason
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs.project import load
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.orchestration.test_sensors import tick
+from nats3_dagster_tests.wire import Wire
+
+CHUNKS = 1_000_000
+SEQS = 1000  # a chunk
+LAST = CHUNKS * SEQS
+# The exclusion constraint's index is built as a plain one: as a constraint it would be asked a million times.
+_INDEXES = ("chunk_key", "chunk_hour", "chunk_order", "chunk_times", "chunk_no_overlap")
+_FILL = """
+insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes,
+                         largest_bytes, stored_bytes, sha256, bucket, key)
+select archive_id, incarnation_id, to_char(timestamp '2020-01-01' + i / 100 * interval '1 hour', 'YYYY-MM-DD-HH24:00'),
+       int8range(i::int8 * %(seqs)s + 1, (i::int8 + 1) * %(seqs)s, '[]'), %(seqs)s,
+       1577836800000000000 + i::int8 * 36000000000, 1577836800000000000 + (i::int8 + 1) * 36000000000 - 1,
+       256000, 300, 90000, lpad(to_hex(i), 64, '0'), 'archive',
+       format('archive=events/%%s.parquet', lpad(i::text, 66, '0'))
+from nats3.coverage, generate_series(0, %(chunks)s - 1) i"""
+_FILL_HOURS = """
+insert into nats3.hour (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
+                        first_seq, last_seq, first_ns, last_ns, revision)
+select archive_id, incarnation_id, hour, count(*), sum(messages), sum(absent), sum(payload_bytes), sum(stored_bytes),
+       min(lower(seqs)), max(upper(seqs)) - 1, min(first_ns), max(last_ns), 1
+from nats3.chunk group by 1, 2, 3"""
+_FILL_COVERAGE = """
+update nats3.coverage c set covered = n.covered, chunks = n.chunks, messages = n.messages,
+       payload_bytes = n.payload_bytes, stored_bytes = n.stored_bytes, first_ns = n.first_ns, last_ns = n.last_ns
+from (select range_agg(seqs) as covered, count(*) as chunks, sum(messages) as messages,
+             sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes, min(first_ns) as first_ns,
+             max(last_ns) as last_ns from nats3.chunk) n"""
+_TILES = """
+select count(*) from (select lower(seqs) - lag(upper(seqs), 1, 1::int8) over (order by seqs) as hole from nats3.chunk) t
+where hole <> 0"""
+
+
+@pytest.fixture
+def full(settings: Settings, nats: NatsServer, bucket: str) -> Iterator[Wire]:
+    """An archive of CHUNKS chunks whose stream has five messages more."""
+    with Wire(nats.url) as wire:
+        wire.create_stream("EV", "ev.>", first_seq=LAST + 1)
+        archive(settings, bucket)
+        with psycopg.connect(settings.postgres, autocommit=True) as connection:
+            connection.execute("update nats3.coverage set start_seq = 1")
+            _fill(connection)
+        wire.publish([("ev.a", b"", b"x")] * 5)
+        yield wire
+
+
+def _fill(connection: "psycopg.Connection[Any]") -> None:
+    found: dict[str, str] = dict(
+        connection.execute("select indexname, indexdef from pg_indexes where schemaname = 'nats3'").fetchall()
+    )
+    connection.execute("alter table nats3.chunk disable trigger user, drop constraint chunk_no_overlap")
+    for name in _INDEXES:
+        connection.execute(f"drop index if exists nats3.{name}".encode())
+    connection.execute(_FILL, {"seqs": SEQS, "chunks": CHUNKS})
+    connection.execute(_FILL_HOURS)
+    connection.execute(_FILL_COVERAGE)
+    for name in _INDEXES:
+        connection.execute(found[name].encode())
+    connection.execute("alter table nats3.chunk enable trigger user")
+    connection.execute("analyze")
+    assert connection.execute(_TILES).fetchone() == (0,)
+
+
+def looks(settings: Settings) -> int:
+    """How often anybody looked into the table of chunks, by scan or by index."""
+    with psycopg.connect(settings.postgres) as connection:
+        found = connection.execute(
+            "select seq_scan + idx_scan from pg_stat_user_tables where schemaname = 'nats3' and relname = 'chunk'"
+        ).fetchone()
+    assert found is not None
+    return found[0]
+
+
+def measured(call: Callable[[], object]) -> tuple[float, float]:
+    """Wall and processor seconds, the least of five: a busy machine only adds."""
+    found = []
+    for _ in range(5):
+        began, cpu = time.monotonic(), time.process_time()
+        call()
+        found.append((time.monotonic() - began, time.process_time() - cpu))
+    return min(wall for wall, _ in found), min(cpu for _, cpu in found)
+
+
+@pytest.mark.needs_nats("2.10")  # first_seq
+def test_ticks_and_loads_are_as_fast_beside_a_million_chunks(full: Wire, settings: Settings) -> None:
+    looked = looks(settings)
+    with DagsterInstance.ephemeral() as instance:
+        waiting = tick(instance)
+        assert isinstance(waiting, SkipReason)
+        assert (waiting.skip_message or "").startswith("5 messages wait, the oldest for ")
+        wall, cpu = measured(lambda: tick(instance))
+        assert wall < 1
+        assert cpu < 0.5
+        full.publish([("ev.a", b"", b"x")] * 100)
+        with psycopg.connect(settings.postgres, autocommit=True) as connection:
+            connection.execute("update nats3.archive set max_messages = 100")
+        wall, cpu = measured(lambda: tick(instance))
+        assert wall < 1
+        assert isinstance(tick(instance), RunRequest)
+    wall, cpu = measured(load)
+    assert wall < 1
+    # What reads a chunk to answer is slow on a slower machine than this.
+    assert looks(settings) == looked
+    with Catalog.connect(settings.postgres) as catalog:
+        (totals,) = catalog.archive_totals()
+        assert (totals.chunks, totals.messages) == (CHUNKS, LAST)
