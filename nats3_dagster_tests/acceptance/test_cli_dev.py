@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nats3_dagster.dev.stack import Stack
+from nats3_dagster.service.reload import reload_dagster
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
 
@@ -66,6 +67,7 @@ def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path)
         assert running(nats3) == {"nats", "postgres", "s3", "dagster"}
         # `nats3 store create` in another shell knows whom to ask for a reload.
         assert Settings.load().dagster_url == told["ui"]
+        assert reload_dagster(Settings.load()) == "Dagster has loaded nats3 anew; its daemon follows within a minute"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, ""), err

@@ -74,7 +74,7 @@ class Stage:
 def staged(folder: Path) -> Iterator[Stage]:
     """Set it up in `folder`, which the servers' data goes to, and take it down."""
     with Stack(folder / "stack", stay=False, fast=True) as stack:
-        # By keyword, so that nothing of this process's environment is in it.
+        # Not by the environment: that of the session's other tests is not to change.
         at = stack.endpoints
         settings = Settings.load().model_copy(
             update={
