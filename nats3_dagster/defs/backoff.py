@@ -11,11 +11,11 @@ FIRST_WAIT_S, LONGEST_WAIT_S, LOOK_BACK = 30, 900, 8
 
 
 def back_off(instance: DagsterInstance, runs: RunsFilter, what: str, now: float) -> str | None:
-    """Why the next of these runs has to wait, when the last ones failed; `now` in seconds since 1970. `what` they do
-    begins the sentence."""
+    """Why the next of these runs has to wait, when the last ones failed or were canceled; `now` in seconds since 1970.
+    `what` they do begins the sentence."""
     failed = []
     for record in instance.get_run_records(runs, limit=LOOK_BACK):
-        if record.dagster_run.status != DagsterRunStatus.FAILURE:
+        if record.dagster_run.status not in (DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
             break
         failed.append(record)
     if not failed:
@@ -30,6 +30,8 @@ def back_off(instance: DagsterInstance, runs: RunsFilter, what: str, now: float)
 
 def _reason(instance: DagsterInstance, run_id: str) -> str:
     """What the run said when it failed."""
+    if (run := instance.get_run_by_id(run_id)) and run.status == DagsterRunStatus.CANCELED:
+        return f"Run {run_id} was canceled; to have no more of them: nats3 store pause, or switch this sensor off"
     for entry in instance.all_logs(run_id, of_type=DagsterEventType.STEP_FAILURE):
         data = entry.get_dagster_event().step_failure_data
         if data.user_failure_data is not None and data.user_failure_data.description:

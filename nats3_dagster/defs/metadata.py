@@ -69,6 +69,8 @@ def hour_metadata(
     for reason, count in sorted(absent.items()):
         if count:
             said[f"sequences_{reason}"] = count
+    if plot := messages_per_minute(hour, [m.minutes for m in metas if m.minutes]):
+        said["plot"] = MetadataValue.md(plot)
     if metas:
         said |= {
             "first_sequence": metas[0].covers.first, "last_sequence": metas[-1].covers.last,
@@ -78,8 +80,6 @@ def hour_metadata(
             "captured_by": run_links(c.dagster_run_id for c in chunks),
             "chunk_table": MetadataValue.md(chunk_table(chunks)),
         }  # fmt: skip
-        if plot := messages_per_minute(hour, [m.minutes for m in metas if m.minutes]):
-            said["plot"] = MetadataValue.md(plot)
     return said
 
 
@@ -131,11 +131,11 @@ def chunk_table(chunks: Sequence[Chunk]) -> str:
     """The chunks as Markdown, TABLE_ROWS of them at most."""
     rows = [
         f"| {c.id} | {m.covers} | {m.messages:,} | {m.payload_bytes:,} | {m.stored_bytes:,} "
-        f"| {m.payload_bytes / m.stored_bytes:.1f} | `{m.key.rpartition('/')[2]}` |"
+        f"| {m.payload_bytes / m.stored_bytes:.1f} | `{m.sha256[:12]}` |"
         for c in chunks[:TABLE_ROWS] for m in [c.meta]
     ]  # fmt: skip
     head = [
-        "| chunk | sequences | messages | payload bytes | stored bytes | ratio | object |",
+        "| chunk | sequences | messages | payload bytes | stored bytes | ratio | sha256 |",
         "|--:|---|--:|--:|--:|--:|---|",
     ]
     return "\n".join([*head, *rows, *_more(len(chunks))])

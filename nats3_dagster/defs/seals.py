@@ -36,7 +36,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from nats3_dagster.catalog import Catalog, Seal
 from nats3_dagster.defs.backoff import back_off
 from nats3_dagster.defs.checks import intact_key, no_gaps_key
-from nats3_dagster.defs.failures import shown_plainly
+from nats3_dagster.defs.failures import shown_plainly, told_plainly
 from nats3_dagster.defs.hours import hours_of_run
 from nats3_dagster.defs.metadata import hour_metadata, seal_metadata
 from nats3_dagster.defs.resources import with_store
@@ -86,7 +86,8 @@ def seal_sensor(archive: Archive, hours: HourlyPartitionsDefinition) -> SensorDe
         description=f"Seals each hour of archive {name} that has ended and is complete, and evaluates its checks.",
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        return _evaluate(context, Settings.load(), name, hours.get_first_partition_key() or "9")
+        with told_plainly():
+            return _evaluate(context, Settings.load(), name, hours.get_first_partition_key() or "9")
 
     return evaluate
 

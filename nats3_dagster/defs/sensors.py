@@ -10,9 +10,7 @@ from typing import Any
 
 from dagster import (
     AssetKey,
-    DagsterEventType,
     DagsterInstance,
-    DagsterRunStatus,
     DefaultSensorStatus,
     RunRequest,
     RunsFilter,
@@ -28,6 +26,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.assets import CAPTURE_HOURS
+from nats3_dagster.defs.backoff import back_off
 from nats3_dagster.defs.checks import keeps_up
 from nats3_dagster.defs.due import Due, due, uncaptured
 from nats3_dagster.defs.failures import told_plainly
@@ -36,8 +35,6 @@ from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 
 INTERVAL_S = 20
-# After n failures in a row the next try waits for 30 s times 2^(n-1), up to 15 minutes.
-FIRST_WAIT_S, LONGEST_WAIT_S, LOOK_BACK = 30, 900, 8
 _ASSET_JOB = "__ASSET_JOB"
 _BACKFILLING = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
 
@@ -87,7 +84,7 @@ def _request(instance: DagsterInstance, name: str, decided: Due) -> tuple[RunReq
         return None, active
     if not decided.hours:
         return None, decided.why
-    if waits := _back_off(instance, name, time.time()):
+    if waits := back_off(instance, RunsFilter(job_name=f"{name}_capture"), "Capture", time.time()):
         return None, waits
     first, last = decided.hours[0], decided.hours[-1]
     if first == last:
@@ -110,33 +107,3 @@ def _active(instance: DagsterInstance, name: str) -> str | None:
         if key in (backfill.asset_selection or ()) or backfill.job_name == job:
             return f"Backfill {backfill.backfill_id} captures this archive"
     return None
-
-
-def _back_off(instance: DagsterInstance, name: str, now: float) -> str | None:
-    """Why the next capture has to wait, when the last ones failed."""
-    failed = []
-    for record in instance.get_run_records(RunsFilter(job_name=f"{name}_capture"), limit=LOOK_BACK):
-        if record.dagster_run.status not in (DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
-            break
-        failed.append(record)
-    if not failed:
-        return None
-    ended = failed[0].end_time or failed[0].update_timestamp.timestamp()
-    wait = min(FIRST_WAIT_S * 2 ** (len(failed) - 1), LONGEST_WAIT_S) - (now - ended)
-    if wait <= 0:
-        return None
-    times = f"{len(failed)} times in a row" if len(failed) > 1 else "once"
-    return f"Capture failed {times}; next try in {wait:.0f} s. {_reason(instance, failed[0].dagster_run.run_id)}"
-
-
-def _reason(instance: DagsterInstance, run_id: str) -> str:
-    """What the run said when it failed."""
-    if (run := instance.get_run_by_id(run_id)) and run.status == DagsterRunStatus.CANCELED:
-        return f"Run {run_id} was canceled; to have no more of them: nats3 store pause, or switch this sensor off"
-    for entry in instance.all_logs(run_id, of_type=DagsterEventType.STEP_FAILURE):
-        data = entry.get_dagster_event().step_failure_data
-        if data.user_failure_data is not None and data.user_failure_data.description:
-            return data.user_failure_data.description
-        if data.error is not None:
-            return (data.error.cause or data.error).message.strip()
-    return f"See run {run_id}: it ended without a word"
