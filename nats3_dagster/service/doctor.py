@@ -61,8 +61,11 @@ def _examine(settings: "Settings", buckets: tuple[str, ...], spark: bool) -> Ite
     yield from found(nats.AREA, lambda: nats.check(settings))
     yield from found(postgres.AREA, lambda: postgres.check(settings))
     yield from found(objects.AREA, lambda: objects.check(settings, buckets or _buckets(settings)))
-    yield from found(engines.JAVA, engines.check_java)
-    yield from found(engines.SPARK, lambda: engines.check_spark(settings.spark_master, start=spark))
+    if not settings.connect:  # the server has it
+        yield from found(engines.JAVA, engines.check_java)
+    yield from found(
+        engines.SPARK, lambda: engines.check_spark(settings.spark_master, settings.connect, start=spark)
+    )
 
 
 def _buckets(settings: "Settings") -> tuple[str, ...]:

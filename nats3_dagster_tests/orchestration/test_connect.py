@@ -166,6 +166,20 @@ def test_without_the_server_a_run_fails_with_one_line(settings: Settings, wire: 
     assert "Traceback" not in ran.stderr
 
 
+def test_doctor_asks_the_server_and_for_no_java(server: Server, settings: Settings) -> None:
+    def doctor(remote: str) -> list[tuple[str, str]]:
+        environment = os.environ | {"NATS3_SPARK_REMOTE": remote, "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "nats3_dagster.service", "doctor", "--spark", "-o", "json"]
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=90)
+        return [(f["status"], f["what"]) for f in json.loads(ran.stdout) if f["area"] in ("java", "spark")]
+
+    (_, _), (connect_ok, answers_), (worker_ok, worker) = doctor(server.remote)
+    assert (connect_ok, worker_ok) == ("ok", "ok")
+    assert answers_.startswith("Spark Connect 4.")
+    assert f"Python {sys.version_info.major}.{sys.version_info.minor}." in worker
+    assert doctor("sc://127.0.0.1:1")[1][0] == "fail"
+
+
 @pytest.mark.parametrize("remote", ["spark://127.0.0.1:7077", "127.0.0.1:15002", "sc://", "sc://host:port/;token=x"])
 def test_an_address_that_is_none_is_refused_and_not_repeated(remote: str) -> None:
     with pytest.raises(OperatorError, match="is no address of Spark Connect") as error:

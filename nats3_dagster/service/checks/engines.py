@@ -34,8 +34,9 @@ def check_java() -> Iterator[Finding]:
         yield Finding("ok", JAVA, f"Java {version[1]}{version[2]} ({program})")
 
 
-def check_spark(master: str | None, *, start: bool) -> Iterator[Finding]:
-    """PySpark and what its workers import. With `start`, a session and one task in a worker."""
+def check_spark(master: str | None, remote: str | None, *, start: bool) -> Iterator[Finding]:
+    """PySpark and what its workers import; a server of Spark Connect where `remote` names one. With `start`, a session
+    and one task in a worker."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions: dict[str, str] = {}
@@ -49,7 +50,7 @@ def check_spark(master: str | None, *, start: bool) -> Iterator[Finding]:
             return
     told = ", ".join(f"{name} {number}" for name, number in versions.items())
     try:
-        from nats3_dagster.pipeline import session, tasks
+        from nats3_dagster.pipeline import connect, session, tasks
     except ImportError as error:
         yield Finding("fail", SPARK, f"{told}: {error.name} cannot be imported", "Install it again: make setup")
         return
@@ -59,9 +60,14 @@ def check_spark(master: str | None, *, start: bool) -> Iterator[Finding]:
         yield Finding("fail", SPARK, told, "Use pandas 2: PySpark's Arrow functions do not fit pandas 3 yet")
     else:
         yield Finding("ok", SPARK, told)
+    if not start and not remote:
+        return
+    spark = session.start(master, remote)
+    if remote:
+        host, port = connect.address(remote)
+        yield Finding("ok", SPARK, f"Spark Connect {spark.version} answers at {host}:{port}")
     if not start:
         return
-    spark = session.start(master)
     answered = tasks.run_tasks(spark, "doctor", _python, [None])
     yield Finding("ok", SPARK, f"A session of Spark {spark.version} runs; its worker is Python {answered.results[0]}")
 
