@@ -93,8 +93,10 @@ def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         # A dry run materializes nothing.
         output_required=False,
         description=f"Replays of archive {name} into NATS. Materializing hours publishes their messages, exactly once "
-        "and in order, to the subjects that the run config names; a run that was stopped goes on when re-executed.",
-        metadata={"stream": spec.stream},
+        "and in order, to the subjects that the run config names; a run that was stopped goes on when re-executed.\n\n"
+        f"Config to begin with:\n\n```yaml\nops:\n  {name}__replay:\n    config:\n"
+        f"      write_subject: \"replay.>\"\n      create_stream: REPLAYED\n```",
+        metadata={"source_stream": spec.stream},
     )  # fmt: skip
     def replay_hours(
         context: AssetExecutionContext, config: ReplayConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],

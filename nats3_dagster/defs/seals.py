@@ -40,6 +40,7 @@ from nats3_dagster.defs.failures import shown_plainly, told_plainly
 from nats3_dagster.defs.hours import hours_of_run
 from nats3_dagster.defs.metadata import hour_metadata, seal_metadata
 from nats3_dagster.defs.resources import with_store
+from nats3_dagster.defs.sensors import deleted
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive, Incarnation
@@ -109,7 +110,9 @@ def _evaluate(
     from nats3_dagster.seal import newest_closed
 
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archive(name)
+        archive = next((a for a in catalog.archives() if a.name == name), None)
+        if archive is None:
+            return SkipReason(deleted(name))
         closed, revision = newest_closed(time.time_ns()), catalog.revision(archive)
         seen = json.dumps({"revision": revision, "closed": closed})
         if context.cursor == seen:

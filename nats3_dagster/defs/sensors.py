@@ -62,7 +62,9 @@ def _evaluate(context: SensorEvaluationContext, settings: Settings, name: str) -
     from nats3_dagster.jetstream.connection import Link
 
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archive(name)
+        archive = next((a for a in catalog.archives() if a.name == name), None)
+        if archive is None:
+            return SkipReason(deleted(name))
         if archive.paused:
             return SkipReason(f"Archive {name} is paused: nats3 store resume {name}")
         with Link(settings.nats) as link:
@@ -76,6 +78,11 @@ def _evaluate(context: SensorEvaluationContext, settings: Settings, name: str) -
     return SensorResult(
         run_requests=[wanted] if wanted else [], skip_reason=why_not, cursor=near.level, asset_events=events
     )
+
+
+def deleted(name: str) -> str:
+    """What a sensor says that has outlived its archive."""
+    return f"Archive {name} was deleted: reload the code location, and this sensor is gone"
 
 
 def _request(instance: DagsterInstance, name: str, decided: Due) -> tuple[RunRequest | None, str | None]:

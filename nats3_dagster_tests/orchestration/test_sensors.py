@@ -314,3 +314,18 @@ def test_a_stream_that_is_about_to_delete_what_waits_fails_a_check_once(
     (event,) = seen.asset_events
     assert isinstance(event, AssetCheckEvaluation)
     assert event.passed
+
+
+def test_a_sensor_that_has_outlived_its_archive_says_so(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    """Between `store delete` and the reload."""
+    wire.create_stream("EV", "ev.>")
+    archive(settings, bucket)
+    defs = load()
+    with Catalog.connect(settings.postgres) as catalog:
+        catalog.delete_archive("events")
+    for name in ("events_capture_sensor", "events_seal_sensor"):
+        sensor: Any = defs.resolve_sensor_def(name)
+        said = sensor(build_sensor_context(instance=instance, definitions=defs))
+        assert why(said) == "Archive events was deleted: reload the code location, and this sensor is gone"
