@@ -42,8 +42,8 @@ class Due:
 
 def uncaptured(catalog: "Catalog", link: "Link", archive: Archive, state: StreamState, now_ns: int) -> Uncaptured:
     """What the archive lacks of its stream now. Raises Nats3Error."""
-    from nats3_dagster.capture import hours_to_capture
     from nats3_dagster.jetstream.admin import first_seq_at, message_from
+    from nats3_dagster.windows import hours_to_capture
 
     start = catalog.expected_start(archive, state.incarnation)
     if start > state.last_seq:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nats3_dagster.capture import check_source, hours_to_capture
+from nats3_dagster.capture import check_source
 from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.compare import compare
 from nats3_dagster.dev.history import NEEDS, Past, restore_stream
@@ -30,6 +30,7 @@ from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.store import bucket_exists, create_bucket
 from nats3_dagster.subjects import Transform
+from nats3_dagster.windows import hours_to_capture
 
 STREAM, TARGET, ARCHIVE, BUCKET = "LOGS", "LOGS_REPLAY", "logs", "nats3-demo"
 READ, WRITE = "logs.>", "replay.logs.>"

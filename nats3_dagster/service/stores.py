@@ -208,11 +208,12 @@ def _confirm(question: str) -> None:
 
 def _hours(settings: "Settings", name: str, asked: Sequence[str], adopt: bool) -> list[str]:
     """The hours to capture, checked before Spark is started, which takes 5 s."""
-    from nats3_dagster.capture import hours_to_capture, source_state
+    from nats3_dagster.capture import source_state
     from nats3_dagster.catalog import Catalog
     from nats3_dagster.hours import hour_of, hour_start
     from nats3_dagster.jetstream.connection import Link
     from nats3_dagster.store import bucket_exists
+    from nats3_dagster.windows import hours_to_capture
 
     for hour in asked:
         hour_start(hour)
