@@ -140,6 +140,19 @@ def test_an_hour_that_changes_while_it_is_sealed(catalog, logs, s3):
         catalog.add_seal(logs, late, begun=begun)
 
 
+def test_killed_between_the_object_and_its_row(catalog, logs, s3, s3_client, monkeypatch):
+    """The object stays as a retry finds it: the same state of an hour has the same manifest under the same key."""
+    catalog.commit(logs, [held(0, 1, 10)])
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Catalog, "add_seal", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        seal(catalog, s3, logs, 0)
+    (left,) = s3_client.list_objects_v2(Bucket=logs.spec.bucket)["Contents"]
+    assert unsealed(catalog, logs) == [0, 1, 2, 3, 4, 5]
+    (again,) = seal(catalog, s3, logs, 0)
+    assert again.key == left["Key"]
+    assert s3_client.list_objects_v2(Bucket=logs.spec.bucket)["KeyCount"] == 1
+
+
 def test_a_seal_whose_object_is_removed_meanwhile(catalog, logs, s3):
     """An archive of the same name was deleted and is purged: its manifest has the same bytes and key."""
     catalog.commit(logs, [held(0, 1, 10)])

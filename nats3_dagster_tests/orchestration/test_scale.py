@@ -17,6 +17,8 @@ from nats3_dagster.defs.project import load
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.orchestration.test_seals import asked
+from nats3_dagster_tests.orchestration.test_seals import tick as seal_tick
 from nats3_dagster_tests.orchestration.test_sensors import tick
 from nats3_dagster_tests.wire import Wire
 
@@ -49,6 +51,15 @@ from (select range_agg(seqs) as covered, count(*) as chunks, sum(messages) as me
 _TILES = """
 select count(*) from (select lower(seqs) - lag(upper(seqs), 1, 1::int8) over (order by seqs) as hole from nats3.chunk) t
 where hole <> 0"""
+
+
+# Every hour up to now is sealed but the last day's: those of seven years, most of them without a chunk.
+_FILL_SEALS = """
+insert into nats3.seal (archive_id, hour, number, revision, chunks, messages, gaps, bucket, key, sha256, stored_bytes)
+select c.archive_id, to_char(t, 'YYYY-MM-DD-HH24:00'), 1, coalesce(h.revision, 0), coalesce(h.chunks, 0), 1, 0,
+       'archive', t::text, repeat('0', 64), 100
+from nats3.coverage c, generate_series(timestamp '2020-01-01', now() at time zone 'UTC' - interval '1 day', '1 hour') t
+left join nats3.hour h on h.hour = to_char(t, 'YYYY-MM-DD-HH24:00')"""
 
 
 @pytest.fixture
@@ -117,6 +128,17 @@ def test_ticks_and_loads_are_as_fast_beside_a_million_chunks(full: Wire, setting
         wall, cpu = measured(lambda: tick(instance))
         assert wall < 1
         assert isinstance(tick(instance), RunRequest)
+
+        wall, cpu = measured(lambda: seal_tick(instance))
+        assert wall < 1
+        first = asked(seal_tick(instance))[0]
+        assert first.tags["dagster/asset_partition_range_start"] == "2020-01-01-00:00"
+        with psycopg.connect(settings.postgres, autocommit=True) as connection:
+            connection.execute(_FILL_SEALS)
+        wall, cpu = measured(lambda: seal_tick(instance))
+        assert wall < 1
+        assert cpu < 0.5
+        assert len(asked(seal_tick(instance))) <= 1
     wall, cpu = measured(load)
     assert wall < 1
     # What reads a chunk to answer is slow on a slower machine than this.
