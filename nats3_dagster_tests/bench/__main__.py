@@ -53,7 +53,7 @@ def main() -> None:
         found: list[dict[str, Any]] = []
         for size in arguments.sizes:
             found += _measure(settings, arguments, size)
-    _print(found)
+            _print(found)  # each size as soon as it is there: a bench takes minutes, and may be stopped
     out = Path(".nats3", "bench.json")
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(found, indent=2) + "\n")
