@@ -72,13 +72,17 @@ def verify_seals(store: StoreOptions, seals: Iterable[Seal]) -> Iterator[tuple[S
             yield seal, error
 
 
-def check_hours(hours: Iterable[str], complete: Iterable[str], archive: str) -> None:
-    """Raises OperatorError unless all hours are complete."""
-    if open_ := sorted(set(hours) - set(complete)):
-        raise OperatorError(
-            f"Archive {archive} is not complete in {', '.join(open_[:5])}{' and more' if len(open_) > 5 else ''}",
-            f"Capture what it lacks: nats3 store run {archive}",
-        )
+def check_hours(hours: Iterable[str], complete: Iterable[str], archive: str, closed: str) -> None:
+    """Raises OperatorError unless all hours have ended, `closed` being the last that has, and are complete."""
+    lacking = sorted(set(hours) - set(complete))
+    if not lacking:
+        return
+    if lacking[0] > closed:
+        raise OperatorError(f"Hour {lacking[0]} has not ended", f"Seal it {CLOCKS_S} s after its end; the sensor does")
+    raise OperatorError(
+        f"Archive {archive} is not complete in {', '.join(lacking[:5])}{' and more' if len(lacking) > 5 else ''}",
+        f"Capture what it lacks: nats3 store run {archive}",
+    )
 
 
 def _manifest(

@@ -190,4 +190,4 @@ def _seal(settings: Settings, name: str, asked: Sequence[str], run_id: str) -> I
         found = catalog.unsealed_hours(archive, asked[0], min(asked[-1], closed), bound=bound, limit=len(asked))
         before = {seal.hour for seal in catalog.seals(archive, hours=asked) if seal.valid}
         yield from seal_hours(catalog, settings.store, archive, found, run_id)
-        check_hours(asked, {*found, *before}, name)
+        check_hours(asked, {*found, *before}, name, closed)

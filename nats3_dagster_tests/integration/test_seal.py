@@ -122,7 +122,10 @@ def test_an_hour_that_lacks_something_cannot_be_sealed(catalog, logs, s3, s3_cli
     assert catalog.seals(logs) == ()
     assert s3_client.list_objects_v2(Bucket=logs.spec.bucket).get("KeyCount") == 0
     with pytest.raises(OperatorError, match=f"logs is not complete in {HOURS[0]}. Capture what it lacks"):
-        check_hours([HOURS[0], HOURS[3]], [HOURS[3]], "logs")
+        check_hours([HOURS[0], HOURS[3]], [HOURS[3]], "logs", LAST)
+    with pytest.raises(OperatorError, match=f"Hour {HOURS[3]} has not ended"):
+        check_hours([HOURS[0], HOURS[3]], [HOURS[0]], "logs", HOURS[2])
+    check_hours([HOURS[0]], [HOURS[0]], "logs", HOURS[2])
 
 
 def test_an_hour_that_changes_while_it_is_sealed(catalog, logs, s3):
