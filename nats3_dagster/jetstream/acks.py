@@ -18,6 +18,8 @@ _PLAIN, _REMARKABLE = b'\r\n{"stream":', (b'"error"', b'"duplicate"')
 # The server is too busy or has no leader just now: what it refused so may be sent again.
 _PASSING_CODES = (429,)
 _PASSING_ERR_CODES = (10008, 10118, 10167)
+# What Raft itself says has no err_code (2.9): "raft: not leader" while a leader is being replaced.
+_RAFT = "raft: "
 # A batch that the stream does not know: so after a change of its leader.
 _UNKNOWN_BATCH = 10208
 
@@ -91,6 +93,6 @@ def refusal(answer: Answer, subject: str) -> TargetError:
         return Interrupted("The stream forgot a batch, as after a change of its leader")
     stream, reason = answer.body.get("stream") or "A stream", answer.error.get("description")
     text = f"{stream} refused a message on {subject}: {reason} ({err_code})"
-    if code in _PASSING_CODES or err_code in _PASSING_ERR_CODES:
+    if code in _PASSING_CODES or err_code in _PASSING_ERR_CODES or str(reason).startswith(_RAFT):
         return Interrupted(text)
     return TargetError(text, "Change the stream's configuration or limits, then run the replay again")
