@@ -6,7 +6,7 @@ Sequences are JetStream stream sequences (from 1), ranges are inclusive at both 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
@@ -35,6 +35,12 @@ class SeqRange(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"
+
+
+def clipped(ranges: Iterable[SeqRange], window: SeqRange) -> list[SeqRange]:
+    """What of each range is in the window; ranges that have nothing there are left out."""
+    cut = (SeqRange(max(r.first, window.first), min(r.last, window.last)) for r in ranges)
+    return [r for r in cut if r.first <= r.last]
 
 
 @dataclass(frozen=True, slots=True)

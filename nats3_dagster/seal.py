@@ -16,7 +16,7 @@ from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing, Operator
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of
 from nats3_dagster.jetstream.admin import first_seq_at
 from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.model import Archive, Gap, Incarnation
+from nats3_dagster.model import Archive, Gap, Incarnation, clipped
 from nats3_dagster.store import Bucket, StoreOptions
 
 # The server's clock says which hour a message belongs to, and ours when the hour has ended: they may differ so much. A
@@ -102,20 +102,12 @@ def _manifest(
                         m.first_ns, m.last_ns,
                     ) for m in (c.meta for c in chunks)
                 ),
-                tuple(_clipped(gaps, window)),
+                tuple(_gaps_within(gaps, window)),
             )
         )  # fmt: skip
     return Manifest(spec.name, spec.stream, spec.bucket, spec.prefix, hour, number, tuple(parts))
 
 
-def _clipped(gaps: Iterable[Gap], window: HourWindow) -> list[ManifestGap]:
-    first, last = window.seqs
-    return sorted(
-        (
-            ManifestGap(max(r.first, first), min(r.last, last), gap.reason)
-            for gap in gaps
-            for r in gap.ranges
-            if r.first <= last and r.last >= first
-        ),
-        key=lambda gap: gap.first_seq,
-    )
+def _gaps_within(gaps: Iterable[Gap], window: HourWindow) -> list[ManifestGap]:
+    inside = [ManifestGap(*r, gap.reason) for gap in gaps for r in clipped(gap.ranges, window.seqs)]
+    return sorted(inside, key=lambda gap: gap.first_seq)

@@ -43,11 +43,15 @@ class Archives(Coverages):
         with self.reading() as sql:
             return tuple(archive_of(row) for row in sql.archives())
 
-    def archive(self, name: str) -> Archive:
-        """Raises OperatorError, with names that are near, when there is none."""
+    def find_archive(self, name: str) -> Archive | None:
+        """None when there is none of this name, or no more."""
         with self.reading() as sql:
             row = sql.archive(name=name)
-        return archive_of(row) if row else self._unknown(name)
+        return archive_of(row) if row else None
+
+    def archive(self, name: str) -> Archive:
+        """Raises OperatorError, with names that are near, when there is none."""
+        return self.find_archive(name) or self._unknown(name)
 
     def archive_totals(self) -> tuple[ArchiveTotals, ...]:
         """All that are not deleted, by name, with their sums: one row an incarnation is read, whatever they hold."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
-from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState, clipped
 
 if TYPE_CHECKING:
     from nats3_dagster.catalog import Catalog
@@ -49,7 +49,7 @@ def uncaptured(catalog: "Catalog", link: "Link", archive: Archive, state: Stream
     if start > state.last_seq:
         return Uncaptured(())
     lacking = catalog.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
-    present = _within(lacking, state.first_seq, state.last_seq)
+    present = clipped(lacking, SeqRange(state.first_seq, state.last_seq))
     gone = sum(r.size for r in lacking) - sum(r.size for r in present)
     current = hour_of(now_ns)
     if not present:
@@ -67,17 +67,12 @@ def uncaptured(catalog: "Catalog", link: "Link", archive: Archive, state: Stream
     if state.last_ns >= hour_start(current) + HOUR_NS:  # its clock is ahead of ours: that hour is for later
         ends = first_seq_at(link, state.name, hour_start(current) + HOUR_NS)
     ended = tuple(hours_to_capture(catalog, link, archive, state, before=opens)) if present[0].first < opens else ()
-    opened = _within(present, opens, ends - 1)
+    opened = clipped(present, SeqRange(opens, ends - 1))
     if not opened:
         return Uncaptured(ended, current if gone else None, behind=behind, behind_s=behind_s, gone=gone)
     count = sum(r.size for r in opened)
     size = count * state.bytes // max(state.messages, 1)
     return Uncaptured(ended, current, count, size, age_s(opened[0].first), behind, behind_s, gone)
-
-
-def _within(ranges: Sequence[SeqRange], first: int, last: int) -> list[SeqRange]:
-    clipped = [(max(r.first, first), min(r.last, last)) for r in ranges]
-    return [SeqRange(a, b) for a, b in clipped if a <= b]
 
 
 def due(spec: ArchiveSpec, lacking: Uncaptured, limit: int) -> Due:

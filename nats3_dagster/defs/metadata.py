@@ -12,7 +12,7 @@ from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSch
 from nats3_dagster.catalog import ReplayChunk, Seal
 from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive, Chunk, Gap, SeqRange, StreamState
+from nats3_dagster.model import Archive, Chunk, Gap, SeqRange, StreamState, clipped
 from nats3_dagster.store import StoreOptions
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def hour_metadata(
     stored = sum(m.stored_bytes for m in metas)
     absent: Counter[str] = Counter()
     for window, gap in gaps:
-        absent[gap.reason] += sum(_within(r, window) for r in gap.ranges)
+        absent[gap.reason] += sum(r.size for r in clipped(gap.ranges, window))
     said: Metadata = {
         "dagster/partition_row_count": messages, "messages": messages, "payload_bytes": payload, "stored_bytes": stored,
         "ratio": round(payload / stored, 2) if stored else 0.0, "chunks": len(metas),
@@ -171,7 +171,3 @@ def _address(store: StoreOptions, bucket: str, key: str) -> str:
     if store.folder is None:
         return f"s3://{path}"
     return (store.folder / path).as_uri() + ("/" if path.endswith("/") else "")
-
-
-def _within(r: SeqRange, window: SeqRange) -> int:
-    return max(0, min(r.last, window.last) - max(r.first, window.first) + 1)

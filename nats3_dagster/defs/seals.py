@@ -110,7 +110,7 @@ def _evaluate(
     from nats3_dagster.seal import newest_closed
 
     with Catalog.connect(settings.postgres) as catalog:
-        archive = next((a for a in catalog.archives() if a.name == name), None)
+        archive = catalog.find_archive(name)
         if archive is None:
             return SkipReason(deleted(name))
         closed, revision = newest_closed(time.time_ns()), catalog.revision(archive)

@@ -62,7 +62,7 @@ def _evaluate(context: SensorEvaluationContext, settings: Settings, name: str) -
     from nats3_dagster.jetstream.connection import Link
 
     with Catalog.connect(settings.postgres) as catalog:
-        archive = next((a for a in catalog.archives() if a.name == name), None)
+        archive = catalog.find_archive(name)
         if archive is None:
             return SkipReason(deleted(name))
         if archive.paused:

@@ -26,7 +26,7 @@ from nats3_dagster.jetstream.options import NatsOptions
 from nats3_dagster.jetstream.outbox import STOP_S, Outbox
 from nats3_dagster.jetstream.settle import until_gone, until_stored
 
-# A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored; several publishers share that.
+# A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
 INFLIGHT_MESSAGES = 4096
 INFLIGHT_BYTES = 8 << 20
 # Encoded and not yet sent: enough that the next batch is ready when the window opens.

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, wait_exponential
 from nats3_dagster.chunks.read import ChunkReader, open_chunk
 from nats3_dagster.errors import Interrupted
 from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.publisher import Publisher
+from nats3_dagster.jetstream.publisher import INFLIGHT_MESSAGES, Publisher
 from nats3_dagster.model import Chunk, ChunkResult
 from nats3_dagster.pipeline.outgoing import Mapper, Outgoing
 from nats3_dagster.pipeline.pace import Pacer
@@ -30,8 +30,6 @@ from nats3_dagster.subjects import Transform
 AHEAD = 1
 # Attempts in a row that get no chunk done.
 RECONNECTS = 5
-# A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: the shares divide less than that.
-INFLIGHT_MESSAGES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,8 @@ class Republisher:
         self._ask = True
         mode = "batch" if self._job.batched else "window"
         pacer: Pacer | None = None
-        fence, inflight = (self._job.id, self._job.attempt), INFLIGHT_MESSAGES // max(2, self._share.of)
+        # More than two shares divide what two may have under way.
+        fence, inflight = (self._job.id, self._job.attempt), 2 * INFLIGHT_MESSAGES // max(2, self._share.of)
         with Publisher(self._job.nats, mode=mode, fence=fence, inflight_messages=inflight) as publisher:
             pacer = Pacer(self._job.spec.pace, sleep=publisher.wait)
             for chunk, reader in _ahead(self._job, chunks):

@@ -70,7 +70,7 @@ def create(
 
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        if any(archive.name == name for archive in catalog.archives()):
+        if catalog.find_archive(name):
             raise Conflict(
                 f"There is an archive {name} already", f"Choose another name, or see it: nats3 store get {name}"
             )
