@@ -28,7 +28,10 @@ from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server, require_xattrs
 from nats3_dagster.errors import EngineError
+from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.store import StoreOptions
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.wire import Wire
 
 # A time limit for one example fails on a machine that is busy with something else, and says nothing of the code.
 hypothesis.settings.register_profile("nats3", deadline=None)
@@ -109,6 +112,20 @@ async def _delete_streams(url: str) -> None:
                 await js.delete_stream(str(stream.config.name))
     finally:
         await client.close()
+
+
+@pytest.fixture
+def wire(nats: NatsServer) -> Iterator[Wire]:
+    """A client of `nats` that shares nothing with the code under test."""
+    with Wire(nats.url) as client:
+        yield client
+
+
+@pytest.fixture
+def link(nats: NatsServer) -> Iterator[Link]:
+    """Our own connection to `nats`."""
+    with Link(nats.options) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -231,6 +248,12 @@ def settings(nats: NatsServer, postgres_url: str, s3_server: S3Server, monkeypat
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return Settings.load()
+
+
+@pytest.fixture
+def nats3(capfd: pytest.CaptureFixture[str]) -> Command:
+    """The command line: `nats3("store", "list")`."""
+    return Command(capfd)
 
 
 @pytest.fixture(scope="session")

@@ -28,12 +28,6 @@ SECRET = "Pl4nted-S3cret"
 
 
 @pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
-
-
-@pytest.fixture
 def nats3(capfd: pytest.CaptureFixture[str], settings: Settings, wire: Wire, bucket: str) -> Command:
     """The command line, with a stream EV of two subjects and 100 messages, and an archive `taken` of it."""
     wire.create_stream("EV", "ev.>")

@@ -5,25 +5,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command, everything
 from nats3_dagster_tests.wire import Wire
 
 MESSAGES = 300
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
 
 
 @pytest.fixture

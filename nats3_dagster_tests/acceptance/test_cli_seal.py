@@ -1,25 +1,17 @@
 """`nats3 store seal` and the manifests that `nats3 chunk verify` looks at."""
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from nats3_dagster.dev.history import Past, restore_stream
-from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.15")
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
 
 
 def test_hours_are_sealed_once_and_a_damaged_manifest_is_found(

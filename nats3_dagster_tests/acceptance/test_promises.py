@@ -1,6 +1,5 @@
 """The two promises, from outside: what was published comes back, once, byte for byte and in order."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -10,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from nats3_dagster.capture import source_state
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import OperatorError, StreamChanged
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.model import ReplaySpec, SeqRange
@@ -19,12 +17,6 @@ from nats3_dagster.pipeline.replay import create_replay, run_replay
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
 from nats3_dagster_tests.wire import Wire
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
 
 
 def test_what_went_in_comes_back_after_the_stream_is_gone(

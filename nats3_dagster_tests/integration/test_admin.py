@@ -19,20 +19,6 @@ from nats3_dagster.jetstream.admin import (
     version_of,
 )
 from nats3_dagster.jetstream.api import Refused
-from nats3_dagster.jetstream.connection import Link
-from nats3_dagster_tests.wire import Wire
-
-
-@pytest.fixture
-def link(nats):
-    with Link(nats.options) as link:
-        yield link
-
-
-@pytest.fixture
-def wire(nats):
-    with Wire(nats.url) as wire:
-        yield wire
 
 
 def test_server_info(nats, link):

@@ -5,26 +5,12 @@ import pytest
 
 from nats3_dagster.errors import StreamChanged
 from nats3_dagster.jetstream.admin import stream_state
-from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.model import ReplaySpec, ReplayTarget, SeqRange
 from nats3_dagster.pipeline.published import ask_targets
 from nats3_dagster.replay import ReplayJob
 from nats3_dagster.store import StoreOptions
-from nats3_dagster_tests.wire import Wire
 
 REPLAY, TOKEN, COUNT = "0123456789abcdef", "20261121T000000.000000000Z", 5000
-
-
-@pytest.fixture
-def wire(nats):
-    with Wire(nats.url) as wire:
-        yield wire
-
-
-@pytest.fixture
-def link(nats):
-    with Link(nats.options) as link:
-        yield link
 
 
 def job_of(nats, link, *streams):

@@ -11,7 +11,6 @@ import pytest
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream import publisher as publisher_module
-from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.fence import CANCEL, fence_subject, raise_fence
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster_tests.wire import Wire
@@ -34,12 +33,6 @@ def wire(nats):
     with Wire(nats.url) as wire:
         make(nats, wire)
         yield wire
-
-
-@pytest.fixture
-def link(nats):
-    with Link(nats.options) as link:
-        yield link
 
 
 def make(server, wire, name="T", subject="t.>", **more):

@@ -62,12 +62,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         process.stop()
 
 
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
-
-
 def execute(job: str, remote: str, *more: str) -> subprocess.CompletedProcess[str]:
     """The job in a process that could not start a JVM."""
     dagster = str(Path(sys.executable).with_name("dagster"))

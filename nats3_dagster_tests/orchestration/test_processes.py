@@ -1,6 +1,5 @@
 """Webserver, daemon and code server started separately, as in production, and archives that come and go meanwhile."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,6 @@ from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.orchestration.processes import Dagster, eventually
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
 
 
 def messages(settings: Settings, name: str) -> int:

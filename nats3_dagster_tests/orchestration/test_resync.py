@@ -1,7 +1,6 @@
 """Dagster's storage is lost: the catalog gives back which hours are captured, sealed and replayed."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from dagster import AssetKey, AssetMaterialization, DagsterInstance
 from nats3_dagster.defs.instance import instance_file
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
-from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
@@ -20,17 +18,6 @@ from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
 
 ASSETS = [AssetKey(["events", name]) for name in ("chunks", "sealed", "replay")]
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
-
-
-@pytest.fixture
-def nats3(capfd: pytest.CaptureFixture[str]) -> Command:
-    return Command(capfd)
 
 
 @pytest.fixture

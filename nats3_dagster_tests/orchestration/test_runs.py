@@ -1,7 +1,6 @@
 """Runs in process: what a capture and a replay do to the archive, the target and Dagster's asset events."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.project import load
 from nats3_dagster.defs.replays import REPLAY_TAG
 from nats3_dagster.dev.history import Past, restore_stream
-from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
 from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
@@ -31,18 +29,6 @@ from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
 CHUNKS, REPLAY = AssetKey(["events", "chunks"]), AssetKey(["events", "replay"])
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
-
-
-@pytest.fixture
-def instance() -> Iterator[DagsterInstance]:
-    with DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def run(instance: DagsterInstance, job: str, *, check: bool = True, **how: Any) -> ExecuteInProcessResult:

@@ -3,7 +3,6 @@
 import re
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.defs.project import load
 from nats3_dagster.defs.seals import SEAL_TAG
 from nats3_dagster.dev.history import Past, restore_stream
-from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.admin import stream_state
 from nats3_dagster.jetstream.connection import Link
@@ -47,18 +45,6 @@ from nats3_dagster_tests.wire import Wire
 
 SEALED, CHUNKS = AssetKey(["events", "sealed"]), AssetKey(["events", "chunks"])
 pytestmark = pytest.mark.needs_nats("2.15")
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
-
-
-@pytest.fixture
-def instance() -> Iterator[DagsterInstance]:
-    with DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def past(settings: Settings, hours_ago: int, every: int = 1) -> list[str]:

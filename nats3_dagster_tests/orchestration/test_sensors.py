@@ -1,7 +1,6 @@
 """The capture sensor: what it asks for, what it says when it does not, and how it comes back after failures."""
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from nats3_dagster.defs.due import Due, Uncaptured, due
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
-from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.admin import stream_state
 from nats3_dagster.jetstream.connection import Link
@@ -61,18 +59,6 @@ A, B, C, E = ("2026-11-21-03:00", "2026-11-21-04:00", "2026-11-21-05:00", "2026-
 )
 def test_thresholds(lacking: Uncaptured, hours: tuple[str, ...], why: str) -> None:
     assert due(SPEC, lacking, limit=2) == Due(hours, why)
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
-
-
-@pytest.fixture
-def instance() -> Iterator[DagsterInstance]:
-    with DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def result(instance: DagsterInstance, cursor: str | None = None) -> SensorResult | SkipReason:

@@ -5,26 +5,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 
-from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def wire(nats: NatsServer) -> Iterator[Wire]:
-    with Wire(nats.url) as client:
-        yield client
 
 
 def execute(

@@ -24,11 +24,6 @@ from nats3_dagster_tests.cli_case import Command
 SLOW = {"pyspark", "dagster", "pyarrow", "pandas", "numpy", "nats", "obstore", "boto3", "psycopg", "alembic"}
 
 
-@pytest.fixture
-def nats3(capfd: pytest.CaptureFixture[str]) -> Command:
-    return Command(capfd)
-
-
 # Values
 
 
