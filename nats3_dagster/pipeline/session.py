@@ -1,14 +1,14 @@
-"""The Spark session: found by Spark's own rules, with this project's `spark/` as its configuration folder.
+"""The Spark session: found by Spark's own rules, and configured by this project's `spark/`.
 
 The rule kept here: nothing is configured twice. `spark/spark-defaults.conf` holds every setting; this module only says
-where that folder is, which Python the workers run, and what to do when Java is missing. With a server of Spark Connect
+where it is, which Python the workers run, and what to do when Java is missing. With a server of Spark Connect
 (connect.py) the server is configured so, and nothing here.
 """
 
 import os
-import shutil
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,25 +16,34 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from nats3_dagster.errors import EngineError
+from nats3_dagster.pipeline.classes import JAVA_HINT, find_java, options
 from nats3_dagster.pipeline.connect import connect
-
-JAVA_HINT = "Install a Java runtime, 17 or later (openjdk-17-jre-headless), or set JAVA_HOME to one"
 
 
 def prepare(master: str | None = None) -> None:
     """Set what Spark reads from the environment before its JVM starts; what is set already stays.
 
     Raises EngineError when there is no Java."""
-    os.environ.setdefault("SPARK_CONF_DIR", str(conf_dir()))
+    java = find_java()
+    if "SPARK_CONF_DIR" not in os.environ:
+        ours = shlex.join([*submit_arguments(options(java)), "pyspark-shell"])
+        if os.environ.setdefault("PYSPARK_SUBMIT_ARGS", ours) != ours:
+            os.environ["SPARK_CONF_DIR"] = str(conf_dir())
     # Otherwise the workers run the first `python3` on PATH, which has neither pyarrow nor this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if (master or "local").startswith("local"):
         # Spark resolves the host's own name at start and fails where that has no address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    home = os.environ.get("JAVA_HOME")
-    if not (Path(home, "bin", "java").exists() if home else shutil.which("java")):
-        raise EngineError("Spark needs Java, and there is none" + (f" in JAVA_HOME {home}" if home else ""), JAVA_HINT)
+
+
+def submit_arguments(java_options: Sequence[str]) -> list[str]:
+    """What tells spark-submit our configuration, without the folder that holds it on the JVM's class path: beside a
+    folder a JVM takes no archive of classes. `java_options` come after those of spark-defaults.conf."""
+    folder = conf_dir()
+    logging = f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
+    defaults = str(folder / "spark-defaults.conf")
+    return ["--properties-file", defaults, "--driver-java-options", shlex.join([logging, *java_options])]
 
 
 def conf_dir() -> Path:

@@ -62,6 +62,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         process.stop()
 
 
+@pytest.fixture(autouse=True)
+def _classic_again() -> Iterator[None]:
+    """PySpark takes a process that has had a session of Connect to want no other, and nothing takes that back."""
+    yield
+    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
+
+
 def execute(job: str, remote: str, *more: str) -> subprocess.CompletedProcess[str]:
     """The job in a process that could not start a JVM."""
     dagster = str(Path(sys.executable).with_name("dagster"))

@@ -1,0 +1,59 @@
+"""The archive of Spark's classes: used where it fits, unnoticed where it does not."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nats3_dagster.errors import EngineError
+from nats3_dagster.pipeline import classes
+
+
+def test_the_jvm_of_a_session_uses_what_the_setup_made(spark: Any) -> None:
+    made = classes.archive(classes.find_java())
+    assert made.is_file(), "make setup makes it"
+    jvm = spark.sparkContext._jvm
+    assert f"-XX:SharedArchiveFile={made}" in list(
+        jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    )
+    maps = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/maps")
+    if maps.exists():  # Linux
+        assert str(made) in maps.read_text()
+
+
+def said(java: Path, *words: str) -> str:
+    """What Java says of its version and of anything else, but not whether it shares classes."""
+    ran = subprocess.run([str(java), *words, "-version"], capture_output=True, text=True, check=True)
+    return (ran.stdout + ran.stderr).replace(", sharing", "")
+
+
+def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = classes.find_java()
+    uses, quiet = classes.options(java)
+    assert "archive" in said(java, uses, "-cp", "elsewhere")
+    assert said(java, uses, quiet, "-cp", "elsewhere") == said(java)
+    monkeypatch.setattr(classes, "_FOLDER", tmp_path)
+    assert classes.options(java) == []
+    classes.archive(java).write_bytes(b"no archive")
+    assert said(java, *classes.options(java)) == said(java)
+
+
+def test_none_is_made_by_a_java_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'no such module' >&2\nexit 1\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(classes, "_FOLDER", tmp_path / "archives")
+    with pytest.raises(EngineError, match=r"were not archived: .*\. Runs work without it"):
+        classes.make()
+    assert list((tmp_path / "archives").iterdir()) == []
+
+
+def test_one_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classes, "_FOLDER", tmp_path)
+    there = classes.archive(classes.find_java())
+    there.write_bytes(b"")
+    assert classes.make() == there
+    assert there.read_bytes() == b""
