@@ -25,14 +25,16 @@ SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def spark_master(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a master with two workers of one core each."""
+    tmp_path = tmp_path_factory.mktemp("cluster")
     environment = os.environ | {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path),
         "SPARK_CONF_DIR": str(tmp_path),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
     }
     log = tmp_path / "master.log"
     processes = []

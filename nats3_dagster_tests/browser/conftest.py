@@ -6,7 +6,8 @@ browser, tests are skipped with the reason; in CI that is a failure.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ _FLAGS = (
 )  # fmt: skip
 # Read now: tests do not see the settings of the machine.
 _PICTURES = os.environ.get("NATS3_SCREENSHOTS")
-Shoot = Callable[[str], None]
 
 
 def _chromium(root: Path) -> str | None:
@@ -42,8 +42,8 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
         running.close()
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+@contextmanager
+def fresh_page(browser: Browser) -> Iterator[Page]:
     """A page as everybody sees it: UTC, a window of 1400x900, and 20 s for whatever it is to show."""
     context = browser.new_context(viewport={"width": 1400, "height": 900}, timezone_id="UTC", locale="en-GB")
     context.set_default_timeout(20_000)
@@ -58,11 +58,13 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture
-def shoot(page: Page) -> Shoot:
-    """`shoot(name)` saves what is seen now in the folder that NATS3_SCREENSHOTS names, if it names one."""
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of the test's own."""
+    with fresh_page(browser) as opened:
+        yield opened
 
-    def save(name: str) -> None:
-        if _PICTURES:
-            page.screenshot(path=Path(_PICTURES) / f"{name}.png", animations="disabled", caret="hide")
 
-    return save
+def shoot(page: Page, name: str) -> None:
+    """Save what is seen now in the folder that NATS3_SCREENSHOTS names, if it names one."""
+    if _PICTURES:
+        page.screenshot(path=Path(_PICTURES) / f"{name}.png", animations="disabled", caret="hide")

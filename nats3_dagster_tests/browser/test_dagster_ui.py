@@ -9,7 +9,7 @@ import boto3
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from nats3_dagster_tests.browser.conftest import Shoot
+from nats3_dagster_tests.browser.conftest import fresh_page, shoot
 from nats3_dagster_tests.browser.stage import ARCHIVE, BUCKET, CAPTURED, FAILED, Stage, staged
 from nats3_dagster_tests.wire import Wire
 
@@ -40,49 +40,8 @@ def hour_of_list(page: Page, hour: str) -> Locator:
     return page.locator("[class*=assetListRow]").filter(has_text=hour)
 
 
-def test_the_hours_of_an_archive(page: Page, stage: Stage, shoot: Shoot) -> None:
-    opened(page, stage, "chunks", "partitions")
-    hours = len(stage.partitions())
-    missing = hours - len(CAPTURED) - len(FAILED)
-    for status, count in (("Materialized", len(CAPTURED)), ("Failed", len(FAILED)), ("Missing", missing)):
-        counted(page, status, count)
-    # The bar: a stretch for each status, as wide as its share. What is missing is left blank.
-    stretches = page.locator("[class*=PartitionStatusBar_colorSpan]")
-    drawn = stretches.evaluate_all(
-        "all => all.map(one => [one.style.background, parseFloat(one.closest('div[style*=width]').style.width)])"
-    )
-    assert [colour for colour, _ in drawn] == ["var(--color-accent-green)", "var(--color-accent-red)"]
-    shares = [100 * len(CAPTURED) / hours, 100 * len(FAILED) / hours]
-    assert [width for _, width in drawn] == pytest.approx(shares, abs=0.01)
-    shoot("hours")
-    page.get_by_text("Materialized (").click()
-    page.get_by_text("Missing (").click()
-    for number, hour in enumerate(stage.hours):
-        expect(hour_of_list(page, hour)).to_be_visible(visible=number in FAILED)
-    hour_of_list(page, stage.hours[FAILED[0]]).click()
-    expect(page.get_by_text("failed, and did not materialize this asset")).to_be_visible()
-    page.get_by_text("View logs").click()
-    expect(page.get_by_text("Nothing listens for NATS at").first).to_be_visible()
-
-
-def test_an_hour_with_its_metadata_and_plot(page: Page, stage: Stage, shoot: Shoot) -> None:
-    hour = stage.hours[2]
-    opened(page, stage, "chunks", "partitions")
-    hour_of_list(page, hour).click()
-    rows = page.get_by_role("row")
-    # By the whole text of the row: the table of chunks, drawn a little later, has a column of this name as well.
-    count = re.compile(rf"^messages\s*{len(stage.messages[hour])}$")
-    expect(rows.filter(has_text=count)).to_be_visible()
-    expect(rows.filter(has=page.get_by_text("dagster/uri", exact=True))).to_contain_text(f"s3://{BUCKET}/archive=")
-    plot = page.get_by_role("img", name=re.compile("messages per minute"))
-    plot.scroll_into_view_if_needed()
-    expect(plot).to_be_visible()
-    # Not only there, but drawn.
-    assert plot.evaluate("image => image.complete && image.naturalWidth") > 100
-    shoot("materialization")
-
-
-def test_three_hours_are_replayed(page: Page, stage: Stage, shoot: Shoot) -> None:
+def launched(page: Page, stage: Stage) -> str:
+    """Choose three hours, say where to publish, and launch; the address of the backfill's page."""
     hours = stage.hours[REPLAYED]
     opened(page, stage, "replay", "partitions")
     page.get_by_role("button", name="Materialize").first.click()
@@ -105,23 +64,65 @@ def test_three_hours_are_replayed(page: Page, stage: Stage, shoot: Shoot) -> Non
     launch = dialog.get_by_role("button", name="Launch backfill")
     launch.scroll_into_view_if_needed()
     choice.evaluate("field => {field.style.scrollMarginTop = '45px'; field.scrollIntoView({block: 'nearest'})}")
-    shoot("replay")
+    shoot(page, "replay")
     launch.click()
     page.get_by_role("link", name="View", exact=True).click()
+    page.wait_for_url("**/runs/b/*")
     expect(page.get_by_text(f"{hours[0]}...{hours[-1]}")).to_be_visible()
-    # Dagster looks after backfills every 30 s: it begins one at one look, and sees at a later one that it is done.
-    expect(page.get_by_text("100% completed")).to_be_visible(timeout=150_000)
-
-    opened(page, stage, "replay", "partitions")
-    counted(page, "Materialized", 3)
-    expected = [m for hour in hours for m in stage.messages[hour]]
-    with Wire(stage.stack.nats.url) as wire:
-        back = [(m.subject, m.data) for m in wire.messages("REPLAYED")]
-    assert back == [(f"replay.{m.subject}", m.data) for m in expected]
-    assert len({run["id"] for run in stage.dagster.runs() if "dagster/backfill" in run["tags"]}) == 1
+    return page.url
 
 
-def test_a_check_that_fails(page: Page, stage: Stage, shoot: Shoot) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def backfill(browser: Browser, stage: Stage) -> str:
+    """The page of a backfill that replays three hours, launched by clicks. It comes first: Dagster looks after
+    backfills every 30 s, and meanwhile the other tests have something to do."""
+    with fresh_page(browser) as page:
+        return launched(page, stage)
+
+
+def test_the_hours_of_an_archive(page: Page, stage: Stage) -> None:
+    opened(page, stage, "chunks", "partitions")
+    hours = len(stage.partitions())
+    missing = hours - len(CAPTURED) - len(FAILED)
+    for status, count in (("Materialized", len(CAPTURED)), ("Failed", len(FAILED)), ("Missing", missing)):
+        counted(page, status, count)
+    # The bar: a stretch for each status, as wide as its share. What is missing is left blank.
+    stretches = page.locator("[class*=PartitionStatusBar_colorSpan]")
+    drawn = stretches.evaluate_all(
+        "all => all.map(one => [one.style.background, parseFloat(one.closest('div[style*=width]').style.width)])"
+    )
+    assert [colour for colour, _ in drawn] == ["var(--color-accent-green)", "var(--color-accent-red)"]
+    shares = [100 * len(CAPTURED) / hours, 100 * len(FAILED) / hours]
+    assert [width for _, width in drawn] == pytest.approx(shares, abs=0.01)
+    shoot(page, "hours")
+    page.get_by_text("Materialized (").click()
+    page.get_by_text("Missing (").click()
+    for number, hour in enumerate(stage.hours):
+        expect(hour_of_list(page, hour)).to_be_visible(visible=number in FAILED)
+    hour_of_list(page, stage.hours[FAILED[0]]).click()
+    expect(page.get_by_text("failed, and did not materialize this asset")).to_be_visible()
+    page.get_by_text("View logs").click()
+    expect(page.get_by_text("Nothing listens for NATS at").first).to_be_visible()
+
+
+def test_an_hour_with_its_metadata_and_plot(page: Page, stage: Stage) -> None:
+    hour = stage.hours[2]
+    opened(page, stage, "chunks", "partitions")
+    hour_of_list(page, hour).click()
+    rows = page.get_by_role("row")
+    # By the whole text of the row: the table of chunks, drawn a little later, has a column of this name as well.
+    count = re.compile(rf"^messages\s*{len(stage.messages[hour])}$")
+    expect(rows.filter(has_text=count)).to_be_visible()
+    expect(rows.filter(has=page.get_by_text("dagster/uri", exact=True))).to_contain_text(f"s3://{BUCKET}/archive=")
+    plot = page.get_by_role("img", name=re.compile("messages per minute"))
+    plot.scroll_into_view_if_needed()
+    expect(plot).to_be_visible()
+    # Not only there, but drawn.
+    assert plot.evaluate("image => image.complete && image.naturalWidth") > 100
+    shoot(page, "materialization")
+
+
+def test_a_check_that_fails(page: Page, stage: Stage) -> None:
     key = damage(stage, stage.hours[CAPTURED[-1]])
     opened(page, stage, "chunks", "checks")
     page.get_by_text("chunks_intact", exact=True).first.click()
@@ -130,9 +131,22 @@ def test_a_check_that_fails(page: Page, stage: Stage, shoot: Shoot) -> None:
     page.get_by_role("button").filter(has_text=re.compile("^Execute$")).click()
     expect(page.get_by_text(f"1 of {len(CAPTURED)} chunks verified are damaged")).to_be_visible(timeout=90_000)
     expect(page.get_by_text("Failed", exact=True).first).to_be_visible()
-    shoot("failed-check")
+    shoot(page, "failed-check")
     page.get_by_text("[Show Markdown]").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"{key} has SHA-256 ")
+
+
+def test_three_hours_are_replayed(page: Page, stage: Stage, backfill: str) -> None:
+    page.goto(backfill)
+    expect(page.get_by_text("100% completed")).to_be_visible(timeout=150_000)
+    opened(page, stage, "replay", "partitions")
+    counted(page, "Materialized", 3)
+    hours = stage.hours[REPLAYED]
+    expected = [m for hour in hours for m in stage.messages[hour]]
+    with Wire(stage.stack.nats.url) as wire:
+        back = [(m.subject, m.data) for m in wire.messages("REPLAYED")]
+    assert back == [(f"replay.{m.subject}", m.data) for m in expected]
+    assert len({run["id"] for run in stage.dagster.runs() if "dagster/backfill" in run["tags"]}) == 1
 
 
 def damage(stage: Stage, hour: str) -> str:
