@@ -10,8 +10,9 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server, require_xattrs
 from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.seal import CLOCKS_S
 from nats3_dagster.store import StoreOptions
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.wire import Wire
@@ -38,7 +40,21 @@ hypothesis.settings.register_profile("nats3", deadline=None)
 hypothesis.settings.load_profile("nats3")
 
 _TEMPLATE = "nats3_template"
+# How much of an hour a test gets that does not ask for more (`steady_hour`).
+_STEADY_S = 20
 NatsFactory = Callable[..., NatsServer]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    """Let no test see two hours, nor the half minute after the turn of one that clocks may differ by: wait for it to
+    pass, before the time limit of the test begins. `@pytest.mark.steady_hour(60)` asks for so many seconds."""
+    if not item.path.is_relative_to(Path(__file__).parent / "unit"):
+        asked = item.get_closest_marker("steady_hour")
+        gone = time.time() % 3600
+        if gone < CLOCKS_S or gone > 3600 - (asked.args[0] if asked else _STEADY_S):
+            time.sleep((CLOCKS_S + 1 - gone) % 3600)
+    return (yield)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -24,7 +24,7 @@ from nats3_dagster.model import Incarnation, SeqRange
 _SPACE = "nats3."
 VERSION = _SPACE + "format_version"
 DIGEST = _SPACE + "digest"
-DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket"
+DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or see nats3 chunk repair"
 
 
 class RowGroup(NamedTuple):

@@ -1,4 +1,4 @@
-"""`nats3 chunk`: the objects of an archive. List, look at, verify.
+"""`nats3 chunk`: the objects of an archive. List, look at, verify, repair.
 
 The rule kept here: `verify` believes nothing. It fetches every object and compares it with what the catalog keeps.
 """
@@ -98,7 +98,51 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
     if bad:
         raise ChunkError(
             f"{len(bad)} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
-            "Bring those objects back from a copy of the bucket, or capture the hours again while the stream has them",
+            f"Bring those objects back from a copy of the bucket, or capture chunks again while the stream has them: "
+            f"nats3 chunk repair {name}",
+        )
+
+
+@app.command()
+def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
+    """Verify chunks, and capture again what those held that are missing or damaged, while the stream still has it. Exit
+    status 1 if some of it is gone."""
+    from nats3_dagster.capture import source_state
+    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.jetstream.connection import Link
+    from nats3_dagster.service.repair import Repair
+    from nats3_dagster.settings import Settings
+
+    settings = Settings.load()
+    with Catalog.connect(settings.postgres) as catalog:
+        archive = catalog.archive(name)
+        with Link(settings.nats) as link, bar(f"verify {name}", "chunks") as told:
+            state = source_state(catalog, link, archive)
+            chunks, bad = _chosen(catalog, archive, hour), []
+            for done, (chunk, error) in enumerate(_verified(settings, _detailed(catalog, archive, hour)), 1):
+                told(done, len(chunks))
+                if error is not None:
+                    note(f"Bad chunk {chunk.id}, {chunk.meta.hour}, sequences {chunk.meta.covers}: {error.what}")
+                    bad.append(chunk)
+        found = Repair.of(bad, state)
+        for chunk in found.too_late:
+            note(f"Chunk {chunk.id} is older than what stream {state.name} has: it begins at {state.first_seq:,}")
+        captured = found.run(settings, catalog, archive) if found.possible else 0
+    lost = found.messages - captured
+    view = {
+        "archive": name, "chunks": len(chunks), "bad": len(bad), "repaired": len(found.possible),
+        "messages": captured, "lost": lost,
+    }  # fmt: skip
+    show_one(output, view, view)
+    if found.too_late:
+        raise ChunkError(
+            f"{len(found.too_late)} bad chunks of archive {name} hold what the stream no longer has",
+            "Bring their objects back from a copy of the bucket",
+        )
+    if lost:
+        raise ChunkError(
+            f"{lost:,} messages of the bad chunks were deleted in stream {state.name} since they were captured",
+            f"They are gaps of the reason deleted now; nats3 store get {name} counts them",
         )
 
 

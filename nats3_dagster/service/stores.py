@@ -11,9 +11,9 @@ import typer
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.service import store_views as views
+from nats3_dagster.service.captures import capture_hours
 from nats3_dagster.service.options import ArchiveName, Hours, Output, parse_duration, parse_size
 from nats3_dagster.service.progress import bar
-from nats3_dagster.service.spark import spark_for
 from nats3_dagster.service.terminal import Format, note, show, show_one
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def run(
         return
     results: list[dict[str, object]] = []
     try:
-        _capture(settings, name, hours, adopt, results)
+        capture_hours(settings, name, hours, results, adopt=adopt)
     except (Nats3Error, KeyboardInterrupt):
         if results:  # what was captured is safe, and is told
             show(output, results, views.RUN)
@@ -234,16 +234,3 @@ def _hours(settings: "Settings", name: str, asked: Sequence[str], adopt: bool) -
                 holds = f"It holds {first} to {last}" if not empty else "It is empty"
                 raise OperatorError(f"Stream {state.name} has nothing of the hour {hour}, nor has the archive", holds)
         return sorted(set(asked))
-
-
-def _capture(
-    settings: "Settings", name: str, hours: Sequence[str], adopt: bool, results: list[dict[str, object]]
-) -> None:
-    """Capture the hours one after the other; each result is in `results` as soon as it is committed."""
-    with spark_for(settings) as spark:
-        from nats3_dagster.pipeline.capture import run_capture
-
-        for at, hour in enumerate(hours, 1):
-            with bar(f"{name} {hour} ({at} of {len(hours)})") as told:
-                done = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=told)
-            results.append(views.captured(done))

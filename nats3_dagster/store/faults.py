@@ -113,5 +113,5 @@ def system_fault(where: Place, error: OSError) -> StoreError:
 def object_missing(where: Place, key: str) -> ObjectMissing:
     return ObjectMissing(
         f"{key} is not in the bucket {where.bucket!r} of {where.place}",
-        "It was deleted or moved outside nats3; bring it back from a copy of the bucket",
+        "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or see nats3 chunk repair",
     )

@@ -11,7 +11,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.wire import Wire
 
-pytestmark = pytest.mark.needs_nats("2.15")
+pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
 
 
 def test_hours_are_sealed_once_and_a_damaged_manifest_is_found(

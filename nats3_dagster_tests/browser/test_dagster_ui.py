@@ -14,7 +14,7 @@ from nats3_dagster_tests.browser.stage import ARCHIVE, BUCKET, CAPTURED, FAILED,
 from nats3_dagster_tests.wire import Wire
 
 # Twice what they take where the machine has something else to do.
-pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.timeout(300), pytest.mark.steady_hour(150)]
 expect.set_options(timeout=20_000)
 REPLAYED = slice(1, 4)
 

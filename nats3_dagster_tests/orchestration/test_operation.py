@@ -92,6 +92,7 @@ def sealed() -> int:
 
 
 @pytest.mark.needs_nats("2.15")
+@pytest.mark.steady_hour(150)
 @pytest.mark.timeout(400)  # capture, seal, replay and its continuation, each a process of its own
 def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     wire: Wire, hours: list[str], bucket: str, tmp_path: Path

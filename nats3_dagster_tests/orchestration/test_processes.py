@@ -22,6 +22,7 @@ def messages(settings: Settings, name: str) -> int:
         return sum(chunk.meta.messages for chunk in catalog.chunks(catalog.archive(name)))
 
 
+@pytest.mark.steady_hour(100)
 @pytest.mark.timeout(300)  # two captures, each a process with a JVM of its own
 def test_archives_are_captured_without_a_hand_also_those_created_meanwhile(
     settings: Settings, wire: Wire, bucket: str, tmp_path: Path, capfd: pytest.CaptureFixture[str],

@@ -46,6 +46,7 @@ def execute(job: str, first: str, last: str, **config: Any) -> str:
 
 
 @pytest.mark.needs_nats("2.15")
+@pytest.mark.steady_hour(60)
 def test_partition_status_is_right_again(
     spark: Any, settings: Settings, wire: Wire, bucket: str, dagster_home: Path, nats3: Command,
     monkeypatch: pytest.MonkeyPatch,

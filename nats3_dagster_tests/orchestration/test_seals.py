@@ -44,7 +44,7 @@ from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
 
 SEALED, CHUNKS = AssetKey(["events", "sealed"]), AssetKey(["events", "chunks"])
-pytestmark = pytest.mark.needs_nats("2.15")
+pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
 
 
 def past(settings: Settings, hours_ago: int, every: int = 1) -> list[str]:
