@@ -43,7 +43,8 @@ def spark_home() -> Path:
 def archive(java: Path) -> Path:
     """Where the archive for this Java is, or would be."""
     jars = spark_home() / "jars"
-    fits = [str(java.resolve()), java.stat().st_mtime_ns, str(jars), jars.stat().st_mtime_ns]
+    # By the second, as layers of an image keep times, and as the JVM compares those of its jars.
+    fits = [str(java.resolve()), int(java.stat().st_mtime), str(jars), int(jars.stat().st_mtime)]
     return _FOLDER / f"spark-{hashlib.sha256(repr(fits).encode()).hexdigest()[:16]}.jsa"
 
 
