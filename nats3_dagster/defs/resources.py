@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dagster import InitResourceContext, resource
 from pydantic import SecretStr
 
-from nats3_dagster.errors import EngineError, OperatorError
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
     EngineError when there is no Java, it does not start, or no server of Spark Connect is where the settings say."""
     from nats3_dagster.jetstream.connection import Link
     from nats3_dagster.pipeline.connect import connect
-    from nats3_dagster.pipeline.session import JAVA_HINT, prepare
+    from nats3_dagster.pipeline.session import not_started, prepare
 
     with Link(settings.nats):
         pass
@@ -74,7 +74,7 @@ def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
         log.info("Spark is ready after %.1f s", time.monotonic() - began)
         return session
     except Exception as error:  # JVM, py4j and PySpark have an error tree each
-        raise EngineError(f"Spark did not start: {str(error).splitlines()[0][:200]}", JAVA_HINT) from error
+        raise not_started(error) from error
 
 
 def with_store(settings: Settings, s3: "S3Resource") -> Settings:

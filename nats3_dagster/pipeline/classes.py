@@ -26,10 +26,10 @@ _WITHOUT = "Runs work without it, and take 4 s longer to start"
 def find_java() -> Path:
     """The program that Spark will start. Raises EngineError when there is none."""
     home = os.environ.get("JAVA_HOME")
-    found = Path(home, "bin", "java") if home else Path(shutil.which("java") or "-")
-    if not found.is_file():
+    found = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    if found is None:
         raise EngineError("Spark needs Java, and there is none" + (f" in JAVA_HOME {home}" if home else ""), JAVA_HINT)
-    return found
+    return Path(found)
 
 
 def spark_home() -> Path:

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from nats3_dagster.errors import EngineError
-from nats3_dagster.pipeline.classes import JAVA_HINT, find_java, options
+from nats3_dagster.pipeline.classes import find_java, options
 from nats3_dagster.pipeline.connect import connect
 
 
@@ -68,8 +68,13 @@ def start(master: str | None = None, remote: str | None = None, **conf: str) -> 
     try:
         return builder.getOrCreate()
     except (PySparkException, OSError) as error:
-        first = str(error).splitlines()[0][:200]
-        raise EngineError(f"Spark did not start: {first}", JAVA_HINT) from error
+        raise not_started(error) from error
+
+
+def not_started(error: Exception) -> EngineError:
+    """What an error of PySpark's comes down to: there is a Java, and what it said went to standard error."""
+    first = str(error).splitlines()[0][:200].rstrip(".")
+    return EngineError(f"Spark did not start: {first}", "See what Java said above; nats3 doctor checks Java and Spark")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The archive of Spark's classes: used where it fits, unnoticed where it does not."""
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,26 @@ def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path, monk
     assert said(java, *classes.options(java)) == said(java)
 
 
-def test_none_is_made_by_a_java_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def failing_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'no such module' >&2\nexit 1\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("failing_java")
+def test_a_java_that_fails_is_told_beside_its_own_words() -> None:
+    script = "from nats3_dagster.pipeline.session import start\ntry:\n    start()\nexcept Exception as e:\n    print(e)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "no such module" in ran.stderr
+    assert ran.stdout.startswith("Spark did not start: [JAVA_GATEWAY_EXITED] ")
+    assert ran.stdout.endswith(". See what Java said above; nats3 doctor checks Java and Spark\n")
+
+
+@pytest.mark.usefixtures("failing_java")
+def test_none_is_made_by_a_java_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classes, "_FOLDER", tmp_path / "archives")
     with pytest.raises(EngineError, match=r"were not archived: .*\. Runs work without it"):
         classes.make()
