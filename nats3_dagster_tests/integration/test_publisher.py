@@ -352,7 +352,7 @@ def test_wait_sleeps(nats, wire, mode):
         publisher.publish(*numbered(10))
         began = time.monotonic()
         publisher.wait(0.3)
-        assert 0.3 <= time.monotonic() - began < 0.6
+        assert 0.3 <= time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -385,7 +385,7 @@ def test_a_batch_outlives_a_slow_pace(nats, wire):
 def test_a_fence_where_nobody_publishes_is_instant(link):
     began = time.monotonic()
     raise_fence(link, "r", 2)
-    assert time.monotonic() - began < 0.3
+    assert time.monotonic() - began < 1.5  # who waits for an answer asks for 10 s
 
 
 @pytest.mark.parametrize("mode", MODES)
