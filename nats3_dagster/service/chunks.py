@@ -118,13 +118,19 @@ def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
         archive = catalog.archive(name)
         with Link(settings.nats) as link, bar(f"verify {name}", "chunks") as told:
             state = source_state(catalog, link, archive)
-            chunks, bad = _chosen(catalog, archive, hour), []
+            chunks, bad, missing = _chosen(catalog, archive, hour), [], 0
             for done, (chunk, error) in enumerate(_verified(settings, _detailed(catalog, archive, hour)), 1):
                 told(done, len(chunks))
                 if error is not None:
                     note(f"Bad chunk {chunk.id}, {chunk.meta.hour}, sequences {chunk.meta.covers}: {error.what}")
                     bad.append(chunk)
-        found = Repair.of(bad, state)
+                    missing += isinstance(error, ObjectMissing)
+        if not hour and missing == len(chunks) > 1:
+            raise OperatorError(
+                f"None of the {missing} objects of archive {name} is in {settings.store.place}",
+                "Is it the store that they were written to? If they are gone for good, name the hours with --hour",
+            )
+        found = Repair.of(bad, state, settings.store)
         for chunk in found.too_late:
             note(f"Chunk {chunk.id} is older than what stream {state.name} has: it begins at {state.first_seq:,}")
         captured = found.run(settings, catalog, archive) if found.possible else 0
@@ -134,6 +140,11 @@ def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
         "messages": captured, "lost": lost,
     }  # fmt: skip
     show_one(output, view, view)
+    if found.as_written:
+        raise ChunkError(
+            f"{len(found.as_written)} chunks of archive {name} cannot be read, and are what was written",
+            f"Nothing of them was changed; what is wrong is said above and by nats3 chunk verify {name}",
+        )
     if found.too_late:
         raise ChunkError(
             f"{len(found.too_late)} bad chunks of archive {name} hold what the stream no longer has",

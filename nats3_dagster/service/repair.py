@@ -4,32 +4,41 @@ The rule kept here: the bad object goes first, then the catalog lets go of the c
 process that dies in between leaves a chunk that is still known as bad, or a hole that the next capture fills.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nats3_dagster.errors import SourceError
+from nats3_dagster.errors import ObjectMissing, SourceError
 from nats3_dagster.service.captures import capture_hours
 
 if TYPE_CHECKING:
     from nats3_dagster.catalog import Catalog
     from nats3_dagster.model import Archive, Chunk, ChunkMeta, StreamState
     from nats3_dagster.settings import Settings
+    from nats3_dagster.store import StoreOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Bad chunks: those of which the stream still has every sequence, and those that only a copy can bring back."""
+    """Bad chunks: those of which the stream still has every sequence, and those that only a copy can bring back. Apart
+    from them, chunks that cannot be read though their objects are what was written, by a newer release for instance:
+    they are left alone."""
 
     possible: tuple["Chunk", ...]
     too_late: tuple["Chunk", ...]
+    as_written: tuple["Chunk", ...]
 
     @classmethod
-    def of(cls, bad: Sequence["Chunk"], state: "StreamState") -> "Repair":
+    def of(cls, chunks: Sequence["Chunk"], state: "StreamState", options: "StoreOptions") -> "Repair":
+        """`chunks` are those that could not be verified. Raises StoreError."""
+        as_written = tuple(c for c in chunks if _is_as_written(options, c.meta))
+        bad = [c for c in chunks if c not in as_written]
+
         def there(chunk: "Chunk") -> bool:
             return chunk.meta.incarnation == state.incarnation and chunk.meta.covers.first >= state.first_seq
 
-        return cls(tuple(c for c in bad if there(c)), tuple(c for c in bad if not there(c)))
+        return cls(tuple(c for c in bad if there(c)), tuple(c for c in bad if not there(c)), as_written)
 
     @property
     def messages(self) -> int:
@@ -52,3 +61,12 @@ class Repair:
             raise SourceError(f"Sequences {was.covers} were not captured again", f"nats3 store run {archive.name}")
         held = catalog.chunks(archive, incarnation=was.incarnation, seqs=was.covers)
         return sum(c.meta.messages for c in held if c.meta.covers.first >= was.covers.first)
+
+
+def _is_as_written(options: "StoreOptions", meta: "ChunkMeta") -> bool:
+    from nats3_dagster.store import Bucket
+
+    try:
+        return hashlib.sha256(Bucket(options, meta.bucket).get(meta.key)).hexdigest() == meta.sha256
+    except ObjectMissing:
+        return False

@@ -419,6 +419,10 @@ def test_a_chunk_of_a_newer_format(
         )
     said = "format version 2, and this release reads up to 1. Upgrade nats3-dagster to read it"
     assert said in captured("chunk", "verify", "taken").err
+    refused = captured("chunk", "repair", "taken", "-o", "json")
+    assert (refused.status, refused.json["repaired"]) == (1, 0)
+    assert "1 chunks of archive taken cannot be read, and are what was written" in refused.error
+    assert s3_client.head_object(Bucket=bucket, Key=chunk["key"])
     assert said in captured.refused("load", "create", "--archive", "taken", "--write-subject", "back.x")
     assert wire.state("BACK")["messages"] <= 100 - chunk["messages"]
 

@@ -71,6 +71,19 @@ def test_what_the_stream_no_longer_has_is_left_alone(
     assert s3_client.head_object(Bucket=bucket, Key=keys[0])
 
 
+def test_a_store_that_has_nothing_is_the_wrong_one(
+    nats3: Command, keys: list[str], s3_client: Any, bucket: str
+) -> None:
+    for key in keys:
+        s3_client.delete_object(Bucket=bucket, Key=key)
+    before = chunks(nats3)
+    said = nats3.refused("chunk", "repair", "events")
+    assert said.startswith(f"2 Error: None of the {len(keys)} objects of archive events is in http://127.0.0.1:")
+    assert chunks(nats3) == before
+    hours = [word for hour in sorted({chunk["hour"] for chunk in before}) for word in ("--hour", hour)]
+    assert nats3.ok("chunk", "repair", "events", *hours, "-o", "json").json["messages"] == 100
+
+
 def test_what_was_deleted_in_the_stream_since_is_told_as_lost(
     nats3: Command, keys: list[str], wire: Wire, s3_client: Any, bucket: str
 ) -> None:
