@@ -69,18 +69,13 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
     from nats3_dagster.settings import Settings
 
     settings = Settings.load()
-    bad: list[dict[str, Any]] = []
-    with Catalog.connect(settings.postgres) as catalog, bar(f"verify {name}", "chunks") as told:
+    with Catalog.connect(settings.postgres) as catalog:
         archive = catalog.archive(name)
-        chunks = _chosen(catalog, archive, hour)
-        for done, (chunk, error) in enumerate(_verified(settings, _detailed(catalog, archive, hour)), 1):
-            told(done, len(chunks))
-            if error is not None:
-                meta = chunk.meta
-                note(f"Bad chunk {chunk.id}, {meta.hour}, sequences {meta.covers}: {error}")
-                bad.append(
-                    {"id": chunk.id, "hour": meta.hour, "key": meta.key, "error": error.what, "hint": error.hint}
-                )
+        chunks, found = _looked_at(settings, catalog, archive, hour)
+        bad: list[dict[str, Any]] = [
+            {"id": c.id, "hour": c.meta.hour, "key": c.meta.key, "error": error.what, "hint": error.hint}
+            for c, error in found
+        ]
         seals = [s for s in catalog.seals(archive, hours=hour or None) if s.valid]
         for seal, error in verify_seals(settings.store, seals):
             if error is not None:
@@ -116,21 +111,16 @@ def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog:
         archive = catalog.archive(name)
-        with Link(settings.nats) as link, bar(f"verify {name}", "chunks") as told:
+        with Link(settings.nats) as link:
             state = source_state(catalog, link, archive)
-            chunks, bad, missing = _chosen(catalog, archive, hour), [], 0
-            for done, (chunk, error) in enumerate(_verified(settings, _detailed(catalog, archive, hour)), 1):
-                told(done, len(chunks))
-                if error is not None:
-                    note(f"Bad chunk {chunk.id}, {chunk.meta.hour}, sequences {chunk.meta.covers}: {error.what}")
-                    bad.append(chunk)
-                    missing += isinstance(error, ObjectMissing)
+        chunks, bad = _looked_at(settings, catalog, archive, hour)
+        missing = sum(isinstance(error, ObjectMissing) for _, error in bad)
         if not hour and missing == len(chunks) > 1:
             raise OperatorError(
                 f"None of the {missing} objects of archive {name} is in {settings.store.place}",
                 "Is it the store that they were written to? If they are gone for good, name the hours with --hour",
             )
-        found = Repair.of(bad, state, settings.store)
+        found = Repair.of([chunk for chunk, _ in bad], state, settings.store)
         for chunk in found.too_late:
             note(f"Chunk {chunk.id} is older than what stream {state.name} has: it begins at {state.first_seq:,}")
         captured = found.run(settings, catalog, archive) if found.possible else 0
@@ -155,6 +145,20 @@ def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
             f"{lost:,} messages of the bad chunks were deleted in stream {state.name} since they were captured",
             f"They are gaps of the reason deleted now; nats3 store get {name} counts them",
         )
+
+
+def _looked_at(
+    settings: "Settings", catalog: "Catalog", archive: "Archive", hours: Sequence[str] | None
+) -> tuple[tuple["Chunk", ...], list[tuple["Chunk", Nats3Error]]]:
+    """The chunks chosen, and of them the bad ones, each told when it is found."""
+    chunks, bad = _chosen(catalog, archive, hours), list[tuple["Chunk", Nats3Error]]()
+    with bar(f"verify {archive.name}", "chunks") as told:
+        for done, (chunk, error) in enumerate(_verified(settings, _detailed(catalog, archive, hours)), 1):
+            told(done, len(chunks))
+            if error is not None:
+                note(f"Bad chunk {chunk.id}, {chunk.meta.hour}, sequences {chunk.meta.covers}: {error}")
+                bad.append((chunk, error))
+    return chunks, bad
 
 
 def _detailed(catalog: "Catalog", archive: "Archive", hours: Sequence[str] | None) -> Iterator["Chunk"]:

@@ -64,6 +64,7 @@ class Repair:
 
 
 def _is_as_written(options: "StoreOptions", meta: "ChunkMeta") -> bool:
+    """Asked of the store once more: what is bad will be deleted, and one bad answer is too little for that."""
     from nats3_dagster.store import Bucket
 
     try:

@@ -20,7 +20,7 @@ from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start, parse_t
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT, Dagster, eventually
-from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.orchestration.stories import archive, archived
 from nats3_dagster_tests.wire import Wire
 
 PLANTED = "planted-Password+of/NATS"
@@ -81,11 +81,6 @@ def status(dagster: Dagster, run_id: str) -> str:
     return next(run["status"] for run in dagster.runs() if run["id"] == run_id)
 
 
-def captured() -> int:
-    with Catalog.connect(Settings.load().postgres) as catalog:
-        return sum(chunk.meta.messages for chunk in catalog.chunks(catalog.archive("events")))
-
-
 def sealed() -> int:
     with Catalog.connect(Settings.load().postgres) as catalog:
         return sum(s.messages for s in catalog.seals(catalog.archive("events")) if s.valid)
@@ -99,7 +94,7 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
 ) -> None:
     archive(Settings.load(), bucket)
     with Dagster(tmp_path / "dagster", {}) as dagster:
-        eventually(lambda: captured() == TOTAL, "the sensor has captured the three hours", 150)
+        eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 150)
         run = launch(dagster, hours[0], hours[-1], messages_per_s=900)
         eventually(lambda: wire.state("BACK")["messages"] > 500, "the replay publishes")
 

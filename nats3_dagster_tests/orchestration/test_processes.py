@@ -5,21 +5,14 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.service.reload import reload_dagster
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.orchestration.processes import Dagster, eventually
-from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.orchestration.stories import archive, archived
 from nats3_dagster_tests.wire import Wire
-
-
-def messages(settings: Settings, name: str) -> int:
-    """How many the archive holds."""
-    with Catalog.connect(settings.postgres) as catalog:
-        return sum(chunk.meta.messages for chunk in catalog.chunks(catalog.archive(name)))
 
 
 @pytest.mark.steady_hour(100)
@@ -42,8 +35,8 @@ def test_archives_are_captured_without_a_hand_also_those_created_meanwhile(
         made = nats3.ok("store", "create", "--name", "other", "--stream", "OT", "--bucket", bucket, "--max-age", "1s")
         assert "Dagster has loaded nats3 anew" in made.err
         assert dagster.assets() >= {"jetstream/OT", "other/chunks", "other/replay"}
-        eventually(lambda: messages(settings, "events") == 300, "the daemon captures the archive that was there")
-        eventually(lambda: messages(settings, "other") == 200, "the daemon captures the archive created meanwhile")
+        eventually(lambda: archived(settings) == 300, "the daemon captures the archive that was there")
+        eventually(lambda: archived(settings, "other") == 200, "the daemon captures the archive created meanwhile")
         runs = eventually(lambda: _ended(dagster), "both runs end")
         assert {run["status"] for run in runs} == {"SUCCESS"}
         # More than these where an hour ends meanwhile.
