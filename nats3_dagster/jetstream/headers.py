@@ -11,10 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 FIRST_LINE = b"NATS/1.0\r\n"
-# The headers on which a server acts when a message is stored (docs.nats.io, "JetStream headers"; ADR-43, ADR-49,
-# ADR-50, ADR-51), and what an earlier replay put there. The last one keeps renaming reversible.
+# Headers that make a server act when it stores a message (docs.nats.io, "JetStream headers"; ADR-43, ADR-49, ADR-50,
+# ADR-51; nats-server's source), and those of an earlier replay. The last one keeps renaming reversible.
+#   Nats-Stream-Source       names the stream and sequence that a sourced message comes from. Servers since 2.15 refuse
+#                            it (10227); with an older one, a target that has sources goes on sourcing from there.
+#   Nats-Required-Api-Level  refused where the server's level is lower, and removed from every message of a batch.
+#   Nats-Trace-...           traced once more, and with Nats-Trace-Only not stored. The server also changes the header.
+#   Nats-Request-Info        removed when the message is stored.
+# Headers that only describe a message are not renamed, because consumers read them: Nats-Marker-Reason,
+# Nats-Applied-Limit and KV-Operation (deletions); Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Last-Sequence,
+# Nats-Time-Stamp, Nats-Num-Pending, Nats-UpTo-Sequence and Nats-Msg-Size (republished or delivered messages);
+# Nats-Counter-Sources and Nats-Response-Type. Nor is `traceparent`: it is the applications' own, and starts a trace
+# only in an account with `msg_trace`, whose server then adds Nats-Trace headers to every message that carries it.
 _RENAMED = (
     r"Nats-Expected-[^:\r\n]*|Nats-Rollup|Nats-TTL|Nats-Schedule[^:\r\n]*|Nats-Batch-[^:\r\n]*|Nats-Incr|Nats-Msg-Id"
+    r"|Nats-Stream-Source|Nats-Required-Api-Level|Nats-Trace-[^:\r\n]*|Nats-Request-Info"
     r"|Nats3-Replay|Nats3-Stream|Nats3-Incarnation|Nats3-Sequence|Nats3-Time|Nats3-Original-[^:\r\n]*"
 )
 _CONTROL = rf"(?i)(\r\n)({_RENAMED})(:)"

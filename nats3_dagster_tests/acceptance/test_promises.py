@@ -1,9 +1,11 @@
 """The two promises, from outside: what was published comes back, once, byte for byte and in order."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import psycopg
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -11,6 +13,7 @@ from nats3_dagster.capture import source_state
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged
 from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.headers import original_headers
 from nats3_dagster.model import ReplaySpec, SeqRange
 from nats3_dagster.pipeline.capture import run_capture
 from nats3_dagster.pipeline.replay import create_replay, run_replay
@@ -36,6 +39,27 @@ def test_what_went_in_comes_back_after_the_stream_is_gone(
     done = run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>")))
     assert (done.selected, done.published, done.found, done.duplicates) == (len(sent), len(sent), 0, 0)
     assert [came_back(m) for m in wire.messages("BACK")] == sent
+
+
+@pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.needs_nats("2.14"))])
+def test_a_stream_that_was_sourced_comes_back_elsewhere(
+    batched: bool, spark: SparkSession, settings: Settings, wire: Wire, bucket: str
+) -> None:
+    """Each of its messages says where the server took it from, which a server allows nobody else to say."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish(strange_messages(500))
+    wire.create_stream("ALL", sources=[{"name": "EV"}])
+    while wire.state("ALL")["messages"] < 500:
+        time.sleep(0.01)
+    archive_events(settings, bucket, stream="ALL")
+    capture_all(spark, settings, wire, stream="ALL")
+    wire.create_stream("BACK", "back.>", **({"allow_batched": True} if batched else {}))
+    done = run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>")))
+    assert (done.selected, done.published) == (500, 500)
+    sent, back = list(wire.messages("ALL")), list(wire.messages("BACK"))
+    assert all(b"\r\nNats-Stream-Source: EV " in m.headers for m in sent)
+    assert original_headers(pa.array([m.headers for m in back])).to_pylist() == [m.headers for m in sent]
+    assert [(m.subject.replace("back.", "ev.", 1), m.data) for m in back] == [(m.subject, m.data) for m in sent]
 
 
 @pytest.mark.parametrize("order", ["subject", "none"])

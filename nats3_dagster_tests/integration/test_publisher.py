@@ -12,6 +12,7 @@ import pytest
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream import publisher as publisher_module
 from nats3_dagster.jetstream.fence import CANCEL, fence_subject, raise_fence
+from nats3_dagster.jetstream.headers import original_headers, replay_headers
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster_tests.wire import Wire
 
@@ -25,6 +26,30 @@ HARD = [
     ("t.é.日本.💾", b"NATS/1.0\r\nBig: " + b"v" * 61_440 + b"\r\n\r\n", b"\r\n" * 300),
     ("t.a", None, b"PUB t.b 3\r\nabc\r\n"),
     ("t." + "t" * 200, None, bytes(range(256)) * 4096),  # as large as max_payload
+]
+_TRACEPARENT = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+# With these values a server refuses the message, drops it, or stores other headers.
+ACTING = [
+    ["Nats-Expected-Last-Sequence: 99"],
+    ["Nats-Expected-Stream: OTHER"],
+    ["Nats-Rollup: all"],
+    ["Nats-TTL: 1s"],
+    ["Nats-Schedule: @every 1s", "Nats-Schedule-Target: t.b"],
+    ["Nats-Scheduler: t.b", "Nats-Schedule-Next: purge"],
+    ["Nats-Batch-Id: b", "Nats-Batch-Sequence: 7"],
+    ["Nats-Incr: +1"],
+    ["Nats-Stream-Source: A 1 > > a.b"],
+    ["Nats-Required-Api-Level: 1"],
+    ["Nats-Required-Api-Level: 99"],
+    ["Nats-Trace-Dest: t.traces"],
+    ["Nats-Trace-Dest: traces", "Nats-Trace-Only: true"],
+    [_TRACEPARENT, "Nats-Trace-Origin-Account: X", "Nats-Trace-Hop: 1"],
+    ['Nats-Request-Info: {"acc":"X"}'],
+    # A server stores these as they are.
+    ["Nats-Marker-Reason: MaxAge", "KV-Operation: PURGE"],
+    ["Nats-Stream: S", "Nats-Subject: s", "Nats-Sequence: 4", "Nats-Last-Sequence: 3", "Nats-Msg-Size: 9"],
+    ['Nats-Counter-Sources: {"S":{"s":"1"}}'],
+    [_TRACEPARENT],
 ]
 
 
@@ -73,6 +98,17 @@ def test_messages_are_stored_as_they_are(nats, wire, mode):
         publisher.flush()
         assert publisher.published == len(HARD)
     assert stored(wire) == HARD
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("lines", ACTING, ids=lambda lines: lines[-1].split(":")[0])
+def test_a_replayed_header_does_not_act(nats, wire, mode, lines):
+    block = "\r\n".join(["NATS/1.0", "A: 1", *lines, "Z: 2", "\r\n"]).encode()
+    sent = replay_headers(pa.array([block, block]), [("Nats3-Replay", "00ff00ff00ff00ff")])
+    with Publisher(nats.options, mode=mode) as publisher:
+        publisher.publish(pa.array(["t.a", "t.a"]), sent, pa.array([b"x", b"y"]))
+    assert stored(wire) == [("t.a", header, data) for header, data in zip(sent.to_pylist(), (b"x", b"y"), strict=True)]
+    assert original_headers(sent).to_pylist() == [block, block]
 
 
 @pytest.mark.parametrize("mode", MODES)

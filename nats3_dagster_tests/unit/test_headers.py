@@ -18,10 +18,18 @@ ACTING = [
     "Nats-Schedule-Target",
     "Nats-Batch-Id",
     "Nats-Incr",
+    "Nats-Stream-Source",
+    "Nats-Required-Api-Level",
+    "Nats-Trace-Dest",
+    "Nats-Trace-Only",
+    "Nats-Trace-Hop",
+    "Nats-Trace-Origin-Account",
+    "Nats-Request-Info",
     "Nats-Msg-Id",
     "Nats3-Replay",
     "Nats3-Original-Nats-Msg-Id",
 ]
+DESCRIBING = ["Nats-Stream", "Nats-Sequence", "Nats-Subject", "Nats-Marker-Reason", "KV-Operation", "traceparent"]
 key = st.sampled_from([b"A", b"a", b"Status", b"X-Nats-Msg-Id", b"nats-msg-id", *(name.encode() for name in ACTING)])
 value = st.binary(max_size=12).map(lambda b: b.replace(b"\r", b"").replace(b"\n", b""))
 line = st.tuples(key, st.sampled_from([b": ", b":", b":  "]), value).map(b"".join)
@@ -55,8 +63,16 @@ def test_what_went_in_comes_back(blocks: list[bytes | None]) -> None:
 
 @pytest.mark.parametrize("name", ACTING)
 def test_each_acting_header_is_renamed_whatever_its_case(name: str) -> None:
-    sent = send([f"NATS/1.0\r\nA: 1\r\n{name.upper()}: 7\r\n\r\n".encode()])[0].as_py()
-    assert sent.endswith(f"\r\nA: 1\r\nNats3-Original-{name.upper()}: 7\r\n\r\n".encode())
+    block = f"NATS/1.0\r\nA: 1\r\n{name.upper()}: 7\r\n\r\n".encode()
+    sent = send([block])
+    assert sent[0].as_py().endswith(f"\r\nA: 1\r\nNats3-Original-{name.upper()}: 7\r\n\r\n".encode())
+    assert original_headers(sent).to_pylist() == [block]
+
+
+@pytest.mark.parametrize("name", DESCRIBING)
+def test_a_header_that_only_describes_a_message_stays(name: str) -> None:
+    line = f"\r\nA: 1\r\n{name}: 7\r\n\r\n".encode()
+    assert send([b"NATS/1.0" + line])[0].as_py().endswith(line)
 
 
 def test_a_value_that_looks_like_a_header_stays() -> None:
