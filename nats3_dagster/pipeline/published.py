@@ -65,7 +65,10 @@ def ask_targets(link: Link, job: ReplayJob, pattern: str) -> Published:
         if state.last_seq < target.since_seq:
             continue
         seqs = SeqRange(max(target.since_seq, state.first_seq), state.last_seq)
-        for batch in read_batches(job.nats, ReadSpec(state.incarnation, seqs, (pattern,), headers_only=True)):
+        # A stream with a transform stores other subjects than those published to. The others are filtered only to
+        # spare reading what other publishers sent there: the headers alone say which messages are ours.
+        subjects = () if state.config.get("subject_transform") else (pattern,)
+        for batch in read_batches(job.nats, ReadSpec(state.incarnation, seqs, subjects, headers_only=True)):
             for token, numbers in _ours(batch, job.id):
                 found.setdefault(token, []).append(numbers)
     published = {token: np.unique(np.concatenate(parts)) for token, parts in found.items()}

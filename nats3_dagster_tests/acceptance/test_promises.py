@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from nats3_dagster.capture import source_state
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.errors import OperatorError, StreamChanged
+from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.headers import original_headers
 from nats3_dagster.model import ReplaySpec, SeqRange
@@ -57,9 +57,32 @@ def test_a_stream_that_was_sourced_comes_back_elsewhere(
     done = run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>")))
     assert (done.selected, done.published) == (500, 500)
     sent, back = list(wire.messages("ALL")), list(wire.messages("BACK"))
-    assert all(b"\r\nNats-Stream-Source: EV " in m.headers for m in sent)
+    assert all(b"\r\nNats-Stream-Source: EV" in m.headers for m in sent)
     assert original_headers(pa.array([m.headers for m in back])).to_pylist() == [m.headers for m in sent]
     assert [(m.subject.replace("back.", "ev.", 1), m.data) for m in back] == [(m.subject, m.data) for m in sent]
+
+
+@pytest.mark.needs_nats("2.10")
+def test_a_replay_goes_on_in_a_stream_that_stores_other_subjects(
+    spark: SparkSession, settings: Settings, wire: Wire, bucket: str
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"%d" % n) for n in range(1000)])
+    archive_events(settings, bucket)
+    capture_all(spark, settings, wire)
+    # The duplicate window is over when the replay goes on, so a message that is sent again is stored again.
+    config = {
+        "subjects": ["back.>"], "storage": "file", "duplicate_window": 100_000_000, "discard": "new",
+        "subject_transform": {"src": "back.>", "dest": "stored.>"},
+    }  # fmt: skip
+    wire.create_stream("BACK", **config, max_msgs=400)
+    replay = create_replay(settings, ReplaySpec("events", "ev.>", "back.>"))
+    with pytest.raises(TargetError, match="maximum messages exceeded"):
+        run_replay(spark, settings, replay)
+    wire.api("STREAM.UPDATE.BACK", name="BACK", **config)
+    done = run_replay(spark, settings, replay)
+    assert (done.attempt, done.published, done.found, done.duplicates) == (2, 600, 400, 0)
+    assert [(m.subject, m.data) for m in wire.messages("BACK")] == [("stored.a", b"%d" % n) for n in range(1000)]
 
 
 @pytest.mark.parametrize("order", ["subject", "none"])

@@ -62,6 +62,25 @@ def test_in_every_target(nats, wire, link):
     assert np.array_equal(found, np.arange(1, 2 * COUNT + 1))
 
 
+@pytest.mark.needs_nats("2.10")
+@pytest.mark.parametrize(
+    "transform", [{"src": "back.>", "dest": "stored.>"}, {"src": "back.*.b", "dest": "stored.{{wildcard(1)}}"}]
+)
+def test_in_a_target_that_stores_other_subjects(nats, wire, link, transform):
+    wire.create_stream("BACK", "back.>", "other", subject_transform=transform)
+    job = job_of(nats, link, "BACK")
+    for turn in range(4):
+        wire.publish([("other", b"", b"")] * 3)
+        # The last messages are still on their way: the probe must reach the stream under a subject it listens on.
+        burst(link, "back.a.b" if turn % 2 else "back.c", turn * COUNT + 1)
+        found = ask_targets(link, job, "back.>").within(TOKEN, SeqRange(1, 10 * COUNT))
+        assert found is not None
+        assert np.array_equal(found, np.arange(1, (turn + 1) * COUNT + 1))
+    assert wire.state("BACK")["messages"] == 4 * (COUNT + 3)
+    message = wire.api("STREAM.MSG.GET.BACK", seq=wire.state("BACK")["last_seq"])["message"]
+    assert message["subject"].startswith("stored.")
+
+
 def test_a_target_that_was_made_again(nats, wire, link):
     wire.create_stream("A", "back.a")
     job = job_of(nats, link, "A")
