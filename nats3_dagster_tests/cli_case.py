@@ -7,9 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
+import typer
 from psycopg import sql
 
-from nats3_dagster.service.cli import main
+from nats3_dagster.service.cli import app, main
 from nats3_dagster_tests.wire import Wire
 
 
@@ -63,6 +64,11 @@ class Command:
         bucket for each row of it would take a second."""
         said = [(words, begin, self.refused(*words)) for words, begin in cases]
         return [(words, got) for words, begin, got in said if not got.startswith(begin)]
+
+
+def root_command() -> Any:
+    """The command that `main` runs, with all below it."""
+    return typer.main.get_command(app)
 
 
 def everything(postgres_url: str, nats_url: str, s3_client: Any, bucket: str) -> Mapping[str, Any]:
