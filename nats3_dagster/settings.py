@@ -18,8 +18,8 @@ from pydantic_settings import (
 )
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.jetstream.options import NatsOptions
-from nats3_dagster.store import StoreOptions
+from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.objects import StoreOptions
 
 
 def home() -> Path:

@@ -10,7 +10,7 @@ import pytest
 import typer
 from psycopg import sql
 
-from nats3_dagster.service.cli import app, main
+from nats3_dagster.cli.main import app, main
 from nats3_dagster_tests.wire import Wire
 
 

@@ -24,14 +24,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from nats3_dagster.archive.seal import CLOCKS_S
 from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_of
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server, require_xattrs
 from nats3_dagster.errors import EngineError
-from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.seal import CLOCKS_S
-from nats3_dagster.store import StoreOptions
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.objects import StoreOptions
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.wire import Wire
 

@@ -11,7 +11,7 @@ import json
 import sys
 
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.pipeline.capture import run_capture
+from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
 

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Pace, ReplaySpec
-from nats3_dagster.pipeline.replay import create_replay, run_replay
+from nats3_dagster.pipeline.replay_run import create_replay, run_replay
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
 

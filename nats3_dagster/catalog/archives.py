@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from psycopg import errors
 
 from nats3_dagster.catalog.coverage import Coverages
-from nats3_dagster.catalog.records import ArchiveTotals, archive_of
+from nats3_dagster.catalog.records import archive_of
 from nats3_dagster.errors import Conflict, OperatorError
-from nats3_dagster.model import Archive, ArchiveSpec, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, StreamState
 
 
 class Archives(Coverages):

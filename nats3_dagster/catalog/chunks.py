@@ -13,9 +13,9 @@ import psycopg
 
 from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.catalog.connection import Statements
-from nats3_dagster.catalog.failures import broken_rule
-from nats3_dagster.catalog.ranges import from_multirange, to_multirange
+from nats3_dagster.catalog.multirange import from_multirange, to_multirange
 from nats3_dagster.catalog.records import chunk_of
+from nats3_dagster.catalog.refusals import broken_rule
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, SeqRange
 

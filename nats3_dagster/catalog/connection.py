@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import namedtuple_row
 
-from nats3_dagster.catalog.failures import cannot_connect
+from nats3_dagster.catalog.refusals import cannot_connect
 from nats3_dagster.errors import CatalogError
 
 Connection = psycopg.Connection[Any]

@@ -7,11 +7,10 @@ here reads a chunk, so an archive of a million chunks is asked in a millisecond.
 import json
 from typing import Any, NoReturn
 
-from nats3_dagster.catalog.ranges import from_multirange
-from nats3_dagster.catalog.records import Coverage
+from nats3_dagster.catalog.multirange import from_multirange
 from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import CatalogError
-from nats3_dagster.model import Archive, Incarnation, SeqRange, StreamState
+from nats3_dagster.model import Archive, Coverage, Incarnation, SeqRange, StreamState
 
 
 class Coverages(Session):

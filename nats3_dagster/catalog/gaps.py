@@ -6,8 +6,7 @@ The rule kept here: both are read as they are kept; no listing here reads a chun
 from itertools import groupby
 
 from nats3_dagster.catalog.chunks import Chunks
-from nats3_dagster.catalog.records import HourSummary
-from nats3_dagster.model import Archive, Gap, Incarnation, SeqRange
+from nats3_dagster.model import Archive, Gap, HourSummary, Incarnation, SeqRange
 
 
 class Gaps(Chunks):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psycopg
 
 from nats3_dagster.catalog.connection import Statements, address, open_connection
-from nats3_dagster.catalog.failures import failed
+from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.schema import schema_found
 
 

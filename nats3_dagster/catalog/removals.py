@@ -7,7 +7,7 @@ whose object is claimed: a capture finds objects of an equal name and content in
 from collections.abc import Iterator, Sequence
 
 from nats3_dagster.catalog.gaps import Gaps
-from nats3_dagster.catalog.records import DeadObject
+from nats3_dagster.model import DeadObject
 
 _PAGE = 1000
 

@@ -13,11 +13,11 @@ import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.connection import Statements, open_connection
-from nats3_dagster.catalog.failures import failed
-from nats3_dagster.catalog.records import Replay, ReplayChunk, chunk_of, replay_spec_json
+from nats3_dagster.catalog.records import chunk_of, replay_spec_json
+from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.seals import Seals
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
-from nats3_dagster.model import Archive, Chunk, ChunkResult, ReplaySpec, ReplayState, ReplayTarget
+from nats3_dagster.model import Archive, Chunk, ChunkResult, Replay, ReplayChunk, ReplaySpec, ReplayState, ReplayTarget
 
 
 class Replays(Seals):

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.connection import Statements, address, open_connection
-from nats3_dagster.catalog.failures import failed, not_migrated
+from nats3_dagster.catalog.refusals import failed, not_migrated
 from nats3_dagster.errors import CatalogError
 
 # The newest migration in migrations/versions. A test holds the two together.

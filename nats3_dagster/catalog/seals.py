@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from nats3_dagster.catalog.records import HourWindow, Seal
 from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.errors import Conflict
-from nats3_dagster.model import Archive, Incarnation, SeqRange
+from nats3_dagster.model import Archive, HourWindow, Incarnation, Seal, SeqRange
 
 
 class Seals(Removals):

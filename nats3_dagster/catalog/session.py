@@ -12,7 +12,7 @@ from typing import Self
 import psycopg
 
 from nats3_dagster.catalog.connection import Connection, Statements, address, open_connection
-from nats3_dagster.catalog.failures import failed
+from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.schema import check_version
 
 

@@ -3,15 +3,14 @@
 The rule kept here: bytes in, bytes out. Nothing below this package opens a socket, a file or a database.
 """
 
+from nats3_dagster.chunks.columns import FORMAT_VERSION, SCHEMA
 from nats3_dagster.chunks.naming import ChunkKey, archive_prefix, object_key, parse_key
 from nats3_dagster.chunks.read import ChunkReader, open_chunk
-from nats3_dagster.chunks.schema import FORMAT_VERSION, SCHEMA, WIRE
 from nats3_dagster.chunks.write import ChunkWriter
 
 __all__ = [
     "FORMAT_VERSION",
     "SCHEMA",
-    "WIRE",
     "ChunkKey",
     "ChunkReader",
     "ChunkWriter",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from nats3_dagster.chunks.schema import FORMAT_VERSION, SCHEMA
+from nats3_dagster.chunks.columns import FORMAT_VERSION, SCHEMA
 from nats3_dagster.errors import ChunkError, OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Incarnation, SeqRange

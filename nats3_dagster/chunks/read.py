@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nats3_dagster.chunks.columns import SCHEMA, Int64s, body_sizes, payload_sizes
 from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
 from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
-from nats3_dagster.chunks.schema import SCHEMA, WIRE, Int64s, body_sizes, payload_sizes
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
+from nats3_dagster.model.messages import MESSAGES
 
 # Compared with what the catalog expects. Not the bucket: an archive may be read from a copy of its bucket. Not
 # `deleted` and `subjects`: the footer does not hold them, and the SHA-256 proves the columns they come from.
@@ -87,10 +88,10 @@ class ChunkReader:
     ) -> Iterator[pa.RecordBatch]:
         """The messages in order, one batch for each row group that has any.
 
-        `columns`: names in the order wanted, by default those of WIRE. `seqs`: both ends included. `times`:
+        `columns`: names in the order wanted, by default those of MESSAGES. `seqs`: both ends included. `times`:
         `[from, to)` in nanoseconds. Row groups out of either are not read. `dictionary`: `subject` comes as a
         dictionary array, for work that is done once a subject. Raises ChunkError when a page does not match."""
-        names = list(columns) if columns is not None else WIRE.names
+        names = list(columns) if columns is not None else MESSAGES.names
         wanted = {*names, "seq", *(["time_ns"] if times else [])}
         ordered = [name for name in SCHEMA.names if name in wanted]
         with _garbage():

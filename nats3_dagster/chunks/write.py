@@ -1,4 +1,4 @@
-"""Writing a chunk: WIRE batches in, the bytes of one Parquet object and its ChunkMeta out.
+"""Writing a chunk: MESSAGES batches in, the bytes of one Parquet object and its ChunkMeta out.
 
 The rule kept here: the same messages give the same bytes, however they were cut into batches, with the same versions of
 pyarrow and its codecs; so a capture that is tried again asks for the key that it may already have written. Row groups
@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
-from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
-from nats3_dagster.chunks.schema import (
+from nats3_dagster.chunks.columns import (
     CHUNK_BYTES,
     CHUNK_MESSAGES,
     ROW_GROUP_BYTES,
@@ -28,6 +26,8 @@ from nats3_dagster.chunks.schema import (
     payload_sizes,
     sizes,
 )
+from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
+from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
 
@@ -95,7 +95,7 @@ class ChunkWriter:
         self.largest_bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add the messages of a WIRE batch; their sequences must ascend. Raises ChunkError."""
+        """Add the messages of a MESSAGES batch; their sequences must ascend. Raises ChunkError."""
         if not batch.num_rows:
             return
         batch = as_wire(batch)
@@ -118,7 +118,7 @@ class ChunkWriter:
                 self._write_row_group()
 
     def room(self, batch: pa.RecordBatch, *, max_bytes: int = CHUNK_BYTES, max_messages: int = CHUNK_MESSAGES) -> int:
-        """How many messages of a WIRE batch, from its first on, this chunk still takes; 0 says that it is full.
+        """How many messages of a MESSAGES batch, from its first on, this chunk still takes; 0 says that it is full.
 
         An empty chunk takes one message of any size. The answer does not depend on how the stream was cut into
         batches, so a capture that is tried again rolls at the same message."""

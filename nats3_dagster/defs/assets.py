@@ -24,8 +24,8 @@ from dagster import (
 
 from nats3_dagster.defs.captures import capture_hour, observe_stream
 from nats3_dagster.defs.failures import shown_plainly
-from nats3_dagster.defs.hours import hours_of_run
 from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
+from nats3_dagster.defs.partitions import hours_of_run
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, ReplayConfig

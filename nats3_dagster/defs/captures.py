@@ -9,20 +9,20 @@ from dagster import AssetExecutionContext, AssetKey, AssetObservation
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, rate, run_metadata, stream_metadata
-from nats3_dagster.defs.progress import logged
+from nats3_dagster.defs.runlog import logged
 from nats3_dagster.model import Archive
+from nats3_dagster.objects import StoreOptions
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import StoreOptions
 
 if TYPE_CHECKING:
-    from nats3_dagster.capture import CaptureResult
+    from nats3_dagster.archive.capture import CaptureResult
 
 
 def capture_hour(
     context: AssetExecutionContext, session: Any, settings: Settings, archive: str, hour: str, *, adopt: bool
 ) -> Metadata:
     """Make the hour complete; its metadata as the catalog has it now. Raises Nats3Error."""
-    from nats3_dagster.pipeline.capture import run_capture
+    from nats3_dagster.pipeline.capture_run import run_capture
 
     result = run_capture(
         session, settings, archive, hour, run_id=context.run.run_id, adopt=adopt,

@@ -25,8 +25,8 @@ from dagster import (
 )
 from pydantic import Field
 
+from nats3_dagster.archive.backlog import uncaptured
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.due import uncaptured
 from nats3_dagster.defs.failures import shown_plainly
 from nats3_dagster.defs.loss import Loss, loss
 from nats3_dagster.defs.resources import with_store
@@ -131,7 +131,7 @@ def _no_gaps(catalog: Catalog, archive: Archive) -> AssetCheckResult:
 def _intact(settings: Settings, archive: str, held: Sequence[Chunk], sample: int) -> AssetCheckResult:
     from nats3_dagster.chunks import open_chunk
     from nats3_dagster.errors import ChunkError, ObjectMissing
-    from nats3_dagster.store import Bucket
+    from nats3_dagster.objects import Bucket
 
     chosen = random.sample(held, min(sample, len(held))) if sample else list(held)
     buckets = {c.meta.bucket: Bucket(settings.store, c.meta.bucket) for c in chosen}
@@ -154,8 +154,8 @@ def _intact(settings: Settings, archive: str, held: Sequence[Chunk], sample: int
 
 
 def _keeps_up(settings: Settings, catalog: Catalog, archive: Archive) -> AssetCheckResult:
-    from nats3_dagster.capture import source_state
-    from nats3_dagster.jetstream.connection import Link
+    from nats3_dagster.archive.source import source_state
+    from nats3_dagster.jetstream.link import Link
 
     with Link(settings.nats) as link:
         state = source_state(catalog, link, archive)

@@ -5,7 +5,7 @@ The rule kept here: the limits are the server's own, and the nearest of them cou
 
 from dataclasses import dataclass
 
-from nats3_dagster.defs.due import Uncaptured
+from nats3_dagster.archive.backlog import Uncaptured
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import StreamState
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
 
-from nats3_dagster.catalog import ReplayChunk, Seal
 from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive, Chunk, Gap, SeqRange, StreamState, clipped
-from nats3_dagster.store import StoreOptions
+from nats3_dagster.model import Archive, Chunk, Gap, ReplayChunk, Seal, SeqRange, StreamState, clipped
+from nats3_dagster.objects import StoreOptions
 
 if TYPE_CHECKING:
-    from nats3_dagster.capture import CaptureResult
+    from nats3_dagster.archive.capture import CaptureResult
 
 # More rows than this make the page of a materialization slow, and nobody reads them.
 TABLE_ROWS = 50

@@ -10,16 +10,17 @@ from typing import Any
 
 from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefinition, in_process_executor
 
-from nats3_dagster.catalog import ArchiveTotals, Catalog
+from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.assets import chunks_asset, replay_asset, stream_asset
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.failures import CannotLoad
-from nats3_dagster.defs.hours import hours_from
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
+from nats3_dagster.defs.partitions import hours_from
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.seals import seal_sensor, sealed_asset
 from nats3_dagster.defs.sensors import capture_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.model import ArchiveTotals
 from nats3_dagster.settings import Settings
 
 

@@ -18,12 +18,12 @@ from dagster import (
     OpExecutionContext,
 )
 
-from nats3_dagster.catalog import Catalog, Replay, ReplayChunk
+from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.metadata import Metadata, plan_table, rate, replay_metadata
-from nats3_dagster.defs.progress import logged
 from nats3_dagster.defs.resources import start_spark
+from nats3_dagster.defs.runlog import logged
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import ReplaySpec
+from nats3_dagster.model import Replay, ReplayChunk, ReplaySpec
 from nats3_dagster.settings import Settings
 
 REPLAY_TAG = "nats3/replay"
@@ -47,8 +47,8 @@ class Replayed:
 
 def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
     """The plan as metadata; nothing is published, created or recorded. Raises Nats3Error."""
-    from nats3_dagster.pipeline.replay import plan_replay
-    from nats3_dagster.replay import describe
+    from nats3_dagster.pipeline.replay_run import plan_replay
+    from nats3_dagster.replay.plan import describe
 
     plan = describe(plan_replay(settings, spec))
     return {"plan": MetadataValue.md(plan_table(plan)), "dry_run": True}
@@ -56,7 +56,7 @@ def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
 
 def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:
     """Publish the selection, or what this run's forerunners left of it. Raises Nats3Error."""
-    from nats3_dagster.pipeline.replay import plan_replay, run_replay
+    from nats3_dagster.pipeline.replay_run import plan_replay, run_replay
 
     replay_id = replay_id_for(context.instance, context.run, spec)
     with Catalog.connect(settings.postgres) as catalog:

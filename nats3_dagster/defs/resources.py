@@ -56,7 +56,7 @@ def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
 def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
     """The run's session. Raises SourceError when NATS is not there, which is asked first: a JVM takes 5 s to start;
     EngineError when there is no Java, it does not start, or no server of Spark Connect is where the settings say."""
-    from nats3_dagster.jetstream.connection import Link
+    from nats3_dagster.jetstream.link import Link
     from nats3_dagster.pipeline.connect import connect
     from nats3_dagster.pipeline.session import not_started, prepare
 

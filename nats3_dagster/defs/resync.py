@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
-from nats3_dagster.catalog import Catalog, Seal
+from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.captures import describe_hour
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.defs.replays import replayed
 from nats3_dagster.defs.seals import seal_events
-from nats3_dagster.model import Archive
+from nats3_dagster.model import Archive, Seal
+from nats3_dagster.objects import StoreOptions
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import StoreOptions
 
 Told = Callable[[str, int, int], None]
 

@@ -33,19 +33,19 @@ from dagster import (
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
-from nats3_dagster.catalog import Catalog, Seal
+from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.backoff import back_off
 from nats3_dagster.defs.checks import intact_key, no_gaps_key
 from nats3_dagster.defs.failures import shown_plainly, told_plainly
-from nats3_dagster.defs.hours import hours_of_run
 from nats3_dagster.defs.metadata import hour_metadata, seal_metadata
+from nats3_dagster.defs.partitions import hours_of_run
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.sensors import deleted
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import HOUR_NS, hour_start
-from nats3_dagster.model import Archive, Incarnation
+from nats3_dagster.model import Archive, Incarnation, Seal
+from nats3_dagster.objects import StoreOptions
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import StoreOptions
 
 INTERVAL_S = 30
 # Hours that one run seals, at some 20 ms each, and runs that one tick asks for: each is a process of its own.
@@ -107,7 +107,7 @@ def _evaluate(
     context: SensorEvaluationContext, settings: Settings, name: str, first: str
 ) -> SensorResult | SkipReason:
     """What one tick does, for the hours from `first` on."""
-    from nats3_dagster.seal import newest_closed
+    from nats3_dagster.archive.seal import newest_closed
 
     with Catalog.connect(settings.postgres) as catalog:
         archive = catalog.find_archive(name)
@@ -172,8 +172,8 @@ def _request(archive: Archive, block: tuple[str, str]) -> RunRequest:
 
 def _bound(settings: Settings, catalog: Catalog, archive: Archive, closed: str) -> tuple[Incarnation, int]:
     """The last sequence that the archive must account for. Raises Nats3Error when the stream cannot say."""
-    from nats3_dagster.jetstream.connection import Link
-    from nats3_dagster.seal import last_sequence
+    from nats3_dagster.archive.seal import last_sequence
+    from nats3_dagster.jetstream.link import Link
 
     with Link(settings.nats) as link:
         return last_sequence(catalog, link, archive, closed)
@@ -181,7 +181,7 @@ def _bound(settings: Settings, catalog: Catalog, archive: Archive, closed: str) 
 
 def _seal(settings: Settings, name: str, asked: Sequence[str], run_id: str) -> Iterator[Seal]:
     """Seal those of the hours that are complete; then, if any is not, raise OperatorError."""
-    from nats3_dagster.seal import check_hours, newest_closed, seal_hours
+    from nats3_dagster.archive.seal import check_hours, newest_closed, seal_hours
 
     with Catalog.connect(settings.postgres) as catalog:
         archive = catalog.archive(name)

@@ -24,11 +24,11 @@ from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, Bulk
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
+from nats3_dagster.archive.backlog import Due, due, uncaptured
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.backoff import back_off
 from nats3_dagster.defs.checks import keeps_up
-from nats3_dagster.defs.due import Due, due, uncaptured
 from nats3_dagster.defs.failures import told_plainly
 from nats3_dagster.defs.loss import loss
 from nats3_dagster.model import Archive
@@ -58,8 +58,8 @@ def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
 
 def _evaluate(context: SensorEvaluationContext, settings: Settings, name: str) -> SensorResult | SkipReason:
     """What one tick does. Raises Nats3Error, which the tick then shows, for a stream re-created, shrunk or gone."""
-    from nats3_dagster.capture import source_state
-    from nats3_dagster.jetstream.connection import Link
+    from nats3_dagster.archive.source import source_state
+    from nats3_dagster.jetstream.link import Link
 
     with Catalog.connect(settings.postgres) as catalog:
         archive = catalog.find_archive(name)

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.jetstream.admin import stream_state
-from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.headers import original_headers
-from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import SeqRange
+from nats3_dagster.replay.headers import original_headers
 from nats3_dagster.subjects import Transform
 
 

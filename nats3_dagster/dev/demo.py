@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nats3_dagster.capture import check_source
+from nats3_dagster.archive.source import check_source
+from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.compare import compare
 from nats3_dagster.dev.history import NEEDS, Past, restore_stream
@@ -24,13 +25,12 @@ from nats3_dagster.dev.publish import publish_live
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import EngineError
 from nats3_dagster.hours import HOUR_NS
-from nats3_dagster.jetstream.admin import create_stream, delete_stream, server_info, stream_names, stream_state
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import create_stream, delete_stream, server_info, stream_names, stream_state
 from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.objects import bucket_exists, create_bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import bucket_exists, create_bucket
 from nats3_dagster.subjects import Transform
-from nats3_dagster.windows import hours_to_capture
 
 STREAM, TARGET, ARCHIVE, BUCKET = "LOGS", "LOGS_REPLAY", "logs", "nats3-demo"
 READ, WRITE = "logs.>", "replay.logs.>"

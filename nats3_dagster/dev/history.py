@@ -12,8 +12,8 @@ from typing import IO, Any, NamedTuple
 
 from nats3_dagster.errors import EngineError, OperatorError, SourceError
 from nats3_dagster.hours import format_time
-from nats3_dagster.jetstream.connection import Connection, Link
-from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.link import Connection, Link
+from nats3_dagster.jetstream.nats_options import NatsOptions
 
 NEEDS = (2, 15)
 _MAGIC = b"NATSARC1"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
-from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.nats_options import NatsOptions
 
 
 def find_nats_server(home: Path | None = None) -> Path:

@@ -9,7 +9,7 @@ from itertools import islice
 import pyarrow as pa
 
 from nats3_dagster.dev.history import Past
-from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publisher import Publisher
 
 BATCH = 4096

@@ -18,7 +18,7 @@ from pathlib import Path
 from nats3_dagster.dev.process import HOST, Marker, Process, free_port
 from nats3_dagster.dev.swift_config import ACCOUNT, BACKENDS, REGION, USER, read_ports, write_config
 from nats3_dagster.errors import EngineError, Nats3Error
-from nats3_dagster.store import StoreOptions
+from nats3_dagster.objects import StoreOptions
 
 SERVERS = (*BACKENDS, "proxy")
 _MODULES = {"account": "account", "container": "container", "object": "obj", "proxy": "proxy"}

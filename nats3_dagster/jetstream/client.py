@@ -21,7 +21,7 @@ from nkeys import NkeysError  # pyright: ignore[reportMissingTypeStubs]
 
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.bulk import BulkParser
-from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.scan import Frames
 
 log = logging.getLogger(__name__)

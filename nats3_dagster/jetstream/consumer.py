@@ -14,11 +14,11 @@ from nats.aio.msg import Msg
 
 from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.hours import SECOND_NS, format_time
-from nats3_dagster.jetstream.admin import delete_consumer, stream_info, version_of
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.frames import last_ack
 from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.jetstream.streams import delete_consumer, stream_info, version_of
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.subjects import covers, overlap
 

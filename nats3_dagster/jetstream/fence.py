@@ -12,7 +12,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
 
 ASK_S = 0.5
 # Above every attempt: a request with it ends a replay for good.

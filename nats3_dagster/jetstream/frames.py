@@ -14,16 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nats3_dagster.jetstream.scan import FrameError, Frames, Int64s
-
-WIRE = pa.schema(
-    [
-        pa.field("seq", pa.int64(), nullable=False),
-        pa.field("time_ns", pa.int64(), nullable=False),
-        pa.field("subject", pa.string(), nullable=False),
-        pa.field("headers", pa.binary()),
-        pa.field("data", pa.binary(), nullable=False),
-    ]
-)
+from nats3_dagster.model.messages import MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +40,7 @@ def last_ack(frames: Frames, marker: bytes) -> Ack:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of a consumer: a batch of WIRE, and the sequences that the consumer itself gave them."""
+    """Messages of a consumer: a batch of MESSAGES, and the sequences that the consumer itself gave them."""
 
     batch: pa.RecordBatch
     consumer_seqs: Int64s
@@ -96,7 +87,7 @@ def _messages(blocks: Sequence[Frames], marker: bytes) -> Messages:
             pieces.take(pa.array(at + 5, mask=~with_headers)),
             pieces.take(pa.array(at + 6)),
         ],
-        schema=WIRE,
+        schema=MESSAGES,
     )
     return Messages(batch, acks.consumer_seqs.to_numpy())
 

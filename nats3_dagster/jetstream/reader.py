@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.jetstream.admin import delete_consumer
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.consumer import End, Item, Lost, RangeConsumer
 from nats3_dagster.jetstream.frames import messages
-from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.scan import FrameError
+from nats3_dagster.jetstream.streams import delete_consumer
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.subjects import check_filter, matches
 
@@ -47,7 +47,7 @@ class ReadSpec:
 def read_batches(
     options: NatsOptions, spec: ReadSpec, *, batch_rows: int = 8192, batch_bytes: int = 4 << 20
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of `frames.WIRE`, sequences ascending; a batch ends with the socket read that made it reach `batch_rows`
+    """Batches of `model.messages.MESSAGES`, sequences ascending; a batch ends with the socket read that made it reach `batch_rows`
     or `batch_bytes`. Ends when every message of the range that exists now was delivered.
 
     Raises StreamChanged when the stream is another one or gone, SourceError when the server cannot be reached or keeps

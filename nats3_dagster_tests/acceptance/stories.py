@@ -6,12 +6,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from nats3_dagster.capture import CaptureResult, check_source
+from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.source import check_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.hours import hour_of, parse_time
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.pipeline.capture import run_capture
+from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.wire import Message, Wire
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.dev.stack import Stack
-from nats3_dagster.service.reload import reload_dagster
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
 
@@ -53,7 +53,7 @@ def test_the_servers_alone(nats3: Command, home: Path) -> None:
 
 
 def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path) -> None:
-    command = [sys.executable, "-m", "nats3_dagster.service", "dev", "-o", "json"]
+    command = [sys.executable, "-m", "nats3_dagster.cli", "dev", "-o", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         text = ""

@@ -38,7 +38,7 @@ def back(wire: Wire) -> list[tuple[str, int]]:
 
 
 ALL = [(f"back.{'ab'[n % 2]}", n) for n in range(MESSAGES)]
-NATS3 = (sys.executable, "-m", "nats3_dagster.service")
+NATS3 = (sys.executable, "-m", "nats3_dagster.cli")
 TO_BACK = ("--read-subject", "ev.>", "--write-subject", "back.>")
 
 

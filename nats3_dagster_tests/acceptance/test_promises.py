@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from nats3_dagster.capture import source_state
+from nats3_dagster.archive.source import source_state
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
-from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.headers import original_headers
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.replay.headers import original_headers
 from nats3_dagster.model import ReplaySpec, SeqRange
-from nats3_dagster.pipeline.capture import run_capture
-from nats3_dagster.pipeline.replay import create_replay, run_replay
+from nats3_dagster.pipeline.capture_run import run_capture
+from nats3_dagster.pipeline.replay_run import create_replay, run_replay
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
 from nats3_dagster_tests.wire import Wire
@@ -204,7 +204,7 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
 
 
 def _version(settings: Settings) -> tuple[int, ...]:
-    from nats3_dagster.jetstream.admin import server_info
+    from nats3_dagster.jetstream.streams import server_info
 
     with Link(settings.nats) as link:
         return server_info(link).version

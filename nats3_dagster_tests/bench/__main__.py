@@ -24,11 +24,11 @@ from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server
-from nats3_dagster.jetstream.admin import server_info
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import server_info
+from nats3_dagster.objects import create_bucket
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import create_bucket
 from nats3_dagster_tests.bench import rows, spark_rows
 from nats3_dagster_tests.bench.rows import Case
 

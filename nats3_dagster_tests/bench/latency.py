@@ -26,18 +26,18 @@ from dagster import DagsterInstance, RunsFilter
 from rich.console import Console
 from rich.table import Table
 
-from nats3_dagster.capture import check_source
+from nats3_dagster.archive.source import check_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.dev.process import Process, answers, free_port
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.admin import stream_state
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, SeqRange
+from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import create_bucket
 from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]

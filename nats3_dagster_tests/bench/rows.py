@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.jetstream.admin import create_stream, delete_stream, stream_names, stream_state
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import create_stream, delete_stream, stream_names, stream_state
 from nats3_dagster.model import Incarnation, SeqRange
-from nats3_dagster.pipeline.outgoing import Mapper, Outgoing
+from nats3_dagster.replay.mapping import Mapper, Outgoing
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import Transform
 from nats3_dagster_tests.bench import limits, natspy
@@ -64,7 +64,7 @@ def payloads(size: int, count: int) -> list[bytes]:
 
 
 def batch_of(size: int, rows: int = BATCH) -> pa.RecordBatch:
-    """A WIRE batch of such messages."""
+    """A MESSAGES batch of such messages."""
     return pa.record_batch(
         {
             "seq": pa.array(range(1, rows + 1), pa.int64()),

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from nats3_dagster.capture import check_source
+from nats3_dagster.archive.source import check_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.hours import hour_of
-from nats3_dagster.jetstream.admin import stream_state
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
-from nats3_dagster.pipeline.capture import run_capture
-from nats3_dagster.pipeline.replay import create_replay, run_replay
+from nats3_dagster.pipeline.capture_run import run_capture
+from nats3_dagster.pipeline.replay_run import create_replay, run_replay
 from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster_tests.bench.rows import Case
 

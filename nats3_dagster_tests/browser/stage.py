@@ -19,8 +19,8 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import create_bucket
 from nats3_dagster_tests.orchestration.processes import LOCATION, Dagster, eventually
 from nats3_dagster_tests.orchestration.stories import archive
 

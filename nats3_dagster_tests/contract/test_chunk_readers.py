@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from nats3_dagster.chunks import SCHEMA, ChunkWriter
-from nats3_dagster.chunks.schema import WIRE
 from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.model.messages import MESSAGES
 
 START = 1_794_726_000_000_000_000  # 2026-11-15T07:00:00Z
 COUNT = 20_000
@@ -29,8 +29,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [b"NATS/1.0\r\nN: %d\r\n\r\n" % n if n % 2 else None for n in range(COUNT)],
         [b'{"n": %d, "pad": "%s"}' % (n, b"x" * 200) for n in range(COUNT)],
     ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, WIRE, strict=True)]
-    writer.write(pa.record_batch(arrays, schema=WIRE))
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+    writer.write(pa.record_batch(arrays, schema=MESSAGES))
     data, meta = writer.finish(SeqRange(1, COUNT), True)
     folder = tmp_path_factory.mktemp("archive")
     path = folder / meta.key
@@ -60,7 +60,7 @@ def test_duckdb_reads_every_value(duck: duckdb.DuckDBPyConnection, chunk: Path) 
         ("headers", "BLOB"), ("data", "BLOB"),
     ]  # fmt: skip
     row = duck.execute(
-        f"SELECT {', '.join(WIRE.names)}, time::VARCHAR FROM read_parquet(?) WHERE seq = 20000", [str(chunk)]
+        f"SELECT {', '.join(MESSAGES.names)}, time::VARCHAR FROM read_parquet(?) WHERE seq = 20000", [str(chunk)]
     )
     assert row.fetchone() == (
         COUNT, START + 19_999 * 1_000_003, "logs.p0.web", b"NATS/1.0\r\nN: 19999\r\n\r\n",

@@ -15,7 +15,7 @@ import pytest
 
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
-from nats3_dagster.store import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
+from nats3_dagster.objects import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
 
 KEY = "team/archive=logs/date=2026-11-15/hour=07/a.parquet"
 MakeOptions = Callable[[], StoreOptions]

@@ -26,7 +26,7 @@ import pytest
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.errors import ObjectMissing, StoreError
-from nats3_dagster.store import Bucket, StoreOptions, bucket_exists, create_bucket
+from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket
 
 KEY = "team/a.parquet"
 DATA = b"0123456789" * 100

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import nats3_dagster.pipeline.capture_task as capture_task
-from nats3_dagster import capture
+import nats3_dagster.archive.range_capture as capture_task
+from nats3_dagster.archive import capture
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.pipeline.capture import capture_range
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.objects import Bucket
+from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import Bucket
 
 STEPS = (
     "reading",

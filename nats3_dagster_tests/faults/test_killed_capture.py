@@ -11,8 +11,8 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.model import SeqRange
+from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import Bucket
 from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
 from nats3_dagster_tests.faults.killable import STEPS
 from nats3_dagster_tests.wire import Wire

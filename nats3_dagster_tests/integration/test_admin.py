@@ -6,7 +6,8 @@ import pytest
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import format_time, parse_time
-from nats3_dagster.jetstream.admin import (
+from nats3_dagster.jetstream.api import Refused
+from nats3_dagster.jetstream.streams import (
     create_stream,
     delete_stream,
     first_seq_at,
@@ -18,7 +19,6 @@ from nats3_dagster.jetstream.admin import (
     streams_listening,
     version_of,
 )
-from nats3_dagster.jetstream.api import Refused
 
 
 def test_server_info(nats, link):

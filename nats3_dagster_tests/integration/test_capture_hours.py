@@ -5,15 +5,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from nats3_dagster.capture import plan, source_state
+from nats3_dagster.archive.backlog import Uncaptured, due, uncaptured
+from nats3_dagster.archive.capture import plan
+from nats3_dagster.archive.source import source_state
+from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.due import Uncaptured, due, uncaptured
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.settings import Settings
-from nats3_dagster.windows import hours_to_capture
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from nats3_dagster import capture
+from nats3_dagster.archive import capture
+from nats3_dagster.archive import range_capture as capture_task
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import StreamChanged
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
-from nats3_dagster.pipeline import capture_task
-from nats3_dagster.pipeline.capture import capture_range
+from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
 from nats3_dagster_tests.wire import Wire

@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError
-from nats3_dagster.jetstream.admin import server_info, stream_names
-from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.streams import server_info, stream_names
 
 SECRET = "s3cr3t:p@ss/w%rd"
 

@@ -10,8 +10,8 @@ import pytest
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.objects import StoreOptions, create_bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import StoreOptions, create_bucket
 from nats3_dagster_tests.cli_case import Command, Ran
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.wire import Wire

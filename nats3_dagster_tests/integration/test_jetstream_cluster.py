@@ -12,12 +12,12 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import Interrupted, SourceError
 from nats3_dagster.jetstream import consumer
-from nats3_dagster.jetstream.admin import create_stream, settle, stream_state
 from nats3_dagster.jetstream.api import request
-from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.options import NatsOptions
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import create_stream, settle, stream_state
 from nats3_dagster.model import SeqRange
 
 # A cluster of 2.9 on one busy machine leaves requests without an answer for longer than a client waits.

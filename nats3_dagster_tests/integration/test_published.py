@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from nats3_dagster.errors import StreamChanged
-from nats3_dagster.jetstream.admin import stream_state
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ReplaySpec, ReplayTarget, SeqRange
-from nats3_dagster.pipeline.published import ask_targets
-from nats3_dagster.replay import ReplayJob
-from nats3_dagster.store import StoreOptions
+from nats3_dagster.objects import StoreOptions
+from nats3_dagster.replay.plan import ReplayJob
+from nats3_dagster.replay.published import ask_targets
 
 REPLAY, TOKEN, COUNT = "0123456789abcdef", "20261121T000000.000000000Z", 5000
 

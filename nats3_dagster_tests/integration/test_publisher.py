@@ -12,7 +12,7 @@ import pytest
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream import publisher as publisher_module
 from nats3_dagster.jetstream.fence import CANCEL, fence_subject, raise_fence
-from nats3_dagster.jetstream.headers import original_headers, replay_headers
+from nats3_dagster.replay.headers import original_headers, replay_headers
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster_tests.wire import Wire
 

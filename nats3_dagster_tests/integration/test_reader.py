@@ -11,11 +11,11 @@ import pytest
 from nats3_dagster.errors import OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import parse_time
 from nats3_dagster.jetstream import consumer, reader
-from nats3_dagster.jetstream.admin import stream_state
-from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.frames import WIRE
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster_tests.wire import Wire
 
 HARD = [
@@ -46,7 +46,7 @@ def spec_of(server, seqs=None, **more):
 
 def read(server, seqs=None, *, batch_rows=8192, **more):
     batches = list(read_batches(server.options, spec_of(server, seqs, **more), batch_rows=batch_rows))
-    return pa.Table.from_batches(batches, schema=WIRE).to_pylist()
+    return pa.Table.from_batches(batches, schema=MESSAGES).to_pylist()
 
 
 def seqs_of(rows):

@@ -5,7 +5,7 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, Incarnation, ReplaySpec, SeqRange, StreamState
-from nats3_dagster.replay import select
+from nats3_dagster.replay.plan import select
 
 LIFE = Incarnation("S", 1_700_000_000_000_000_000)
 STATE = StreamState(LIFE, 1, 1000, 0, 0, 1000, 0, {})

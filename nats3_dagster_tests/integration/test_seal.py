@@ -3,13 +3,13 @@
 import psycopg
 import pytest
 
+from nats3_dagster.archive.seal import check_hours, newest_closed, seal_hours
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Gap, Incarnation
-from nats3_dagster.seal import check_hours, newest_closed, seal_hours
-from nats3_dagster.store import Bucket
+from nats3_dagster.objects import Bucket
 from nats3_dagster_tests.catalog_case import HOUR_NS as BEGIN
 from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
 

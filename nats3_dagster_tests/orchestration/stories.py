@@ -1,8 +1,8 @@
 """What several tests of Dagster begin with."""
 
-from nats3_dagster.capture import check_source
+from nats3_dagster.archive.source import check_source
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 

@@ -170,7 +170,7 @@ def test_without_the_server_a_run_fails_with_one_line(settings: Settings, wire: 
 def test_doctor_asks_the_server_and_for_no_java(server: Server, settings: Settings) -> None:
     def doctor(remote: str) -> list[tuple[str, str]]:
         environment = os.environ | {"NATS3_SPARK_REMOTE": remote, "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "nats3_dagster.service", "doctor", "--spark", "-o", "json"]
+        command = [sys.executable, "-m", "nats3_dagster.cli", "doctor", "--spark", "-o", "json"]
         ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=90)
         return [(f["status"], f["what"]) for f in json.loads(ran.stdout) if f["area"] in ("java", "spark")]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
-from nats3_dagster.service.reload import reload_dagster
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.orchestration.processes import Dagster, eventually

@@ -27,18 +27,18 @@ from dagster import (
 )
 from dagster._core.test_utils import create_run_for_test
 
+from nats3_dagster.archive.seal import seal_hours
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.defs.project import load
 from nats3_dagster.defs.seals import SEAL_TAG
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.jetstream.admin import stream_state
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import SeqRange
-from nats3_dagster.seal import seal_hours
+from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster.store import Bucket
 from nats3_dagster_tests.catalog_case import chunk
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire

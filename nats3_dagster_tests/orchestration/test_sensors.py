@@ -21,14 +21,14 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.test_utils import create_run_for_test
 from dagster._utils.error import serializable_error_info_from_exc_info
 
+from nats3_dagster.archive.backlog import Due, Uncaptured, due
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.due import Due, Uncaptured, due
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.jetstream.admin import stream_state
-from nats3_dagster.jetstream.connection import Link
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Gap, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.orchestration.stories import archive

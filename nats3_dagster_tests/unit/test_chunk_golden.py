@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nats3_dagster.chunks import SCHEMA, WIRE, ChunkWriter, open_chunk, parse_key
+from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk, parse_key
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
+from nats3_dagster.model.messages import MESSAGES
 
 FOLDER = Path(__file__).parent.parent / "data" / "v1"
 START = 1_794_726_000_000_000_000  # 2026-11-15T07:00:00Z
@@ -37,8 +38,8 @@ class Recipe(NamedTuple):
         writer = ChunkWriter("orders_all", ORDERS, "2026-11-15-07:00", "cold", "team/eu", 3, self.config)
         for message in self.messages:  # batches of one: how they come is not to matter
             columns = zip(*[(message[0], START + message[1], *message[2:])], strict=True)
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, WIRE, strict=True)]
-            writer.write(pa.record_batch(arrays, schema=WIRE))
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+            writer.write(pa.record_batch(arrays, schema=MESSAGES))
         data, meta = writer.finish(self.covers, self.list_deleted)
         return data.to_pybytes(), meta
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nats3_dagster.chunks import SCHEMA, WIRE, ChunkWriter, open_chunk
+from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk
 from nats3_dagster.chunks.footer import Footer, RowGroup
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
+from nats3_dagster.model.messages import MESSAGES
 
 LOGS = Incarnation("LOGS", 1_790_000_000_123_456_789)
 START = 1_794_726_000_000_000_000
@@ -35,8 +36,8 @@ def made(count: int = 40, size: int = 0, archive: str = "logs") -> tuple[bytes, 
         for n in range(1, count + 1)
     ]
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, WIRE, strict=True)]
-    writer.write(pa.record_batch(arrays, schema=WIRE))
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+    writer.write(pa.record_batch(arrays, schema=MESSAGES))
     data, meta = writer.finish(SeqRange(1, 2 * count + 1), True)
     return data.to_pybytes(), meta
 
@@ -89,10 +90,10 @@ def test_row_groups_out_of_the_range_are_not_read() -> None:
 
 def test_columns_come_as_asked_for() -> None:
     reader = open_chunk(SMALL, SMALL_META)
-    assert next(reader.batches()).schema.names == WIRE.names
+    assert next(reader.batches()).schema.names == MESSAGES.names
     assert next(reader.batches(["data", "time", "seq"])).schema.names == ["data", "time", "seq"]
     assert next(reader.batches(["subject"], times=(0, 2**63 - 1))).schema.names == ["subject"]
-    assert next(reader.batches()).schema.equals(WIRE)
+    assert next(reader.batches()).schema.equals(MESSAGES)
     coded = next(reader.batches(["subject"], dictionary=True)).column(0)
     assert pa.types.is_dictionary(coded.type)
     assert coded.to_pylist() == next(reader.batches(["subject"])).column(0).to_pylist()

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.chunks import SCHEMA, WIRE, ChunkWriter, object_key, open_chunk
+from nats3_dagster.chunks import SCHEMA, ChunkWriter, object_key, open_chunk
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, Incarnation, SeqRange
+from nats3_dagster.model.messages import MESSAGES
 
 LOGS = Incarnation("LOGS", 1_790_000_000_123_456_789)
 HOUR = "2026-11-15-07:00"
@@ -35,8 +36,8 @@ def messages(draw: st.DrawFn, max_size: int = 30) -> list[Message]:
 
 def batch_of(rows: Sequence[Message]) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True)) or [[]] * 5
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, WIRE, strict=True)]
-    return pa.record_batch(arrays, schema=WIRE)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+    return pa.record_batch(arrays, schema=MESSAGES)
 
 
 def new_writer(level: int = 3, **config: Any) -> ChunkWriter:
@@ -200,7 +201,7 @@ def test_a_subject_that_is_no_text_is_refused_by_its_sequence() -> None:
     raw = pa.array([b"logs.a", b"logs.\xff"], pa.binary())
     subject = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     writer = new_writer()
-    writer.write(batch_of(plain(2, first=7)).set_column(2, WIRE.field("subject"), subject))
+    writer.write(batch_of(plain(2, first=7)).set_column(2, MESSAGES.field("subject"), subject))
     with pytest.raises(ChunkError, match="message 8 is not UTF-8"):
         writer.finish(SeqRange(7, 8), True)
 
@@ -212,7 +213,7 @@ def test_a_subject_that_is_no_text_is_refused_by_its_sequence() -> None:
 )  # fmt: skip
 def test_other_columns_are_refused(column: str, values: pa.Array | None) -> None:
     batch = batch_of(plain(1))
-    at = WIRE.get_field_index(column)
+    at = MESSAGES.get_field_index(column)
     batch = batch.drop_columns([column]) if values is None else batch.set_column(at, column, values)
     with pytest.raises(ChunkError, match=column):
         new_writer().write(batch)

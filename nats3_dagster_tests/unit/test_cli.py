@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 import typer
 
+from nats3_dagster.cli import ending as failures
+from nats3_dagster.cli import main as cli
+from nats3_dagster.cli import progress, terminal
+from nats3_dagster.cli.options import parse_duration, parse_seqs, parse_size
+from nats3_dagster.cli.terminal import Format, Moment, Size
 from nats3_dagster.errors import CatalogError, OperatorError
 from nats3_dagster.model import SeqRange
-from nats3_dagster.service import cli, failures, progress, terminal
-from nats3_dagster.service.options import parse_duration, parse_seqs, parse_size
-from nats3_dagster.service.terminal import Format, Moment, Size
 from nats3_dagster_tests.cli_case import Command
 
 # What takes long to import, and what `--help` and the like must do without.
@@ -158,8 +160,8 @@ def test_an_exception_that_nobody_foresaw(capsys: pytest.CaptureFixture[str]) ->
 
 def test_our_warnings_are_heard_and_those_of_libraries_are_not(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
-        logging.getLogger("nats3_dagster.capture").warning("5 sequences were gone")
-        logging.getLogger("nats3_dagster.capture").info("nobody hears this")
+        logging.getLogger("nats3_dagster.archive.capture").warning("5 sequences were gone")
+        logging.getLogger("nats3_dagster.archive.capture").info("nobody hears this")
         logging.getLogger("nats.aio").error("a traceback follows", exc_info=ValueError("x"))
 
     failures.run(command, debug=False)
@@ -216,7 +218,7 @@ def test_what_is_slow_is_imported_by_whom_it_serves(words: list[str]) -> None:
 def test_a_reader_that_has_enough_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "nats3_dagster.service", "store", "create", "--help"]
+    command = [sys.executable, "-m", "nats3_dagster.cli", "store", "create", "--help"]
     ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     os.close(writing)
     assert (ran.returncode, ran.stderr) == (1, "")

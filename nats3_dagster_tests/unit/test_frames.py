@@ -11,8 +11,9 @@ from nats.errors import ProtocolError
 
 from nats3_dagster.jetstream import scan as scan_module
 from nats3_dagster.jetstream.bulk import BulkParser
-from nats3_dagster.jetstream.frames import WIRE, last_ack, messages
+from nats3_dagster.jetstream.frames import last_ack, messages
 from nats3_dagster.jetstream.scan import FrameError, Frames, scan
+from nats3_dagster.model.messages import MESSAGES
 
 MARKER = b" 7 $JS.ACK."
 V1 = "S.c"
@@ -74,7 +75,7 @@ WIRED = b"".join(frame(*message) for message in HARD)
 
 def test_columns_are_those_of_the_wire_format():
     batch = messages(parse(WIRED), MARKER).batch
-    assert batch.schema == WIRE
+    assert batch.schema == MESSAGES
     batch.validate(full=True)
     assert batch.to_pylist() == [row(*message) for message in HARD]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.jetstream.headers import original_headers, replay_headers
+from nats3_dagster.replay.headers import original_headers, replay_headers
 
 OURS = [("Nats3-Replay", "00ff00ff00ff00ff"), ("Nats3-Stream", "S"), ("Nats3-Incarnation", "I")]
 ACTING = [

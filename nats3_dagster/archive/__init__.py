@@ -1,0 +1,1 @@
+"""Use cases of an archive: create, capture, seal, verify, repair, remove."""

@@ -1,0 +1,97 @@
+"""The worker's side of a capture: read a range of sequences, write chunks, put them into the store.
+
+The rule kept here: consecutive outcomes tile the range exactly. What the server no longer had is either `deleted`
+inside the stream's bounds, or `expired` because the stream's head overtook us, and then it is never part of a chunk.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from nats3_dagster.archive.capture import CaptureJob
+from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.model import ChunkMeta, Gap, SeqRange
+from nats3_dagster.objects import Bucket
+
+Outcome = ChunkMeta | Gap
+
+
+class RangeCapture:
+    """Captures one range; `outcomes()` yields a ChunkMeta for each object that is in the store, and Gaps."""
+
+    def __init__(self, job: CaptureJob, seqs: SeqRange, link: Link, progress: Callable[[int], None]) -> None:
+        self._job, self._seqs, self._link, self._progress = job, seqs, link, progress
+        self._bucket = Bucket(job.store, job.spec.bucket)
+        self._writer: ChunkWriter | None = None
+        self._start = self._next = seqs.first  # first sequence of the open chunk; first one not yet accounted for
+
+    def outcomes(self) -> Iterator[Outcome]:
+        spec = ReadSpec(self._job.state.incarnation, self._seqs, self._job.spec.subjects)
+        for batch in read_batches(self._job.nats, spec):
+            yield from self._take(batch)
+            self._progress(batch.num_rows)
+        yield from self._skip(self._seqs.last + 1)
+        yield from self._roll(self._seqs.last)
+
+    def _take(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
+        """Write a batch; where sequences are absent before a message, find out first whether they expired."""
+        seqs = batch.column("seq").to_numpy()
+        cut = 0
+        if int(seqs[-1]) - self._next + 1 != len(seqs):
+            before = np.concatenate(([self._next - 1], seqs[:-1]))
+            head = stream_state(self._link, self._job.state.name).first_seq
+            for at in np.flatnonzero((seqs - before > 1) & (before + 1 < head)):
+                yield from self._write(batch.slice(cut, at - cut))
+                yield from self._skip(int(seqs[at]), head)
+                cut = int(at)
+        yield from self._write(batch.slice(cut))
+
+    def _skip(self, upto: int, head: int | None = None) -> Iterator[Outcome]:
+        """Account for the absent sequences before `upto`: those below the stream's first one have expired."""
+        if self._next >= upto:
+            return
+        if head is None:
+            head = stream_state(self._link, self._job.state.name).first_seq
+        gone = min(upto, head) - 1
+        if gone >= self._next:
+            yield from self._roll(self._next - 1)
+            yield Gap(self._job.state.incarnation, (SeqRange(self._next, gone),), "expired")
+            self._start = self._next = gone + 1
+
+    def _write(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
+        while batch.num_rows:
+            if self._writer is None:
+                self._writer = self._new_writer()
+            rows = self._writer.room(batch, max_bytes=CHUNK_BYTES, max_messages=CHUNK_MESSAGES)
+            if not rows:
+                yield from self._roll(self._next - 1)
+                continue
+            self._writer.write(batch.slice(0, rows))
+            self._next = batch.column("seq")[rows - 1].as_py() + 1
+            batch = batch.slice(rows)
+
+    def _roll(self, last: int) -> Iterator[Outcome]:
+        """Close the open chunk at `last`, put it, and account for the range up to there."""
+        if last < self._start:
+            return
+        covers = SeqRange(self._start, last)
+        unfiltered = not self._job.spec.subjects
+        if self._writer is None:
+            yield Gap(self._job.state.incarnation, (covers,), "deleted" if unfiltered else "unselected")
+        else:
+            data, meta = self._writer.finish(covers, list_deleted=unfiltered)
+            self._bucket.put_new(meta.key, data, meta.sha256)
+            yield meta
+        self._writer, self._start = None, last + 1
+        self._next = max(self._next, self._start)
+
+    def _new_writer(self) -> ChunkWriter:
+        spec, state = self._job.spec, self._job.state
+        return ChunkWriter(
+            spec.name, state.incarnation, self._job.hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config)
+        )

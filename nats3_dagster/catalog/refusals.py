@@ -1,0 +1,124 @@
+"""What Postgres says, as one line with the next step.
+
+The rule kept here: no text of ours holds the address as it was given, because a password may be in it, nor the text
+that libpq makes when it cannot parse one.
+"""
+
+import re
+from typing import LiteralString
+
+import psycopg
+from psycopg import errors
+
+from nats3_dagster.catalog.multirange import from_multirange
+from nats3_dagster.errors import CatalogError, Conflict
+
+_RUN_AGAIN = "Run it again: it then plans with what is there"
+_DEFECT = "This is a defect: report it with the run's log"
+
+# What libpq says while connecting. It carries no SQLSTATE, so its words have to do.
+_CONNECTING: tuple[tuple[LiteralString, LiteralString], ...] = (
+    ("no password supplied|authentication failed", "Correct the user or password in NATS3_POSTGRES_URL"),
+    ("no pg_hba.conf entry", "Allow this host, user and database in the server's pg_hba.conf"),
+    (r'database ".*" does not exist', "Create the database, or correct NATS3_POSTGRES_URL"),
+    (r'role ".*" does not exist', "Create the role, or correct the user in NATS3_POSTGRES_URL"),
+    ("starting up|shutting down|recovery mode", "Wait until the server is up, then run it again"),
+    ("too many|remaining connection slots", "Raise max_connections, or end other sessions"),
+    ("could not translate host name|resolve host", "Correct the host in NATS3_POSTGRES_URL"),
+    ("SSL|certificate", "Correct sslmode and the certificate files in NATS3_POSTGRES_URL"),
+)
+
+
+def cannot_connect(error: psycopg.Error, where: str) -> CatalogError:
+    """The error of a connection that was not made to `where` (host, port and database)."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # The server's own word, else the first line of what libpq tried.
+    said = next((line for line in lines if "FATAL:" in line), lines[0] if lines else "no reason given")
+    said = said.rpartition("FATAL:")[2].strip() or said
+    said = re.sub(r"^connection failed: |^connection to server at .*? failed: ", "", said)
+    said = re.sub(r"^connection to server at .*? failed: ", "", said)
+    for pattern, hint in _CONNECTING:
+        if re.search(pattern, str(error)):
+            return CatalogError(f"Postgres at {where} refused us: {said}", hint)
+    return CatalogError(f"Postgres at {where} is not reachable: {said}", "Start it, or correct NATS3_POSTGRES_URL")
+
+
+def failed(error: psycopg.Error, where: str) -> CatalogError:
+    """The error of a statement, where no rule of the schema was broken."""
+    said = error.diag.message_primary or (str(error).splitlines() or ["no reason given"])[0]
+    match error:
+        case errors.DeadlockDetected() | errors.SerializationFailure():
+            return Conflict(f"Postgres ended this transaction for another: {said}", "Nothing was written: run it again")
+        case errors.LockNotAvailable() | errors.QueryCanceled():
+            return Conflict(
+                f"Another process holds a lock on the catalog: {said}", "Look in pg_locks for one that hangs"
+            )
+        case errors.UndefinedTable() | errors.UndefinedFunction() | errors.UndefinedColumn():
+            return CatalogError(f"The catalog in {where} is not what this release needs: {said}", "Run nats3 migrate")
+        case errors.InsufficientPrivilege():
+            return CatalogError(f"The role may not do this in {where}: {said}", "Grant it the schema nats3")
+        case errors.ReadOnlySqlTransaction():
+            return CatalogError(f"Postgres at {where} is read-only", "Name the primary server in NATS3_POSTGRES_URL")
+        case errors.DiskFull() | errors.OutOfMemory():
+            return CatalogError(f"Postgres at {where} is out of room: {said}", "Make room; nothing was written")
+        case errors.IntegrityError():
+            return CatalogError(f"Postgres refused what breaks a rule of the catalog: {said}", _DEFECT)
+        case psycopg.OperationalError():
+            return CatalogError(
+                f"The connection to Postgres at {where} was lost: {said}",
+                "Run it again; what was not committed was not written",
+            )
+        case _:
+            return CatalogError(f"Postgres at {where} refused a statement: {said}", _DEFECT)
+
+
+def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
+    """The error of a migration that `user` ran."""
+    said = error.diag.message_primary or ""
+    match error:
+        case errors.InsufficientPrivilege() if "extension" in said:
+            return CatalogError(
+                f"The role {user} may not create the extension btree_gist in {where}",
+                "As an administrator, run there: CREATE EXTENSION btree_gist; then migrate again",
+            )
+        case errors.InsufficientPrivilege():
+            return CatalogError(
+                f"The role {user} may not create the schema nats3 in {where}: {said}",
+                f'As an administrator, run there: CREATE SCHEMA nats3 AUTHORIZATION "{user}"; then migrate again',
+            )
+        case errors.FeatureNotSupported() | errors.UndefinedFile():
+            return CatalogError(
+                f"Postgres at {where} lacks the extension btree_gist: {said}",
+                "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate again",
+            )
+        case _:
+            return failed(error, where)
+
+
+def broken_rule(error: psycopg.IntegrityError, archive: str) -> CatalogError:
+    """What a commit to `archive` ran into, told by the constraint. The rows and ranges are in Postgres' DETAIL."""
+    detail = error.diag.message_detail or ""
+    ranges = [str(r) for r in from_multirange(detail)]
+    ours, theirs = (*ranges, "?", "?")[:2]
+    match error.diag.constraint_name:
+        case "chunk_no_overlap":
+            return Conflict(f"Sequences {ours} of archive {archive}: a chunk of {theirs} is there already", _RUN_AGAIN)
+        case "gap_no_overlap":
+            return Conflict(f"Sequences {ours} of archive {archive}: a gap of {theirs} is recorded already", _RUN_AGAIN)
+        case "chunk_or_gap":
+            return Conflict(
+                f"Archive {archive} cannot have sequences both in the chunk {ours} and in the gap {theirs}", _RUN_AGAIN
+            )
+        case "chunk_key":
+            return Conflict(f"An object of archive {archive} is in the catalog already: {detail}", _RUN_AGAIN)
+        case "chunk_object_kept":
+            return Conflict(
+                f"The object {detail} of archive {archive} is being deleted from the store", "Run it again after that"
+            )
+        case "archive_live":
+            return Conflict(f"Archive {archive} was deleted", "Create it again, or stop what captures into it")
+        case "covered_from_start":
+            return CatalogError(f"Archive {archive} does not begin that early: {detail}", _DEFECT)
+        case constraint:
+            said = error.diag.message_primary
+            return CatalogError(f"What archive {archive} was to take does not add up ({constraint}): {said}", _DEFECT)

@@ -1,0 +1,83 @@
+"""The columns of a chunk, and the limits of its row groups.
+
+The rule kept here: what is written in this module is part of format version 1. Changing any of it but the row group
+limits makes files that older readers refuse, and so needs a new FORMAT_VERSION and new golden files.
+"""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nats3_dagster.errors import ChunkError
+from nats3_dagster.model.messages import MESSAGES
+
+FORMAT_VERSION: Final = 1
+
+Int64s = npt.NDArray[np.int64]
+
+# One message costs one ranged read of about this much, before compression. 32 groups make a chunk of 64 MiB.
+ROW_GROUP_BYTES: Final = 2 << 20
+# Messages of a few bytes would otherwise make groups of hundreds of thousands of rows.
+ROW_GROUP_ROWS: Final = 1 << 16
+# Where a chunk rolls: what a worker holds is bounded, and a replay fetches about this much ahead.
+CHUNK_BYTES: Final = 64 << 20
+CHUNK_MESSAGES: Final = 1_000_000
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("time", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("time_ns", pa.int64(), nullable=False),
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("headers", pa.binary(), nullable=True),
+        pa.field("data", pa.binary(), nullable=False),
+    ]
+)
+
+
+def as_wire(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """`batch` with exactly the columns of MESSAGES; a `subject` column of dictionaries is decoded. No copy otherwise.
+
+    Raises ChunkError for missing columns, other types, and nulls anywhere but in `headers`."""
+    columns: list[pa.Array] = []
+    for field in MESSAGES:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            raise ChunkError(f"The messages have no column {field.name!r}")
+        column = batch.column(index)
+        if pa.types.is_dictionary(column.type):
+            column = pc.cast(column, field.type)
+        if column.type != field.type:
+            raise ChunkError(f"The column {field.name!r} is {column.type} and should be {field.type}")
+        if column.null_count and not field.nullable:
+            raise ChunkError(f"The column {field.name!r} has messages without a value")
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=MESSAGES)
+
+
+def sizes(batch: pa.RecordBatch, *columns: str) -> Int64s:
+    """Bytes that each message takes in these columns together, a null counting as none."""
+    total = np.zeros(batch.num_rows, np.int64)
+    for name in columns:
+        length = pc.binary_length(batch.column(name))
+        total += (length.fill_null(0) if length.null_count else length).to_numpy(zero_copy_only=False)
+    return total
+
+
+def body_sizes(batch: pa.RecordBatch) -> Int64s:
+    """Bytes of header block and payload of each message: what the server's `max_payload` limits."""
+    return sizes(batch, "headers", "data")
+
+
+def payload_sizes(batch: pa.RecordBatch) -> Int64s:
+    """Bytes of subject, header block and payload of each message."""
+    return sizes(batch, "subject", "headers", "data")
+
+
+def fitting(ends: Int64s, start: int, limit: int) -> int:
+    """How many rows from `start` on have at most `limit` bytes together. `ends` are the running totals of a batch."""
+    before = int(ends[start - 1]) if start else 0
+    return int(np.searchsorted(ends, before + limit, side="right")) - start

@@ -1,0 +1,57 @@
+"""Drive a recorded replay: in this process, which waits, or in one of its own.
+
+The rule kept here: whoever drives it, it is `nats3 load resume ID`, and chunks go only after the replay has succeeded.
+"""
+
+from typing import TYPE_CHECKING
+
+from nats3_dagster.cli import load_views as views
+from nats3_dagster.cli.detached import log_of, start_detached
+from nats3_dagster.cli.progress import bar
+from nats3_dagster.cli.spark import spark_for
+from nats3_dagster.cli.terminal import Format, note, show_one
+
+if TYPE_CHECKING:
+    from nats3_dagster.settings import Settings
+
+
+def drive(settings: "Settings", replay_id: str, detach: bool, output: Format) -> None:
+    """Run a recorded replay here, or leave it to a process of its own."""
+    from nats3_dagster.catalog import Catalog
+
+    with Catalog.connect(settings.postgres) as catalog:
+        record = catalog.replay(replay_id)
+    if record.state == "succeeded" and record.spec.delete_chunks:
+        # Killed after its success was recorded, it has only that left to do.
+        view = {"id": replay_id, "archive": record.spec.archive, "state": record.state}
+        show_one(output, view | {"chunks_deleted": _delete_chunks(settings, record.spec.archive, replay_id)}, view)
+        return
+    if detach:
+        pid, log = start_detached(["load", "resume", replay_id], log_of(replay_id))
+        view = {"id": replay_id, "archive": record.spec.archive, "state": record.state, "pid": pid, "log": str(log)}
+        show_one(output, view, view)
+        note(f"It runs by itself. How far it is: nats3 load get {replay_id}")
+        return
+    try:
+        with spark_for(settings) as spark:
+            from nats3_dagster.pipeline.replay_run import run_replay
+
+            with bar(f"replay {replay_id}") as told:
+                result = run_replay(spark, settings, replay_id, on_progress=told)
+    except KeyboardInterrupt:
+        note(f"Replay {replay_id} is not finished. To go on: nats3 load resume {replay_id}")
+        raise
+    view = views.result(result)
+    if record.spec.delete_chunks:
+        view["chunks_deleted"] = _delete_chunks(settings, record.spec.archive, replay_id)
+    show_one(output, view, views.result_lines(view))
+
+
+def _delete_chunks(settings: "Settings", archive: str, replay_id: str) -> int:
+    from nats3_dagster.archive.remove import remove_dead, retire_published
+    from nats3_dagster.catalog import Catalog
+
+    with Catalog.connect(settings.postgres) as catalog:
+        retired = retire_published(catalog, catalog.archive(archive), replay_id)
+        remove_dead(catalog, settings.store, archive)
+    return retired

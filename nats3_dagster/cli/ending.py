@@ -1,0 +1,116 @@
+"""How a command ends: an exit status, and one line on stderr when it is not 0.
+
+The rule kept here: a text of ours says what happened and what to do next; the text of an exception that nobody foresaw
+is not shown, for it may hold anything, a password included. `--debug` shows all of it.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+from nats3_dagster.cli.terminal import note
+from nats3_dagster.errors import Nats3Error
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+def run(command: Callable[[], object], *, debug: bool) -> int:
+    """Run the command; its exit status."""
+    with _termination() as terminated:
+        status = _run(command, debug)
+    return TERMINATED if status == INTERRUPTED and terminated.is_set() else status
+
+
+def _run(command: Callable[[], object], debug: bool) -> int:
+    try:
+        with _logs(debug=debug):
+            status = command()
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has enough of it; without this, Python complains once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except BaseException as error:
+        if isinstance(error, SystemExit | GeneratorExit):
+            raise
+        if debug:
+            traceback.print_exc()
+        line, status = _told(error)
+        if line:
+            note(line)
+        return status
+    if status == INTERRUPTED:
+        note("Interrupted")
+    return status if isinstance(status, int) else 0
+
+
+def _told(error: BaseException) -> tuple[str, int]:
+    match error:
+        case Nats3Error():
+            return f"Error: {error}", error.exit_status
+        case typer.TyperException():
+            at = getattr(getattr(error, "ctx", None), "command_path", "nats3")
+            said = error.format_message().rstrip(".").replace("Value error, ", "")
+            # It says nothing where the help was shown instead.
+            return said and f"Error: {said}{'' if said.endswith('?') else '.'} See {at} --help", error.exit_code
+        case typer.Abort() | KeyboardInterrupt():
+            return "Interrupted", INTERRUPTED
+        case _:
+            return f"Error: internal error, {type(error).__name__} {_where(error)}. Run it again with --debug", 1
+
+
+def _where(error: BaseException) -> str:
+    """The last line of our own code that the error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "nats3_dagster" in f.filename] or frames
+    return f"in {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "somewhere"
+
+
+@contextmanager
+def _termination() -> Iterator[threading.Event]:
+    """SIGTERM ends a command as Ctrl-C does: a replay stops publishing and says so in the catalog."""
+    terminated = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        terminated.set()
+        signal.raise_signal(signal.SIGINT)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield terminated
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield terminated
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _logs(*, debug: bool) -> Iterator[None]:
+    """Our own warnings are lines on stderr. Libraries log what we report in our own words, tracebacks included: they
+    are heard with `--debug` only."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s" if debug else "Warning: %(message)s"))
+    logger = logging.getLogger() if debug else logging.getLogger("nats3_dagster")
+    level, propagate, root = logger.level, logger.propagate, logging.getLogger()
+    quiet = logging.NullHandler()  # else logging's last resort prints what has no handler
+    logger.addHandler(handler)
+    root.addHandler(quiet)
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        root.removeHandler(quiet)
+        logger.setLevel(level)
+        logger.propagate = propagate

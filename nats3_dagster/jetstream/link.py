@@ -1,0 +1,134 @@
+"""Connections for callers without an event loop: Spark tasks, Dagster, the command line.
+
+The rule kept here: one connection, in an event loop of its own thread, which ends with the `with` block. What nats-py
+raises leaves it as an error of ours.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from concurrent.futures import Future as ThreadFuture
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from nats.aio.msg import Msg
+from nats.errors import Error
+
+from nats3_dagster.errors import SourceError
+from nats3_dagster.jetstream.client import Connection, connect
+from nats3_dagster.jetstream.nats_options import NatsOptions
+
+P = ParamSpec("P")
+T = TypeVar("T")
+CLOSE_S = 10.0
+
+
+class Link:
+    """One connection for callers without an event loop: it lives in a loop of its own thread.
+
+    Use it as a context manager. Entering raises OperatorError or SourceError as `connect` does."""
+
+    def __init__(self, options: NatsOptions, *, reconnect: bool = True) -> None:
+        self._options, self._reconnect = options, reconnect
+        self._ready: ThreadFuture[Connection] = ThreadFuture()
+        self._thread = threading.Thread(target=self._run, name="nats", daemon=True)
+        self._started = threading.Event()
+
+    def __enter__(self) -> "Link":
+        self._thread.start()
+        self._started.wait()
+        try:
+            self.client = self._ready.result()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def call(
+        self, work: Callable[Concatenate[Connection, P], Coroutine[Any, Any, T]], *args: P.args, **more: P.kwargs
+    ) -> T:
+        """Run `work(connection, *args)` in the loop and wait for what it returns or raises."""
+        if not self._thread.is_alive():
+            raise SourceError("The connection to NATS was closed")
+        future = asyncio.run_coroutine_threadsafe(work(self.client, *args, **more), self.loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise SourceError("The connection to NATS was closed") from None
+        except (Error, OSError) as error:
+            # What nats-py raises where we do not say it better; a Nats3Error passes as it is.
+            raise SourceError(f"NATS at {self.client.address} does not answer: {error}", "Is the server up?") from error
+        except BaseException:
+            future.cancel()
+            raise
+
+    def subscribe(self, subject: str, callback: Callable[[bytes], None]) -> Callable[[], None]:
+        """Call `callback(payload)` for each message, in the loop's thread: it must not wait. Returns what ends it."""
+
+        async def take(message: Msg) -> None:
+            callback(message.data)
+
+        async def start(client: Connection) -> Callable[[], Coroutine[Any, Any, None]]:
+            subscription = await client.subscribe(subject, cb=take)  # pyright: ignore[reportUnknownMemberType]
+            await client.flush()
+            return subscription.unsubscribe
+
+        async def stop(client: Connection) -> None:
+            if not client.is_closed:
+                await unsubscribe()
+
+        unsubscribe = self.call(start)
+        return lambda: self.call(stop)
+
+    def publish(self, subject: str, data: bytes) -> None:
+        """Send and forget; while the connection is down it is dropped."""
+
+        async def send() -> None:
+            if self.client.is_connected:
+                await self.client.publish(subject, data)
+
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(send(), self.loop)
+
+    def _leave(self) -> None:
+        """End the thread, also in the middle of connecting."""
+        with suppress(RuntimeError):  # its loop is closed: connecting failed
+            self.loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            self.loop = runner.get_loop()
+            self._end = asyncio.Event()
+            self._started.set()
+            runner.run(self._main())
+
+    async def _main(self) -> None:
+        connecting = asyncio.ensure_future(connect(self._options, reconnect=self._reconnect))
+        ending = asyncio.ensure_future(self._end.wait())
+        await asyncio.wait((connecting, ending), return_when=asyncio.FIRST_COMPLETED)
+        if not connecting.done():
+            connecting.cancel()
+        try:
+            client = await connecting
+        except BaseException as error:
+            self._ready.set_exception(error)
+            return
+        self._ready.set_result(client)
+        await ending
+        await client.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # Windows has none
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -1,0 +1,36 @@
+"""The values that move between the layers: frozen, checked when made, without I/O.
+
+Sequences are JetStream stream sequences (from 1). Ranges include both ends. Times are nanoseconds since 1970 in UTC.
+Sizes are bytes.
+"""
+
+from nats3_dagster.model.archive import (
+    Archive,
+    ArchiveSpec,
+    ArchiveTotals,
+    Coverage,
+    HourSummary,
+    HourWindow,
+    Mode,
+    Seal,
+)
+from nats3_dagster.model.chunk import MAX_SUBJECTS, Chunk, ChunkMeta, DeadObject, Gap, Reason
+from nats3_dagster.model.replay import (
+    ORDERS,
+    ChunkResult,
+    Order,
+    Pace,
+    Replay,
+    ReplayChunk,
+    ReplaySpec,
+    ReplayState,
+    ReplayTarget,
+)
+from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, clipped, parse_sequences
+
+__all__ = [
+    "MAX_SUBJECTS", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "Chunk", "ChunkMeta", "ChunkResult", "Coverage",
+    "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode", "Order", "Pace", "Reason", "Replay",
+    "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "SeqRange", "StreamState", "clipped",
+    "parse_sequences",
+]  # fmt: skip

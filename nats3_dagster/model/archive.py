@@ -1,0 +1,160 @@
+"""An archive: what was asked for, what it covers, its hours and their seals."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model.stream import Incarnation, SeqRange
+
+Mode = Literal["stream", "consumer"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSpec:
+    """An archive as asked for (`nats3 store create`). Raises OperatorError if a field is invalid."""
+
+    # Letters, digits and _: a part of asset keys and object keys.
+    name: str
+    stream: str
+    bucket: str
+    # Of the object keys: parts joined by slashes, or empty.
+    prefix: str = ""
+    # NATS filters; empty for every subject of the stream.
+    subjects: tuple[str, ...] = ()
+    mode: Mode = "stream"
+    # The consumer that the mode `consumer` reads through.
+    durable: str | None = None
+    # A capture is due when so many messages, or bytes of them, wait, or when the oldest has waited so many seconds.
+    max_messages: int = 1_000_000
+    max_bytes: int = 64 << 20
+    max_age_s: int = 60
+    # 1 (fast) to 22 (small).
+    zstd_level: int = 3
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
+            raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only")
+        if not re.fullmatch(r"[^\s.*>/\\]+", self.stream):
+            raise OperatorError(
+                f"{self.stream!r} is not a stream name", "It may not hold white space or any of . * > / \\"
+            )
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", self.bucket):
+            raise OperatorError(
+                f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"
+            )
+        if self.prefix.startswith("/") or self.prefix.endswith("/") or "//" in self.prefix:
+            raise OperatorError(f"The prefix {self.prefix!r} has an empty part", "Write it like team/logs")
+        for name in ("max_messages", "max_bytes", "max_age_s"):
+            if getattr(self, name) <= 0:
+                raise OperatorError(f"{name} is {getattr(self, name)}", "A threshold must be above 0")
+        if not 1 <= self.zstd_level <= 22:
+            raise OperatorError(f"zstd level {self.zstd_level} does not exist", "Use 1 to 22")
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An archive in the catalog."""
+
+    id: int
+    spec: ArchiveSpec
+    # Stops the sensors only; a capture by hand still runs.
+    paused: bool
+    created_at: datetime
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveTotals:
+    """An archive with the sums over its live chunks."""
+
+    archive: Archive
+    incarnations: int
+    chunks: int
+    messages: int
+    # Subject, header block and payload of all messages; and the size of their objects.
+    payload_bytes: int
+    stored_bytes: int
+    # The smallest and largest store time; None where there is no message.
+    first_ns: int | None
+    last_ns: int | None
+    # Never later than the first message that is captured or still in the stream.
+    begins_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What an archive has of one incarnation."""
+
+    incarnation: Incarnation
+    # The first sequence that the archive accounts for.
+    start: int
+    # Everything from `start` to here is in a chunk or a gap; start - 1 where nothing is.
+    frontier: int
+    # The highest sequence that is in a chunk or a gap, beyond a hole or not.
+    last: int
+    chunks: int
+    messages: int
+    # Sequences that chunks cover and have no message of.
+    absent: int
+    payload_bytes: int
+    stored_bytes: int
+    # Store times of the messages; None where there is none.
+    first_ns: int | None
+    last_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HourSummary:
+    """The live chunks of one hour."""
+
+    hour: str
+    chunks: int
+    messages: int
+    # Sequences that chunks cover and have no message of.
+    absent: int
+    payload_bytes: int
+    stored_bytes: int
+    first_ns: int
+    last_ns: int
+    # The first and last sequence of each incarnation, oldest first.
+    spans: tuple[tuple[Incarnation, SeqRange], ...]
+    # The archive's revision when the hour last changed.
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class HourWindow:
+    """The sequences of one incarnation that an hour accounts for."""
+
+    incarnation: Incarnation
+    seqs: SeqRange
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """An hour that was sealed by a manifest in the store."""
+
+    hour: str
+    # Counts the seals of this hour, from 1.
+    number: int
+    # The hour's revision and number of chunks when it was sealed.
+    revision: int
+    chunks: int
+    messages: int
+    # Sequences of the hour that no chunk holds.
+    gaps: int
+    # The manifest: where it is, its SHA-256 in hex, its size in bytes.
+    bucket: str
+    key: str
+    sha256: str
+    stored_bytes: int
+    dagster_run_id: str | None = None
+    # None until the seal is in the catalog.
+    sealed_at: datetime | None = None
+    # Whether the hour still has the revision and chunks that were sealed.
+    valid: bool = True

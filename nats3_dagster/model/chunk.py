@@ -1,0 +1,89 @@
+"""A chunk: what it says of itself; and a gap, which is what no chunk holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from nats3_dagster.model.stream import Incarnation, SeqRange
+
+Reason = Literal["deleted", "expired", "unselected", "missing", "retired"]
+# Reasons of gaps whose messages went from the stream before they were captured.
+_LOST = ("expired", "missing")
+# Above this many subjects in one chunk the catalog keeps no per-subject counts: a stream with a subject per message
+# would otherwise write a catalog row per message.
+MAX_SUBJECTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMeta:
+    """What a chunk says of itself, and what the catalog keeps of it."""
+
+    archive: str
+    incarnation: Incarnation
+    hour: str
+    # Contiguous with its neighbours; wider than the messages where sequences are deleted or not selected.
+    covers: SeqRange
+    messages: int
+    # The smallest and largest store time of the messages.
+    first_ns: int
+    last_ns: int
+    # Subject, header block and payload of all messages.
+    payload_bytes: int
+    # The most that header block and payload of one message take: a replay compares it with the target's max_payload.
+    largest_bytes: int
+    # Of the object: size, SHA-256 in hex, key and bucket.
+    stored_bytes: int
+    sha256: str
+    key: str
+    bucket: str
+    # The absent sequences where the archive takes every subject, so that Postgres can check
+    # `messages + size(deleted) == size(covers)`; None where a filter makes the reason unknowable, or not asked for.
+    deleted: tuple[SeqRange, ...] | None = field(default=None, repr=False)
+    # Messages by subject; None with more than MAX_SUBJECTS of them, or not asked for.
+    subjects: Mapping[str, int] | None = field(default=None, repr=False)
+    # Messages by minute of the hour, 60 numbers; None where the footer alone was read.
+    minutes: tuple[int, ...] | None = field(default=None, repr=False)
+
+    @property
+    def absent(self) -> int:
+        """Sequences that the chunk covers and has no message of."""
+        return self.covers.size - self.messages
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A live chunk in the catalog."""
+
+    id: int
+    meta: ChunkMeta
+    committed_at: datetime
+    dagster_run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Sequences that no chunk holds, and why."""
+
+    incarnation: Incarnation
+    # Ascending and disjoint.
+    ranges: tuple[SeqRange, ...]
+    reason: Reason
+
+    @property
+    def size(self) -> int:
+        return sum(r.size for r in self.ranges)
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether messages may have gone from the stream before they were captured. What was deleted or not selected
+        was somebody's will, and what was retired had been captured."""
+        return self.reason in _LOST
+
+
+@dataclass(frozen=True, slots=True)
+class DeadObject:
+    """An object of a chunk or seal that is no longer live and still in the store."""
+
+    bucket: str
+    key: str

@@ -1,0 +1,79 @@
+"""A stream: ranges of its sequences, its incarnations, its state."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import SECOND_NS
+
+
+class SeqRange(NamedTuple):
+    """The sequences `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+
+def clipped(ranges: Iterable[SeqRange], window: SeqRange) -> list[SeqRange]:
+    """The part of each range that lies in the window; ranges outside it are left out."""
+    cut = (SeqRange(max(r.first, window.first), min(r.last, window.last)) for r in ranges)
+    return [r for r in cut if r.first <= r.last]
+
+
+def parse_sequences(text: str) -> SeqRange:
+    """`A-B`, or `A` for one sequence. Raises OperatorError."""
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if not match:
+        raise OperatorError(f"{text!r} is not a sequence range", "Write it as 1000-2000")
+    return SeqRange(int(match[1]), int(match[2] or match[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """One life of a stream: deleted and made again it restarts at sequence 1 and is another stream."""
+
+    stream: str
+    # When the server made it, in nanoseconds since 1970.
+    created_ns: int
+
+    @property
+    def token(self) -> str:
+        """`created` as `20261121T075644123456789Z`: part of object keys and message ids."""
+        seconds, fraction = divmod(self.created_ns, SECOND_NS)
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%S}{fraction:09d}Z"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What STREAM.INFO says: identity, bounds and configuration."""
+
+    incarnation: Incarnation
+    # The oldest sequence that the stream still has, and the newest one that it ever gave.
+    first_seq: int
+    last_seq: int
+    # Their store times in nanoseconds; 0 where there never was a message.
+    first_ns: int
+    last_ns: int
+    # What the stream holds now: messages, and bytes as the server counts them.
+    messages: int
+    bytes: int
+    # The server's JSON, unchanged.
+    config: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.incarnation.stream
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        return tuple(self.config.get("subjects") or ())

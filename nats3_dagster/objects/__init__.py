@@ -1,0 +1,10 @@
+"""Object storage: the only place that speaks it.
+
+The rule kept here: objects are written once, whole, and never changed. The store knows nothing of what they hold.
+"""
+
+from nats3_dagster.objects.bucket import Bucket, ObjectInfo
+from nats3_dagster.objects.buckets import bucket_exists, create_bucket
+from nats3_dagster.objects.store_options import StoreOptions
+
+__all__ = ["Bucket", "ObjectInfo", "StoreOptions", "bucket_exists", "create_bucket"]

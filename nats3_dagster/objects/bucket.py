@@ -1,0 +1,256 @@
+"""One bucket: create-only writes, reads, listings.
+
+The rule kept here: `put_new` returns only when the store itself reports the object as we meant it, or already holds our
+very bytes. Anything else is an error with the next step. Waiting is bounded: a dead endpoint is told in 10 to 16 s.
+"""
+
+import hashlib
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore, S3Store
+
+from nats3_dagster.errors import ObjectMissing, StoreError
+from nats3_dagster.objects import faults, files
+from nats3_dagster.objects.store_options import StoreOptions
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
+
+# How long the store may be silent after a request. An upload's silence lasts as long as the upload, for the answer
+# comes at its end: 64 MiB at 5 Mbit/s take 107 s.
+_SILENCE: Final = 0.8  # of the options' patience
+_SILENCE_OF_UPLOADS: Final = 120.0
+_WHOLE: Final = timedelta(seconds=600)
+
+
+class ObjectInfo(NamedTuple):
+    """What the store says of an object. `etag` is without quotes, None where there is none."""
+
+    key: str
+    size: int
+    etag: str | None
+
+
+class Bucket:
+    """A bucket of a store. Making one costs nothing; connections open with the first use and are kept.
+
+    Safe to use from several threads; not to be carried over a fork. Every method raises StoreError."""
+
+    def __init__(self, options: StoreOptions, name: str) -> None:
+        self.name = name
+        self._options = options
+        self._where = faults.Place(options.place, name)
+        self._root = options.folder / name if options.folder is not None else None
+
+    def put_new(self, key: str, data: bytes | memoryview, sha256: str) -> bool:
+        """Store `data`, whose SHA-256 is `sha256`, where nothing is yet. True when this call created the object, False
+        when the same bytes were there already: a retry. Other bytes there raise StoreError and stay as they are."""
+        view = memoryview(data).cast("B")
+        # Asked first, so that a retry uploads nothing, and a store that is down or refuses us says so before an upload.
+        if not self._is_there(key) and self._create(key, view):
+            self._check(key, view, sha256)
+            return True
+        if self._sha256(key) != sha256:
+            raise StoreError(
+                f"{key} is in the bucket {self.name!r} already, with other bytes than are to be written",
+                "Nothing was changed; move that object away, then try again",
+            )
+        return False
+
+    def create(self, key: str, data: bytes | memoryview) -> bool:
+        """One create-only PUT, and the store's own word on whether this one created the object. For trying out a store:
+        what is to be kept goes through `put_new`."""
+        return self._create(key, memoryview(data).cast("B"))
+
+    def get(self, key: str) -> memoryview:
+        """The whole object. Raises ObjectMissing."""
+        with self._faults(key):
+            return memoryview(obstore.get(self._store, key).bytes())
+
+    def get_range(self, key: str, start: int, length: int) -> memoryview:
+        """`length` bytes from `start` on. Raises ObjectMissing, and StoreError when the object ends before."""
+        with self._faults(key):
+            try:
+                found = memoryview(obstore.get_range(self._store, key, start=start, length=length))
+            except BaseError as error:
+                if "InvalidRange" not in str(error):
+                    raise
+                found = memoryview(b"")
+        if len(found) != length:
+            raise StoreError(
+                f"{key} ends before the {length} bytes from {start} on that were asked for",
+                "The object was cut short; bring it back from a copy of the bucket",
+            )
+        return found
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size and ETag. Raises ObjectMissing."""
+        with self._faults(key):
+            return self._head(key)
+
+    def exists(self, key: str) -> bool:
+        """Whether there is such an object; a missing bucket is an error, not a no."""
+        try:
+            self.head(key)
+        except ObjectMissing:
+            return False
+        return True
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Key and size of the objects under `prefix` (whole parts of a path), page by page, in the store's order."""
+        with self._faults(prefix):
+            if self._root is not None:  # a folder that is gone would look empty
+                self._require()
+            pages = iter(obstore.list(self._store, prefix or None, chunk_size=1000))  # pyright: ignore[reportUnknownMemberType]
+        while True:
+            with self._faults(prefix):
+                page = next(pages, None)
+            if page is None:
+                return
+            for item in page:
+                yield item["path"], item["size"]
+
+    def delete(self, key: str) -> None:
+        """Remove the object; one that is not there is as good as removed."""
+        with self._faults(key):
+            try:
+                obstore.delete(self._store, key)
+            except FileNotFoundError:
+                self._require()
+
+    def _is_there(self, key: str) -> bool:
+        with self._faults(key):
+            try:
+                return bool(self._head(key))
+            except FileNotFoundError:  # or no bucket, which `_create` tells
+                return False
+
+    def _head(self, key: str) -> ObjectInfo:
+        found = obstore.head(self._store, key)
+        etag = found["e_tag"]
+        if etag is None and self._root is None:  # a web server, with a page for every address
+            raise faults.not_s3(self._where)
+        return ObjectInfo(key, found["size"], etag.strip('"') if etag else None)
+
+    def _create(self, key: str, view: memoryview) -> bool:
+        with self._faults(key):
+            if self._root is not None:
+                self._require()
+                return files.create(self._root, key, view)
+            try:
+                obstore.put(self._uploads, key, view, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+            return True
+
+    def _check(self, key: str, view: memoryview, sha256: str) -> None:
+        """What the store has under `key` now is what was sent. Stores have lied in both size and content."""
+        info = self.head(key)
+        if info.size == len(view):
+            # An ETag in the shape of an MD5 is one, unless the bucket encrypts with keys of its own; then read it back.
+            plain = self._root is None and re.fullmatch(r"[0-9a-f]{32}", info.etag or "")
+            if not plain or info.etag == hashlib.md5(view, usedforsecurity=False).hexdigest():
+                return
+            if self._sha256(key) == sha256:
+                return
+        raise StoreError(
+            f"{self._where.place} took {key} and holds something else: {info.size} bytes of {len(view)}",
+            "Nothing was committed; do not trust this store before its fault is found",
+        )
+
+    def _sha256(self, key: str) -> str:
+        return hashlib.sha256(self.get(key)).hexdigest()
+
+    def _require(self) -> None:
+        """Raises StoreError when the bucket does not exist."""
+        if self._root is not None:
+            if not self._root.is_dir():
+                raise faults.refused(self._where, "NoSuchBucket", 404, "")
+            return
+        nothing = obstore.list(self._store, ".nats3-nothing")  # pyright: ignore[reportUnknownMemberType]
+        next(iter(nothing), None)  # the shortest answer that a bucket which exists can give
+
+    @contextmanager
+    def _faults(self, key: str) -> Generator[None]:
+        if key and {"", ".", ".."} & {*key.split("/")}:
+            raise StoreError(f"{key!r} cannot be the key of an object", "Choose a prefix without empty parts, . and ..")
+        try:
+            yield
+        except FileNotFoundError as error:
+            if "NoSuchBucket" not in str(error):
+                with self._faults(key):
+                    self._require()
+                raise faults.object_missing(self._where, key) from error
+            raise faults.refused(self._where, "NoSuchBucket", 404, "") from error
+        except BaseError as error:
+            if re.search(r"HEAD .* status code: 4", str(error)):
+                with self._faults(""):
+                    self._require()  # the answer to a HEAD gives no reason, that to a listing does
+            raise faults.explain(self._where, str(error)) from error
+        except OSError as error:
+            raise faults.system_fault(self._where, error) from error
+
+    @cached_property
+    def _store(self) -> LocalStore | S3Store:
+        if self._root is not None:
+            self._require()
+            return LocalStore(self._root)
+        return self._s3(_SILENCE * self._options.patience_s)
+
+    @cached_property
+    def _uploads(self) -> S3Store:
+        return self._s3(_SILENCE_OF_UPLOADS)
+
+    def _s3(self, silence: float) -> S3Store:
+        options = self._options
+        config: S3Config = {"region": options.region, "disable_bulk_delete": True}
+        if options.endpoint is not None:
+            # Both, because obstore would let the environment's AWS_ENDPOINT_URL_S3 win over a plain `endpoint`.
+            config["endpoint"] = config["aws_endpoint_url_s3"] = options.endpoint
+        provider: Any = None
+        if options.access_key_id and options.secret_access_key:
+            config["access_key_id"] = options.access_key_id
+            config["secret_access_key"] = options.secret_access_key
+            if options.session_token:
+                config["session_token"] = options.session_token
+        else:
+            provider = _sdk_credentials(self._where)
+        return S3Store(
+            self.name,
+            config=config,
+            client_options={
+                "allow_http": True,
+                "connect_timeout": timedelta(seconds=options.patience_s * 0.4),
+                "read_timeout": timedelta(seconds=silence),
+                "timeout": _WHOLE,
+            },
+            retry_config={
+                "max_retries": 30,  # the time decides
+                "retry_timeout": timedelta(seconds=options.patience_s),
+                "backoff": {
+                    "init_backoff": timedelta(milliseconds=100),
+                    "max_backoff": timedelta(seconds=2),
+                    "base": 2,
+                },
+            },
+            credential_provider=provider,
+        )
+
+
+def _sdk_credentials(where: faults.Place) -> Any:
+    """What the AWS SDK finds: profile, single sign-on, web identity, container or instance role. obstore's own search
+    knows no profile, and waits minutes for an instance role where there is none."""
+    from botocore.exceptions import BotoCoreError
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    try:
+        return Boto3CredentialProvider()
+    except (BotoCoreError, ValueError) as error:
+        raise faults.refused(where, "NoCredentials", 0, "") from error

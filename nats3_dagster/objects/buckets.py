@@ -1,0 +1,101 @@
+"""Buckets themselves: whether one is there, and making one.
+
+The rule kept here: a bucket is made only when somebody asked for it by name.
+"""
+
+from contextlib import closing
+from typing import Any
+
+from nats3_dagster.errors import StoreError
+from nats3_dagster.objects import faults
+from nats3_dagster.objects.store_options import StoreOptions
+
+
+def bucket_exists(options: StoreOptions, name: str) -> bool:
+    """Whether the bucket is there and these credentials may list it. Raises StoreError for anything but yes and no."""
+    where = faults.Place(options.place, name)
+    if options.folder is not None:
+        return (options.folder / name).is_dir()
+    answer = _call(options, where, "list_objects_v2", Bucket=name, MaxKeys=1)
+    if isinstance(answer, StoreError):
+        if answer.args == faults.refused(where, "NoSuchBucket", 404, "").args:
+            return False
+        raise answer
+    if answer.get("Name") != name:  # a web server that answers 200 to everything
+        raise faults.not_s3(where)
+    return True
+
+
+def create_bucket(options: StoreOptions, name: str) -> bool:
+    """Make the bucket; False when it is there already and ours. Raises StoreError."""
+    where = faults.Place(options.place, name)
+    if options.folder is not None:
+        try:
+            (options.folder / name).mkdir(parents=True)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise faults.system_fault(where, error) from error
+        return True
+    if bucket_exists(options, name):
+        return False
+    # AWS wants the region spelled out everywhere but in us-east-1, where it refuses it.
+    place = (
+        {} if options.region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": options.region}}
+    )
+    answer = _call(options, where, "create_bucket", Bucket=name, **place)
+    if isinstance(answer, StoreError):
+        raise answer
+    return True
+
+
+def _call(options: StoreOptions, where: faults.Place, operation: str, **arguments: Any) -> Any:
+    """What boto3 answers, or the StoreError that it came to. boto3 takes 0.3 s to import, so only here."""
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        EndpointConnectionError,
+        HTTPClientError,
+        NoCredentialsError,
+        ParamValidationError,
+        ProfileNotFound,
+        SSLError,
+    )
+    from botocore.parsers import ResponseParserError
+
+    try:
+        # A session of its own: the default one keeps what it read of the SDK's files for the life of the process.
+        client = boto3.Session().client(
+            "s3",
+            region_name=options.region,
+            endpoint_url=options.endpoint,
+            aws_access_key_id=options.access_key_id,
+            aws_secret_access_key=options.secret_access_key,
+            aws_session_token=options.session_token,
+            config=Config(
+                connect_timeout=options.patience_s * 0.4,
+                read_timeout=options.patience_s * 0.6,
+                retries={"total_max_attempts": 2, "mode": "standard"},
+                s3={"addressing_style": "path"} if options.endpoint else {},
+            ),
+        )
+        with closing(client):
+            return getattr(client, operation)(**arguments)
+    except ClientError as error:
+        said = error.response.get("Error", {})
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return faults.refused(where, said.get("Code", ""), status, said.get("Message", ""))
+    except (NoCredentialsError, ProfileNotFound):
+        return faults.refused(where, "NoCredentials", 0, "")
+    except ParamValidationError:
+        return faults.refused(where, "InvalidBucketName", 0, "")
+    except ResponseParserError:
+        return faults.not_s3(where)
+    except SSLError:
+        return faults.explain(where, "certificate")
+    except (EndpointConnectionError, HTTPClientError):
+        return faults.unreachable(where, "no answer")
+    except BotoCoreError as error:
+        return StoreError(f"{where.place} cannot be asked: {type(error).__name__}", "Look at the S3 settings")

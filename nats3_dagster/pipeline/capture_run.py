@@ -1,0 +1,91 @@
+"""Captures: the driver's side. Plan from the catalog, read in the workers, commit what came back.
+
+The rule kept here: only the driver touches Postgres, and what some tasks achieved is committed though another failed.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
+from nats3_dagster.archive import capture
+from nats3_dagster.archive.capture import CaptureJob, CapturePlan, CaptureResult
+from nats3_dagster.archive.range_capture import Outcome, RangeCapture
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.errors import Conflict, SourceError
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.tally import Progress, reporter
+from nats3_dagster.model import Archive, SeqRange
+from nats3_dagster.pipeline.connect import is_connect
+from nats3_dagster.pipeline.tasks import run_tasks
+from nats3_dagster.settings import Settings
+
+# Another capture of the hour may commit first, and the next plan then asks for less. A third time is no coincidence.
+ATTEMPTS = 3
+Task = tuple[CaptureJob, SeqRange]
+
+
+def run_capture(
+    spark: SparkSession, settings: Settings, archive_name: str, hour: str, *, run_id: str | None = None,
+    adopt: bool = False, on_progress: Callable[[int, int], None] | None = None,
+) -> CaptureResult:  # fmt: skip
+    """Make the hour of the archive complete as far as the stream goes now. Running it again adds nothing.
+
+    `on_progress(done, total)` counts messages as they arrive, and sequences to read. Raises Nats3Error."""
+    began = time.monotonic()
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+        archive = catalog.archive(archive_name)
+        retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
+        for attempt in retrying:
+            with attempt, Progress(link, on_progress) as progress:
+                planned = capture.plan(
+                    catalog, link, archive, hour, settings.nats, settings.store, adopt=adopt, progress=progress.subject
+                )
+                progress.total = sum(r.size for r in planned.missing)
+                result = _read_and_commit(spark, catalog, planned, run_id)
+                _check_complete(catalog, archive, planned)
+                return replace(result, seconds=time.monotonic() - began)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _read_and_commit(spark: SparkSession, catalog: Catalog, planned: CapturePlan, run_id: str | None) -> CaptureResult:
+    parallel = int(spark.conf.get("spark.nats3.capture.tasks", "0") or 0) or parallelism(spark)
+    tasks = [(planned.job, seqs) for seqs in planned.tasks(parallel)]
+    name = f"capture {planned.archive.name} {planned.job.hour}"
+    finished = run_tasks(spark, name, capture_range, tasks)
+    result = capture.commit(catalog, planned, finished.results, run_id)
+    if finished.error:
+        raise finished.error
+    return result
+
+
+def capture_range(task: Task) -> Iterator[Outcome]:
+    """One task, in a worker."""
+    job, seqs = task
+    with Link(job.nats) as link:
+        yield from RangeCapture(job, seqs, link, reporter(link, job.progress)).outcomes()
+
+
+def _check_complete(catalog: Catalog, archive: Archive, planned: CapturePlan) -> None:
+    """The run's own proof: the hour's window is covered now."""
+    if planned.window:
+        lacking = catalog.missing(archive, planned.job.state.incarnation, planned.window)
+        if lacking:
+            raise SourceError(
+                f"Archive {archive.name} still lacks {', '.join(map(str, lacking[:3]))} of {planned.job.hour}",
+                f"Run it again: nats3 store run {archive.name} --hour {planned.job.hour}",
+            )
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Tasks that the session can run at a time. Spark Connect has no SparkContext to ask; but the plan of a range says
+    into how many parts it is cut, and runs nothing."""
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    explained: Any = spark.range(1 << 20)
+    splits = re.search(r"splits=(?:Some\()?(\d+)", explained._explain_string())
+    return int(splits[1]) if splits else 2

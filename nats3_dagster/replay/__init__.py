@@ -1,0 +1,1 @@
+"""Use cases of a replay: plan, publish, ask the targets, pause and resume."""

@@ -1,0 +1,109 @@
+"""Published: what a replay already put into its targets, asked of the targets themselves.
+
+The rule kept here: what cannot be known is an error. Where a target may have removed messages since the replay began,
+only an ordered replay can still be told apart: all before its newest message in the target was published.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from nats3_dagster.errors import StreamChanged, TargetError
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import settle, stream_state
+from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
+from nats3_dagster.replay.plan import ReplayJob
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Sorted sequences by incarnation token; `prefix`: everything up to the newest one counts as published."""
+
+    seqs: dict[str, NDArray[np.int64]]
+    prefix: bool
+
+    def within(self, incarnation: str, covers: SeqRange) -> NDArray[np.int64] | None:
+        """The published sequences of one chunk, sorted; None where none are."""
+        if self.prefix and self._newest is not None:
+            token, last = self._newest
+            # Tokens are times, so an earlier incarnation sorts before a later one.
+            if (incarnation, covers.first) > (token, last):
+                return None
+            upto = covers.last if incarnation < token else min(covers.last, last)
+            return np.arange(covers.first, upto + 1, dtype=np.int64)
+        seqs = self.seqs.get(incarnation)
+        if seqs is None:
+            return None
+        part = seqs[np.searchsorted(seqs, covers.first) : np.searchsorted(seqs, covers.last, "right")]
+        return part if len(part) else None
+
+    @property
+    def _newest(self) -> tuple[str, int] | None:
+        return max(((token, int(seqs[-1])) for token, seqs in self.seqs.items()), default=None)
+
+
+def ask_targets(link: Link, job: ReplayJob, pattern: str) -> Published:
+    """Read the headers of everything that the targets took since the replay began. Raises StreamChanged when a target
+    is another stream now, TargetError when it may have removed what it took."""
+    found: dict[str, list[NDArray[np.int64]]] = {}
+    prefix = False
+    for target in job.targets:
+        # What a killed publisher had sent may still wait in the server to be stored.
+        settle(link, target.incarnation.stream, pattern)
+        state = stream_state(link, target.incarnation.stream)
+        if state.incarnation != target.incarnation:
+            raise StreamChanged(
+                f"Stream {state.name} was deleted and made again after this replay began",
+                "What was published is gone with it: create a new replay",
+            )
+        prefix = prefix or _removes(state, target)
+        if state.last_seq < target.since_seq:
+            continue
+        seqs = SeqRange(max(target.since_seq, state.first_seq), state.last_seq)
+        # A stream with a transform stores other subjects than those published to. The others are filtered only to
+        # spare reading what other publishers sent there: the headers alone say which messages are ours.
+        subjects = () if state.config.get("subject_transform") else (pattern,)
+        for batch in read_batches(job.nats, ReadSpec(state.incarnation, seqs, subjects, headers_only=True)):
+            for token, numbers in _ours(batch, job.id):
+                found.setdefault(token, []).append(numbers)
+    published = {token: np.unique(np.concatenate(parts)) for token, parts in found.items()}
+    if prefix and (job.spec.order != "stream" or not published):
+        names = ", ".join(t.incarnation.stream for t in job.targets)
+        raise TargetError(
+            f"The target {names} may have removed messages since this replay began: what was published cannot be known",
+            "Create a new replay, into a stream that keeps its messages, and delete what this one left",
+        )
+    return Published(published, prefix)
+
+
+def _removes(state: StreamState, target: ReplayTarget) -> bool:
+    """Whether messages may have gone from the target since the replay began, by its limits or by its consumers."""
+    config = state.config
+    return (
+        (state.first_seq > target.since_seq and state.last_seq >= target.since_seq)
+        or config.get("retention", "limits") != "limits"
+        or config.get("max_msgs_per_subject", -1) > 0
+    )  # fmt: skip
+
+
+def _ours(batch: pa.RecordBatch, replay_id: str) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Incarnation tokens and sequences of the messages that carry this replay's id as their first header."""
+    headers = batch.column("headers").drop_null()
+    marked = headers.filter(pc.starts_with(headers, f"NATS/1.0\r\nNats3-Replay: {replay_id}\r\n"))
+    if not len(marked):
+        return
+    # Replay, Stream, Incarnation, Sequence: the order in which outgoing.Mapper inserts them.
+    fields = pc.extract_regex(
+        marked, r"^NATS/1\.0\r\nNats3-Replay: [^\r]*\r\nNats3-Stream: [^\r]*\r\n"
+        r"Nats3-Incarnation: (?P<incarnation>[^\r]*)\r\nNats3-Sequence: (?P<seq>\d+)\r\n",
+    )  # fmt: skip
+    tokens, seqs = pc.struct_field(fields, "incarnation"), pc.struct_field(fields, "seq")
+    tokens = tokens.cast(pa.string())
+    numbers = seqs.cast(pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    for token in pc.unique(tokens).to_pylist():
+        yield token, numbers[pc.equal(tokens, token).to_numpy(zero_copy_only=False)]

@@ -1,7 +1,0 @@
-"""`python -m nats3_dagster.service` is `nats3`: how a command starts another one whatever is on the search path."""
-
-import sys
-
-from nats3_dagster.service.cli import main
-
-sys.exit(main())
