@@ -45,10 +45,10 @@ def uncaptured(catalog: "Catalog", link: "Link", archive: Archive, state: Stream
     from nats3_dagster.archive.windows import hours_to_capture
     from nats3_dagster.jetstream.streams import first_seq_at, message_from
 
-    start = catalog.expected_start(archive, state.incarnation)
+    start = catalog.coverage.start(archive, state.incarnation)
     if start > state.last_seq:
         return Uncaptured(())
-    lacking = catalog.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
+    lacking = catalog.coverage.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
     present = clipped(lacking, SeqRange(state.first_seq, state.last_seq))
     gone = sum(r.size for r in lacking) - sum(r.size for r in present)
     current = hour_of(now_ns)

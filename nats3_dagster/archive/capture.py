@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from nats3_dagster.archive.source import source_state
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.hours import hour_bounds
 from nats3_dagster.jetstream.link import Link
@@ -103,19 +104,19 @@ def plan(
     start_ns, end_ns = hour_bounds(hour)
     begun = catalog.now()
     state = source_state(catalog, link, archive, adopt)
-    expected = catalog.expected_start(archive, state.incarnation)
+    expected = catalog.coverage.start(archive, state.incarnation)
     # Both bounds come from the one function of time that the server has, so that hours tile the sequences whatever the
     # clock did; the end is asked for last, so that an open hour takes all that is there.
     first = max(first_seq_at(link, state.name, start_ns), expected)
     last = first_seq_at(link, state.name, end_ns) - 1
     window = SeqRange(first, last) if first <= last else None
     gone = SeqRange(expected, state.first_seq - 1) if expected < state.first_seq else None
-    expired = tuple(catalog.missing(archive, state.incarnation, gone)) if gone else ()
+    expired = tuple(catalog.coverage.missing(archive, state.incarnation, gone)) if gone else ()
     return CapturePlan(
         archive=archive,
         job=CaptureJob(archive.spec, state, hour, nats, store, progress),
         window=window,
-        missing=tuple(catalog.missing(archive, state.incarnation, window)) if window else (),
+        missing=tuple(catalog.coverage.missing(archive, state.incarnation, window)) if window else (),
         gaps=(Gap(state.incarnation, expired, "expired"),) if expired else (),
         begun=begun,
     )
@@ -131,7 +132,7 @@ def commit(
     for outcome in outcomes:
         (chunks if isinstance(outcome, ChunkMeta) else gaps).append(outcome)  # type: ignore[arg-type]
     merged = _merge(gaps)
-    catalog.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
+    catalog.chunks.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
     result = CaptureResult(
         archive=planned.archive.name,
         hour=planned.job.hour,

@@ -25,13 +25,13 @@ def remove_dead(
 ) -> int:
     """Delete the objects of the archive's retired chunks; how many. Raises StoreError; the next call does the rest."""
     # An archive deleted and made again captures the same bytes under the same key: two dead chunks, one object.
-    dead = {(d.bucket, d.key): None for d in catalog.dead_objects(archive_name)}
+    dead = {(d.bucket, d.key): None for d in catalog.removals.dead_objects(archive_name)}
     removed = 0
     for bucket_name in sorted({bucket for bucket, _ in dead}):
         bucket = Bucket(options, bucket_name)
         keys = [key for of, key in dead if of == bucket_name]
         for at in range(0, len(keys), PAGE):
-            claimed = catalog.claim_removals(bucket_name, keys[at : at + PAGE])
+            claimed = catalog.removals.claim(bucket_name, keys[at : at + PAGE])
             gone: list[str] = []
             try:
                 for key in claimed:
@@ -39,7 +39,7 @@ def remove_dead(
                     gone.append(key)
                     told(removed + len(gone), len(dead))
             finally:
-                catalog.finish_removals(bucket_name, gone)
+                catalog.removals.finish(bucket_name, gone)
             removed += len(gone)
     return removed
 
@@ -48,7 +48,7 @@ def retire_published(catalog: Catalog, archive: "Archive", replay_id: str) -> in
     """Take the chunks out of the archive that this replay published whole; how many. Only those that the catalog has as
     done with every message of theirs selected, and only of a replay that succeeded: a filter or a time bound that cut a
     chunk leaves it where it is."""
-    if catalog.replay(replay_id).state != "succeeded":
+    if catalog.replays.get(replay_id).state != "succeeded":
         return 0
-    whole = [c.chunk_id for c in catalog.replay_chunks(replay_id) if c.state == "done" and c.selected == c.planned]
-    return catalog.retire_chunks(archive, whole) if whole else 0
+    whole = [c.chunk_id for c in catalog.replays.chunks(replay_id) if c.state == "done" and c.selected == c.planned]
+    return catalog.chunks.retire(archive, whole) if whole else 0

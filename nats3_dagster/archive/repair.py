@@ -51,15 +51,15 @@ class Repair:
 
         for chunk in self.possible:
             Bucket(settings.store, chunk.meta.bucket).delete(chunk.meta.key)
-        catalog.retire_chunks(archive, [c.id for c in self.possible], recapture=True)
+        catalog.chunks.retire(archive, [c.id for c in self.possible], recapture=True)
         capture_hours(settings, archive.name, sorted({c.meta.hour for c in self.possible}), [])
         return sum(self._held(catalog, archive, chunk.meta) for chunk in self.possible)
 
     def _held(self, catalog: "Catalog", archive: "Archive", was: "ChunkMeta") -> int:
         """Messages that the archive has of the sequences that a chunk covered."""
-        if catalog.missing(archive, was.incarnation, was.covers):
+        if catalog.coverage.missing(archive, was.incarnation, was.covers):
             raise SourceError(f"Sequences {was.covers} were not captured again", f"nats3 store run {archive.name}")
-        held = catalog.chunks(archive, incarnation=was.incarnation, seqs=was.covers)
+        held = catalog.chunks.select(archive, incarnation=was.incarnation, seqs=was.covers)
         return sum(c.meta.messages for c in held if c.meta.covers.first >= was.covers.first)
 
 

@@ -44,7 +44,7 @@ def seal_hours(
     bucket = Bucket(store, archive.spec.bucket)
     for hour in hours:
         begun = catalog.now()
-        revision, count, number, windows = catalog.hour_to_seal(archive, hour)
+        revision, count, number, windows = catalog.seals.next(archive, hour)
         manifest = _manifest(catalog, archive, hour, number, windows)
         data, key = manifest.encode()
         sha256 = hashlib.sha256(data).hexdigest()
@@ -53,7 +53,7 @@ def seal_hours(
             hour, number, revision, count, manifest.messages, manifest.gap_size, archive.spec.bucket, key, sha256,
             len(data), run_id,
         )  # fmt: skip
-        catalog.add_seal(archive, seal, begun=begun)
+        catalog.seals.add(archive, seal, begun=begun)
         yield seal
 
 
@@ -90,8 +90,8 @@ def _manifest(
     spec = archive.spec
     parts: list[ManifestPart] = []
     for window in windows:
-        chunks = catalog.chunks(archive, hours=[hour], incarnation=window.incarnation)
-        gaps = catalog.gaps(archive, incarnation=window.incarnation, within=window.seqs)
+        chunks = catalog.chunks.select(archive, hours=[hour], incarnation=window.incarnation)
+        gaps = catalog.gaps.select(archive, incarnation=window.incarnation, within=window.seqs)
         parts.append(
             ManifestPart(
                 window.incarnation.created_ns, window.seqs.first, window.seqs.last,

@@ -36,13 +36,13 @@ def source_state(catalog: Catalog, link: Link, archive: Archive, adopt: bool = F
     """The archive's stream as it is now, known to the catalog. Raises StreamChanged when the stream was deleted and
     made again since the last capture, unless `adopt` says to go on with the new one."""
     state = stream_state(link, archive.spec.stream)
-    known = catalog.incarnations(archive)
+    known = catalog.coverage.incarnations(archive)
     if state.incarnation in known or not known or adopt:
         if adopt:
-            catalog.adopt(archive, state)
+            catalog.coverage.adopt(archive, state)
             _give_up_earlier(catalog, archive, state)
         else:
-            catalog.observe(archive, state)
+            catalog.coverage.observe(archive, state)
         _check_not_shrunk(catalog, archive, state)
         return state
     raise StreamChanged(
@@ -55,13 +55,13 @@ def source_state(catalog: Catalog, link: Link, archive: Archive, adopt: bool = F
 
 def _give_up_earlier(catalog: Catalog, archive: Archive, state: StreamState) -> None:
     """Record as lost what was not captured of the stream's earlier lives, as far as they were ever seen."""
-    for covered in catalog.coverages(archive):
-        seen = catalog.last_state(covered.incarnation)
+    for covered in catalog.coverage.all(archive):
+        seen = catalog.coverage.last_state(covered.incarnation)
         last = max(covered.last, seen.last_seq if seen else 0)
         if covered.incarnation == state.incarnation or last < covered.start:
             continue
-        if lost := catalog.missing(archive, covered.incarnation, SeqRange(covered.start, last)):
-            catalog.commit(archive, [], [Gap(covered.incarnation, tuple(lost), "missing")])
+        if lost := catalog.coverage.missing(archive, covered.incarnation, SeqRange(covered.start, last)):
+            catalog.chunks.commit(archive, [], [Gap(covered.incarnation, tuple(lost), "missing")])
             log.warning(
                 "%s: %d sequences of stream %s of %s went with it before they were captured", archive.name,
                 sum(r.size for r in lost), state.name, format_time(covered.incarnation.created_ns),
@@ -71,7 +71,7 @@ def _give_up_earlier(catalog: Catalog, archive: Archive, state: StreamState) -> 
 def _check_not_shrunk(catalog: Catalog, archive: Archive, state: StreamState) -> None:
     """A server that was cut off from power may forget its newest messages and give their sequences to others: these
     would count as captured. (A purge or a delete never lowers the last sequence.)"""
-    held = catalog.coverage_of(archive, state.incarnation).last
+    held = catalog.coverage.of(archive, state.incarnation).last
     if held > state.last_seq:
         raise StreamChanged(
             f"Stream {state.name} ends at sequence {state.last_seq}, and archive {archive.name} holds it up to {held}: "

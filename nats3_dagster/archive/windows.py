@@ -18,11 +18,11 @@ def hours_to_capture(
 ) -> list[str]:
     """The hours that hold sequences the archive lacks, ascending; empty when it is complete. With `before`, those of
     sequences below it."""
-    start = catalog.expected_start(archive, state.incarnation)
+    start = catalog.coverage.start(archive, state.incarnation)
     last = state.last_seq if before is None else min(state.last_seq, before - 1)
     hours: dict[str, None] = {}
     windows = _Windows(link, state)
-    for lacking in catalog.missing(archive, state.incarnation, SeqRange(start, last)) if start <= last else ():
+    for lacking in catalog.coverage.missing(archive, state.incarnation, SeqRange(start, last)) if start <= last else ():
         if not state.messages:
             return [hour_of(time.time_ns())]  # any capture records what is gone from the stream
         low = windows.hour(max(lacking.first, state.first_seq))

@@ -1,9 +1,6 @@
-"""The only place that speaks SQL: what exists, and the proof that it is complete."""
+"""The catalog: our Postgres schema, the only truth about what exists. The only place that speaks SQL."""
 
 from nats3_dagster.catalog.catalog import Catalog
 from nats3_dagster.catalog.schema import migrate
-from nats3_dagster.model import ArchiveTotals, Coverage, DeadObject, HourSummary, Replay, ReplayChunk, Seal
 
-__all__ = [
-    "ArchiveTotals", "Catalog", "Coverage", "DeadObject", "HourSummary", "Replay", "ReplayChunk", "Seal", "migrate",
-]  # fmt: skip
+__all__ = ["Catalog", "migrate"]

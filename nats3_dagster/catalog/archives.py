@@ -9,20 +9,25 @@ from difflib import get_close_matches
 from psycopg import errors
 
 from nats3_dagster.catalog.coverage import Coverages
-from nats3_dagster.catalog.records import archive_of
+from nats3_dagster.catalog.rows import archive_of
+from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, StreamState
 
 
-class Archives(Coverages):
+class Archives:
     """Create, list, change and delete."""
 
-    def create_archive(self, spec: ArchiveSpec, state: StreamState) -> Archive:
+    def __init__(self, session: Session, coverage: Coverages) -> None:
+        self._session = session
+        self._coverage = coverage
+
+    def create(self, spec: ArchiveSpec, state: StreamState) -> Archive:
         """The new archive, its coverage beginning with the oldest message that the stream has now. Raises Conflict
         when the name is taken, OperatorError when `state` is another stream's."""
         if state.name != spec.stream:
             raise OperatorError(f"Archive {spec.name} is of stream {spec.stream}, not of {state.name}")
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             try:
                 row = sql.create_archive(
                     name=spec.name, stream=spec.stream, bucket=spec.bucket, prefix=spec.prefix,
@@ -35,27 +40,27 @@ class Archives(Coverages):
                     f"Choose another name, or see it: nats3 store get {spec.name}",
                 ) from error
             archive = archive_of(row)
-            self.observe(archive, state)
+            self._coverage.observe(archive, state)
         return archive
 
-    def archives(self) -> tuple[Archive, ...]:
+    def all(self) -> tuple[Archive, ...]:
         """All that are not deleted, by name."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             return tuple(archive_of(row) for row in sql.archives())
 
-    def find_archive(self, name: str) -> Archive | None:
+    def find(self, name: str) -> Archive | None:
         """None when there is none of this name, or no more."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             row = sql.archive(name=name)
         return archive_of(row) if row else None
 
-    def archive(self, name: str) -> Archive:
+    def get(self, name: str) -> Archive:
         """Raises OperatorError, with names that are near, when there is none."""
-        return self.find_archive(name) or self._unknown(name)
+        return self.find(name) or self._unknown(name)
 
-    def archive_totals(self) -> tuple[ArchiveTotals, ...]:
+    def totals(self) -> tuple[ArchiveTotals, ...]:
         """All that are not deleted, by name, with their sums: one row an incarnation is read, whatever they hold."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             return tuple(
                 ArchiveTotals(
                     archive_of(row), row.incarnations, row.chunks, row.messages, row.payload_bytes, row.stored_bytes,
@@ -64,11 +69,11 @@ class Archives(Coverages):
                 for row in sql.archive_totals()
             )  # fmt: skip
 
-    def change_archive(self, spec: ArchiveSpec) -> Archive:
+    def change(self, spec: ArchiveSpec) -> Archive:
         """Take over bucket, prefix, thresholds and compression for chunks to come. Raises OperatorError when the
         archive is unknown, or `spec` changes what it takes."""
-        with self.transaction() as sql:
-            old = self.archive(spec.name).spec
+        with self._session.transaction() as sql:
+            old = self.get(spec.name).spec
             for what in ("stream", "subjects", "mode", "durable"):
                 before, after = getattr(old, what), getattr(spec, what)
                 if before != after:
@@ -82,19 +87,19 @@ class Archives(Coverages):
             )  # fmt: skip
         return archive_of(row) if row else self._unknown(spec.name)
 
-    def pause_archive(self, name: str) -> Archive:
+    def pause(self, name: str) -> Archive:
         """Stop its sensors. Raises OperatorError when there is none."""
         return self._set_paused(name, True)
 
-    def resume_archive(self, name: str) -> Archive:
+    def resume(self, name: str) -> Archive:
         """Start its sensors. Raises OperatorError when there is none."""
         return self._set_paused(name, False)
 
-    def delete_archive(self, name: str) -> int:
+    def delete(self, name: str) -> int:
         """Forget the archive; its chunks are no longer live (their number is returned), its objects stay: to remove
         them as well, see `Removals`. Raises OperatorError when there is none."""
-        with self.transaction() as sql:
-            archive = self.archive(name)
+        with self._session.transaction() as sql:
+            archive = self.get(name)
             # Commits hold this row: those that came first are deleted with the rest, later ones are refused.
             if sql.lock_archive(archive=archive.id) is None:
                 self._unknown(name)
@@ -103,12 +108,12 @@ class Archives(Coverages):
         return chunks
 
     def _set_paused(self, name: str, paused: bool) -> Archive:
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             row = sql.pause_archive(name=name, paused=paused)
         return archive_of(row) if row else self._unknown(name)
 
     def _unknown(self, name: str) -> Archive:
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             names = [row.name for row in sql.archive_names()]
         near = get_close_matches(name, names, n=3) or names[:5]
         hint = f"Did you mean {', '.join(near)}?" if near else "Create one: nats3 store create"

@@ -1,12 +1,49 @@
-"""The catalog: our Postgres schema, the only truth about what exists.
+"""The catalog as one object: a session with Postgres, and a part for each noun."""
 
-The rule kept here: all SQL is in sql/ and migrations/sql/, by name, and nothing outside this package knows of it.
-`Catalog` is one connection with the calls of each noun: archives, coverage, chunks, gaps and hours, removals, seals,
-replays.
-"""
+from datetime import datetime
+from typing import Self
 
+from nats3_dagster.catalog.archives import Archives
+from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.catalog.coverage import Coverages
+from nats3_dagster.catalog.gaps import Gaps
+from nats3_dagster.catalog.hours import Hours
+from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.catalog.replays import Replays
+from nats3_dagster.catalog.seals import Seals
+from nats3_dagster.catalog.session import Session
 
 
-class Catalog(Replays):
-    """`with Catalog.connect(url) as catalog:`. Every call raises CatalogError when Postgres fails it."""
+class Catalog:
+    """`with Catalog.connect(url) as catalog: catalog.chunks.of_hour(...)`. Every call raises CatalogError when Postgres
+    fails it."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.coverage = Coverages(session)
+        self.archives = Archives(session, self.coverage)
+        self.chunks = Chunks(session)
+        self.gaps = Gaps(session)
+        self.hours = Hours(session)
+        self.removals = Removals(session)
+        self.seals = Seals(session, self.hours)
+        self.replays = Replays(session)
+
+    @classmethod
+    def connect(cls, url: str) -> Self:
+        """Connect and check the schema's version. Raises CatalogError."""
+        return cls(Session(url))
+
+    def now(self) -> datetime:
+        """Postgres' clock."""
+        with self.session.reading() as sql:
+            return sql.now()
+
+    def close(self) -> None:
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

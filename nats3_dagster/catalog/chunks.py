@@ -11,11 +11,11 @@ from typing import Any
 
 import psycopg
 
-from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.catalog.connection import Statements
 from nats3_dagster.catalog.multirange import from_multirange, to_multirange
-from nats3_dagster.catalog.records import chunk_of
 from nats3_dagster.catalog.refusals import broken_rule
+from nats3_dagster.catalog.rows import chunk_of
+from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, SeqRange
 
@@ -23,8 +23,11 @@ from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, Seq
 STATEMENT_CHARS = 64 << 20
 
 
-class Chunks(Archives):
+class Chunks:
     """Commit, list and retire."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def commit(
         self, archive: Archive, chunks: Sequence[ChunkMeta], gaps: Sequence[Gap] = (), *, run_id: str | None = None,
@@ -34,7 +37,7 @@ class Chunks(Archives):
         with it, a chunk is refused whose object was found in the store and then removed by a purge.
 
         Raises Conflict when another process committed some of it first or the archive was deleted."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             if sql.lock_archive(archive=archive.id) is None:
                 raise Conflict(f"Archive {archive.name} was deleted", "Create it again, or stop what captures into it")
             ids = {(row.stream, row.created_ns): row.incarnation_id for row in sql.coverages(archive=archive.id)}
@@ -50,7 +53,7 @@ class Chunks(Archives):
             except psycopg.IntegrityError as error:
                 raise broken_rule(error, archive.name) from error
 
-    def chunks(
+    def select(
         self, archive: Archive, *, hours: Sequence[str] | None = None,
         time_range: tuple[int | None, int | None] | None = None, seqs: SeqRange | None = None,
         incarnation: Incarnation | None = None, with_subjects: bool = False, with_deleted: bool = False,
@@ -60,9 +63,9 @@ class Chunks(Archives):
         any message's time in `[from, to)`, None for no bound; any sequence in `seqs`. `after` is the id of the last
         chunk of the page before."""
         start, end = time_range or (None, None)
-        last = self.chunk(after) if after is not None else None
+        last = self.get(after) if after is not None else None
         rows: list[Any] = []
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             # One incarnation at a time: the rows then come in the order of an index, and a page reads a page.
             for of in list(sql.coverages(archive=archive.id)):
                 if incarnation and incarnation != Incarnation(of.stream, of.created_ns):
@@ -81,45 +84,44 @@ class Chunks(Archives):
             deleted = self._deleted(sql, ids) if with_deleted else {}
         return tuple(chunk_of(row, archive.name, deleted.get(row.id), subjects.get(row.id)) for row in rows)
 
-    def chunk(self, chunk_id: int) -> Chunk:
+    def of_hour(self, archive: Archive, hour: str, incarnation: Incarnation | None = None) -> tuple[Chunk, ...]:
+        """The live chunks of an hour, in the order of the stream."""
+        return self.select(archive, hours=[hour], incarnation=incarnation)
+
+    def get(self, chunk_id: int) -> Chunk:
         """A live chunk with its subjects and deleted sequences. Raises OperatorError when there is none."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             row = sql.chunk(chunk=chunk_id)
             if row is None:
                 raise OperatorError(f"There is no chunk {chunk_id}", "See the ids: nats3 chunk list")
             subjects, deleted = self._subjects(sql, [chunk_id]), self._deleted(sql, [chunk_id])
         return chunk_of(row, row.archive, deleted.get(chunk_id), subjects.get(chunk_id))
 
-    def chunk_by_key(self, bucket: str, key: str) -> Chunk | None:
+    def by_key(self, bucket: str, key: str) -> Chunk | None:
         """The live chunk whose object this is."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             found = sql.chunk_id(bucket=bucket, key=key)
-        return None if found is None else self.chunk(found)
+        return None if found is None else self.get(found)
 
     def subject_counts(self, archive: Archive, hours: Iterable[str]) -> tuple[dict[str, int], int]:
         """Messages by subject in these hours, and how many messages more are in chunks that were not counted by
         subject (see MAX_SUBJECTS)."""
         chosen = list(hours)
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             counts = {row.subject: row.messages for row in sql.subject_counts(archive=archive.id, hours=chosen)}
             return counts, sql.uncounted(archive=archive.id, hours=chosen)
 
-    def retire_chunks(
+    def retire(
         self, archive: Archive, chunk_ids: Sequence[int], *, run_id: str | None = None, recapture: bool = False
     ) -> int:
         """Take chunks out of the archive; how many were live. Their sequences become gaps of the reason `retired`, or
         with `recapture` are missing again, so that the next capture of the hour fills them. Objects stay: see
         `Removals`."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             retired = [row.id for row in sql.retire_chunks(archive=archive.id, chunks=list(chunk_ids))]
             if not recapture:
                 sql.add_retired_gaps(chunks=retired, run_id=run_id)
             return len(retired)
-
-    def now(self) -> datetime:
-        """Postgres' clock."""
-        with self.reading() as sql:
-            return sql.now()
 
     def _check_kept(self, sql: Any, chunks: Sequence[ChunkMeta], begun: datetime | None) -> None:
         if begun is None:

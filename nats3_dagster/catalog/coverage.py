@@ -8,18 +8,22 @@ import json
 from typing import Any, NoReturn
 
 from nats3_dagster.catalog.multirange import from_multirange
+from nats3_dagster.catalog.rows import coverage_of
 from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Archive, Coverage, Incarnation, SeqRange, StreamState
 
 
-class Coverages(Session):
+class Coverages:
     """Observe streams; ask what is covered."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def observe(self, archive: Archive, state: StreamState) -> None:
         """Keep the stream's state. The archive's first incarnation begins here, with the oldest message the stream has;
         another one only by `adopt`."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             incarnation = self._keep_state(sql, state)
             if not sql.has_coverage(archive=archive.id):
                 self._begin(sql, archive, state, incarnation)
@@ -27,43 +31,43 @@ class Coverages(Session):
     def adopt(self, archive: Archive, state: StreamState) -> None:
         """Keep the stream's state and archive this incarnation as well. One made after an earlier one of this archive
         is expected from its first sequence on: what expired before it was seen is a loss."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             self._begin(sql, archive, state, self._keep_state(sql, state))
 
     def incarnations(self, archive: Archive) -> tuple[Incarnation, ...]:
         """Those that the archive has coverage of, oldest first."""
-        return tuple(c.incarnation for c in self.coverages(archive))
+        return tuple(c.incarnation for c in self.all(archive))
 
-    def coverages(self, archive: Archive) -> tuple[Coverage, ...]:
+    def all(self, archive: Archive) -> tuple[Coverage, ...]:
         """One for each incarnation of the archive, oldest first. Reads no chunk."""
-        with self.reading() as sql:
-            return tuple(Coverage.of(row) for row in sql.coverages(archive=archive.id))
+        with self._session.reading() as sql:
+            return tuple(coverage_of(row) for row in sql.coverages(archive=archive.id))
 
-    def coverage_of(self, archive: Archive, incarnation: Incarnation) -> Coverage:
+    def of(self, archive: Archive, incarnation: Incarnation) -> Coverage:
         """Raises CatalogError when the archive has not begun this incarnation."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             row = sql.coverage_of(archive=archive.id, **_named(incarnation))
-        return _unknown(archive, incarnation) if row is None else Coverage.of(row)
+        return _unknown(archive, incarnation) if row is None else coverage_of(row)
 
-    def expected_start(self, archive: Archive, incarnation: Incarnation) -> int:
+    def start(self, archive: Archive, incarnation: Incarnation) -> int:
         """The first sequence that the archive accounts for."""
-        return self.coverage_of(archive, incarnation).start
+        return self.of(archive, incarnation).start
 
-    def coverage(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
+    def covered(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
         """The sequences of `within` that are in a chunk or a gap, ascending, joined where they touch."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             text = sql.covered(archive=archive.id, **_named(incarnation), first=within.first, last=within.last)
         return _unknown(archive, incarnation) if text is None else from_multirange(text)
 
     def missing(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
         """The sequences of `within` from the archive's start on that are in neither, ascending."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             text = sql.missing(archive=archive.id, **_named(incarnation), first=within.first, last=within.last)
         return _unknown(archive, incarnation) if text is None else from_multirange(text)
 
     def last_state(self, incarnation: Incarnation) -> StreamState | None:
         """The stream's state when it was last observed."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             row = sql.stream_state(**_named(incarnation))
         return row and StreamState(
             incarnation, row.first_seq, row.last_seq, row.first_ns, row.last_ns, row.messages, row.bytes, row.config

@@ -6,19 +6,22 @@ whose object is claimed: a capture finds objects of an equal name and content in
 
 from collections.abc import Iterator, Sequence
 
-from nats3_dagster.catalog.gaps import Gaps
+from nats3_dagster.catalog.session import Session
 from nats3_dagster.model import DeadObject
 
 _PAGE = 1000
 
 
-class Removals(Gaps):
+class Removals:
     """Find dead objects, claim them, say that they are gone."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def dead_objects(self, archive_name: str) -> Iterator[DeadObject]:
         """Objects of chunks that were retired, manifests that tell an earlier state, and both of archives of this name
         that were deleted, as far as they are not removed."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             archives = [row.id for row in sql.archives_named(name=archive_name)]
         for archive in archives:
             yield from self._pages(archive, "removable")
@@ -27,19 +30,19 @@ class Removals(Gaps):
     def _pages(self, archive: int, statement: str) -> Iterator[DeadObject]:
         after, more = 0, True
         while more:
-            with self.reading() as sql:
+            with self._session.reading() as sql:
                 rows = list(getattr(sql, statement)(archive=archive, after=after, limit_to=_PAGE))
             yield from (DeadObject(row.bucket, row.key) for row in rows)
             more = len(rows) == _PAGE
             after = rows[-1].id if rows else after
 
-    def claim_removals(self, bucket: str, keys: Sequence[str]) -> tuple[str, ...]:
+    def claim(self, bucket: str, keys: Sequence[str]) -> tuple[str, ...]:
         """Those of the keys that may be deleted now: no live chunk has them, and none can until `finish_removals`."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             sql.lock_removals()
             return tuple(row.key for row in sql.claim_removals(bucket=bucket, keys=list(keys)))
 
-    def finish_removals(self, bucket: str, keys: Sequence[str]) -> None:
+    def finish(self, bucket: str, keys: Sequence[str]) -> None:
         """The objects are gone from the store."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             sql.finish_removals(bucket=bucket, keys=list(keys))

@@ -13,23 +13,26 @@ import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.connection import Statements, open_connection
-from nats3_dagster.catalog.records import chunk_of, replay_spec_json
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.seals import Seals
+from nats3_dagster.catalog.rows import chunk_of, replay_chunk_of, replay_of, replay_spec_json
+from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Chunk, ChunkResult, Replay, ReplayChunk, ReplaySpec, ReplayState, ReplayTarget
 
 
-class Replays(Seals):
+class Replays:
     """Create, drive, look at."""
 
-    def create_replay(
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def begin(
         self, replay_id: str, archive: Archive, spec: ReplaySpec, targets: Sequence[ReplayTarget],
         chunks: Sequence[Chunk], *, run_id: str | None = None,
     ) -> Replay:  # fmt: skip
         """Record a replay of these chunks in this order. `replay_id`: 16 hex digits. Raises Conflict when one of the
         chunks is no longer live."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             sql.create_replay(
                 replay=replay_id, archive=archive.id, spec=replay_spec_json(spec), chunks=len(chunks), run_id=run_id
             )
@@ -42,35 +45,35 @@ class Replays(Seals):
                 raise Conflict(
                     f"Chunks of archive {archive.name} were retired since the replay was planned", "Plan again"
                 )
-            return self.replay(replay_id)
+            return self.get(replay_id)
 
-    def replay(self, replay_id: str) -> Replay:
+    def get(self, replay_id: str) -> Replay:
         """Raises OperatorError when there is none."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             rows = list(sql.replays(replay=replay_id, archive=None, limit_to=1))
-        return Replay.of(rows[0]) if rows else _unknown(replay_id)
+        return replay_of(rows[0]) if rows else _unknown(replay_id)
 
-    def replays(self, archive: Archive | None = None, *, limit: int | None = None) -> tuple[Replay, ...]:
+    def select(self, archive: Archive | None = None, *, limit: int | None = None) -> tuple[Replay, ...]:
         """Those of the archive, or all; newest first."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             rows = sql.replays(replay=None, archive=archive and archive.id, limit_to=limit)
-            return tuple(Replay.of(row) for row in rows)
+            return tuple(replay_of(row) for row in rows)
 
-    def replay_counts(self) -> dict[ReplayState, int]:
+    def counts(self) -> dict[ReplayState, int]:
         """How many replays are in each state that any is in."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             return {row.state: row.replays for row in sql.replay_counts()}
 
     @contextmanager
-    def lock_replay(self, replay_id: str) -> Generator[None]:
+    def lock(self, replay_id: str) -> Generator[None]:
         """Hold the replay for this process: on a connection of its own, so that it ends when the process does, and a
         lost connection of the catalog's does not end it. Raises Conflict when another process holds it."""
-        self.replay(replay_id)
-        with open_connection(self._url) as connection:
+        self.get(replay_id)
+        with open_connection(self._session.url) as connection:
             try:
                 held = Statements(connection).try_lock(replay=replay_id)
             except psycopg.Error as error:
-                raise failed(error, self._where) from error
+                raise failed(error, self._session.where) from error
             if not held:
                 raise Conflict(f"Replay {replay_id} is being run by another process", "Wait for it, or end it first")
             yield
@@ -78,7 +81,7 @@ class Replays(Seals):
     def start_attempt(self, replay_id: str, run_id: str | None = None) -> int:
         """The number of the new attempt, from 1. An earlier one that never ended counts as lost. Raises Conflict when
         the replay has succeeded."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             row = sql.lock_replay(replay=replay_id) or _unknown(replay_id)
             if row.state == "succeeded":
                 raise Conflict(f"Replay {replay_id} has succeeded", "Create a new one to publish again")
@@ -87,12 +90,12 @@ class Replays(Seals):
             sql.add_attempt(replay=replay_id, attempt=attempt, run_id=run_id)
         return attempt
 
-    def record_results(
+    def record(
         self, replay_id: str, attempt: int, results: Sequence[ChunkResult], run_id: str | None = None
     ) -> None:
         """These chunks are done; those that were done before stay as they are. Raises Conflict when a later attempt
         has begun, CatalogError when the counts of a chunk do not add up."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             row = sql.lock_replay(replay=replay_id) or _unknown(replay_id)
             if row.attempt != attempt:
                 raise Conflict(
@@ -109,9 +112,9 @@ class Replays(Seals):
                     "Run it again: it asks the target what is there",
                 ) from error
 
-    def finish_replay(self, replay_id: str, state: ReplayState, error: str | None = None) -> None:
+    def finish(self, replay_id: str, state: ReplayState, error: str | None = None) -> None:
         """End the attempt. Raises CatalogError when `state` is succeeded and chunks are left."""
-        with self.transaction() as sql:
+        with self._session.transaction() as sql:
             row = sql.lock_replay(replay=replay_id) or _unknown(replay_id)
             try:
                 sql.end_replay(replay=replay_id, state=state, error=error)
@@ -122,15 +125,15 @@ class Replays(Seals):
                 ) from broken
             sql.end_attempt(replay=replay_id, attempt=row.attempt, state=state, error=error)
 
-    def delete_replay(self, replay_id: str) -> None:
+    def delete(self, replay_id: str) -> None:
         """Take it out of the lists; what it published stays. Raises OperatorError when there is none, Conflict when a
         process runs it."""
-        with self.lock_replay(replay_id), self.transaction() as sql:
+        with self.lock(replay_id), self._session.transaction() as sql:
             sql.delete_replay(replay=replay_id)
 
-    def pending_chunks(self, replay_id: str) -> tuple[Chunk, ...]:
+    def pending(self, replay_id: str) -> tuple[Chunk, ...]:
         """The chunks that are not done, in the order of the plan. Raises CatalogError when one was retired since."""
-        with self.reading() as sql:
+        with self._session.reading() as sql:
             rows = list(sql.pending_chunks(replay=replay_id))
         if retired := [row.key for row in rows if row.deleted_at is not None]:
             raise CatalogError(
@@ -139,15 +142,15 @@ class Replays(Seals):
             )
         return tuple(chunk_of(row, row.archive) for row in rows)
 
-    def replay_chunks(self, replay_id: str) -> tuple[ReplayChunk, ...]:
+    def chunks(self, replay_id: str) -> tuple[ReplayChunk, ...]:
         """What became of each chunk, in the order of the plan."""
-        with self.reading() as sql:
-            return tuple(ReplayChunk.of(row) for row in sql.replay_chunks(replay=replay_id))
+        with self._session.reading() as sql:
+            return tuple(replay_chunk_of(row) for row in sql.replay_chunks(replay=replay_id))
 
-    def published_by(self, chunk_id: int) -> tuple[ReplayChunk, ...]:
+    def of_chunk(self, chunk_id: int) -> tuple[ReplayChunk, ...]:
         """What replays did with this chunk, newest first."""
-        with self.reading() as sql:
-            return tuple(ReplayChunk.of(row) for row in sql.published_by(chunk=chunk_id))
+        with self._session.reading() as sql:
+            return tuple(replay_chunk_of(row) for row in sql.published_by(chunk=chunk_id))
 
 
 def _unknown(replay_id: str) -> Replay:

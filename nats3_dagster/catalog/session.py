@@ -7,7 +7,6 @@ either all of it is kept or it raises.
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from threading import RLock
-from typing import Self
 
 import psycopg
 
@@ -20,25 +19,14 @@ class Session:
     """A connection to a catalog of this release's schema. Calls of several threads follow one another."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._where = address(url)
+        self.url = url
+        self.where = address(url)
         self._lock = RLock()
         self._depth = 0
         self._connection = self._open()
 
-    @classmethod
-    def connect(cls, url: str) -> Self:
-        """Connect and check the schema's version. Raises CatalogError."""
-        return cls(url)
-
     def close(self) -> None:
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @contextmanager
     def reading(self) -> Generator[Statements]:
@@ -50,7 +38,7 @@ class Session:
             try:
                 yield Statements(self._connection)
             except psycopg.Error as error:
-                raise failed(error, self._where) from error
+                raise failed(error, self.where) from error
             finally:
                 self._depth -= 1
 
@@ -70,14 +58,14 @@ class Session:
         self._connection = self._open()
 
     def _open(self) -> Connection:
-        connection = open_connection(self._url)
+        connection = open_connection(self.url)
         try:
             statements = Statements(connection)
-            check_version(statements, self._where)
+            check_version(statements, self.where)
             statements.set_session()
         except psycopg.Error as error:
             connection.close()
-            raise failed(error, self._where) from error
+            raise failed(error, self.where) from error
         except BaseException:
             connection.close()
             raise

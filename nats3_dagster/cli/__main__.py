@@ -1,4 +1,4 @@
-"""`python -m nats3_dagster.service` is `nats3`: how a command starts another one whatever is on the search path."""
+"""`python -m nats3_dagster.cli` is `nats3`: how a command starts another one whatever is on the search path."""
 
 import sys
 

@@ -35,7 +35,7 @@ def list_(name: ArchiveName, hour: Hours = None, output: Output = Format.table) 
     from nats3_dagster.settings import Settings
 
     with Catalog.connect(Settings.load().postgres) as catalog:
-        chunks = _chosen(catalog, catalog.archive(name), hour)
+        chunks = _chosen(catalog, catalog.archives.get(name), hour)
     show(output, [chunk_views.summary(c) for c in chunks], chunk_views.LIST)
 
 
@@ -51,11 +51,13 @@ def get(
 
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archive(name)
-        found = catalog.chunk(int(chunk)) if chunk.isdecimal() else catalog.chunk_by_key(archive.spec.bucket, chunk)
+        archive = catalog.archives.get(name)
+        found = (
+            catalog.chunks.get(int(chunk)) if chunk.isdecimal() else catalog.chunks.by_key(archive.spec.bucket, chunk)
+        )
         if found is None or found.meta.archive != name:
             raise OperatorError(f"Archive {name} has no chunk {chunk}", f"See its chunks: nats3 chunk list {name}")
-        replays = catalog.published_by(found.id)
+        replays = catalog.replays.of_chunk(found.id)
     view = chunk_views.chunk(found, replays, settings.dagster_url)
     show_one(output, view, chunk_views.lines(view))
 
@@ -70,13 +72,13 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
 
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archive(name)
+        archive = catalog.archives.get(name)
         chunks, found = _looked_at(settings, catalog, archive, hour)
         bad: list[dict[str, Any]] = [
             {"id": c.id, "hour": c.meta.hour, "key": c.meta.key, "error": error.what, "hint": error.hint}
             for c, error in found
         ]
-        seals = [s for s in catalog.seals(archive, hours=hour or None) if s.valid]
+        seals = [s for s in catalog.seals.select(archive, hours=hour or None) if s.valid]
         for seal, error in verify_seals(settings.store, seals):
             if error is not None:
                 note(f"Bad manifest of {seal.hour}: {error}")
@@ -110,7 +112,7 @@ def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
 
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archive(name)
+        archive = catalog.archives.get(name)
         with Link(settings.nats) as link:
             state = source_state(catalog, link, archive)
         chunks, bad = _looked_at(settings, catalog, archive, hour)
@@ -166,7 +168,7 @@ def _detailed(catalog: "Catalog", archive: "Archive", hours: Sequence[str] | Non
     page: tuple[Chunk, ...] | None = None
     while page is None or len(page) == PAGE:
         after = page[-1].id if page else None
-        page = catalog.chunks(
+        page = catalog.chunks.select(
             archive, hours=hours or None, with_subjects=True, with_deleted=True, after=after, limit=PAGE
         )
         yield from page
@@ -213,7 +215,7 @@ def _check(data: memoryview, expect: "ChunkMeta") -> None:
 def _chosen(catalog: "Catalog", archive: "Archive", hours: Sequence[str] | None) -> tuple["Chunk", ...]:
     for hour in hours or ():
         hour_start(hour)
-    chunks = catalog.chunks(archive, hours=hours or None)
+    chunks = catalog.chunks.select(archive, hours=hours or None)
     if unknown := sorted({*(hours or ())} - {c.meta.hour for c in chunks}):
         raise OperatorError(
             f"Archive {archive.name} has nothing of the hour {', '.join(unknown[:3])}",

@@ -77,6 +77,6 @@ def _buckets(settings: "Settings") -> tuple[str, ...]:
 
     try:
         with Catalog.connect(settings.postgres) as catalog:
-            return tuple(sorted({a.spec.bucket for a in catalog.archives()}))
+            return tuple(sorted({a.spec.bucket for a in catalog.archives.all()}))
     except Nats3Error:
         return ()

@@ -20,7 +20,7 @@ def drive(settings: "Settings", replay_id: str, detach: bool, output: Format) ->
     from nats3_dagster.catalog import Catalog
 
     with Catalog.connect(settings.postgres) as catalog:
-        record = catalog.replay(replay_id)
+        record = catalog.replays.get(replay_id)
     if record.state == "succeeded" and record.spec.delete_chunks:
         # Killed after its success was recorded, it has only that left to do.
         view = {"id": replay_id, "archive": record.spec.archive, "state": record.state}
@@ -52,6 +52,6 @@ def _delete_chunks(settings: "Settings", archive: str, replay_id: str) -> int:
     from nats3_dagster.catalog import Catalog
 
     with Catalog.connect(settings.postgres) as catalog:
-        retired = retire_published(catalog, catalog.archive(archive), replay_id)
+        retired = retire_published(catalog, catalog.archives.get(archive), replay_id)
         remove_dead(catalog, settings.store, archive)
     return retired

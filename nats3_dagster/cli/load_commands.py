@@ -129,7 +129,7 @@ def list_(
     from nats3_dagster.settings import Settings
 
     with Catalog.connect(Settings.load().postgres) as catalog:
-        found = catalog.replays(catalog.archive(archive) if archive else None, limit=limit)
+        found = catalog.replays.select(catalog.archives.get(archive) if archive else None, limit=limit)
         show(output, [views.replay(r, views.state_of(catalog, r)) for r in found], views.LIST)
 
 
@@ -140,7 +140,7 @@ def get(replay_id: ReplayId, output: Output = Format.table) -> None:
     from nats3_dagster.settings import Settings
 
     with Catalog.connect(Settings.load().postgres) as catalog:
-        found = catalog.replay(replay_id)
+        found = catalog.replays.get(replay_id)
         view = views.replay(found, views.state_of(catalog, found))
     log = log_of(replay_id)
     view["log"] = str(log) if log.exists() else None
@@ -169,14 +169,14 @@ def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
 
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        state = views.state_of(catalog, catalog.replay(replay_id))
+        state = views.state_of(catalog, catalog.replays.get(replay_id))
         if state != "running":
             raise OperatorError(
                 f"Replay {replay_id} does not run: it is {state}", f"See it: nats3 load get {replay_id}"
             )
         with step("Waiting until it has stopped"):
             cancel(catalog, link, replay_id)
-        view = views.replay(catalog.replay(replay_id), "canceled") | {"log": None}
+        view = views.replay(catalog.replays.get(replay_id), "canceled") | {"log": None}
     show_one(output, view, views.lines(view))
 
 
@@ -187,7 +187,7 @@ def delete(replay_id: ReplayId, output: Output = Format.table) -> None:
     from nats3_dagster.settings import Settings
 
     with Catalog.connect(Settings.load().postgres) as catalog:
-        catalog.delete_replay(replay_id)
+        catalog.replays.delete(replay_id)
     show_one(output, {"id": replay_id, "deleted": True}, {"deleted": replay_id})
 
 
@@ -208,7 +208,7 @@ def _archive(
     if name is None and (bucket is None or stream is None):
         raise OperatorError("Nothing says which archive to replay", "Give --bucket and --read-stream, or --archive")
     with Catalog.connect(settings.postgres) as catalog:
-        every = [catalog.archive(name)] if name is not None else list(catalog.archives())
+        every = [catalog.archives.get(name)] if name is not None else list(catalog.archives.all())
         found = [a for a in every if stream in (None, a.spec.stream) and bucket in (None, a.spec.bucket)]
         if not found:
             there = ", ".join(f"{a.name} (stream {a.spec.stream}, bucket {a.spec.bucket})" for a in every[:5])
@@ -222,7 +222,7 @@ def _archive(
                 "Say which with --archive NAME",
             )
         chosen = found[0]
-        known = {h.hour for h in catalog.hours(chosen, first=hours[0], last=hours[-1])} if hours else set[str]()
+        known = {h.hour for h in catalog.hours.select(chosen, first=hours[0], last=hours[-1])} if hours else set[str]()
         if unknown := [hour for hour in hours if hour not in known]:
             raise OperatorError(
                 f"Archive {chosen.name} has nothing of the hour {', '.join(unknown[:3])}",

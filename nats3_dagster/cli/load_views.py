@@ -21,7 +21,7 @@ def state_of(catalog: "Catalog", of: "Replay") -> str:
     if of.state != "running":
         return of.state
     try:
-        with catalog.lock_replay(of.id):
+        with catalog.replays.lock(of.id):
             return "interrupted"
     except Conflict:
         return "running"
@@ -100,7 +100,7 @@ def planned(settings: "Settings", spec: "ReplaySpec") -> dict[str, Any]:
     from nats3_dagster.subjects import Transform
 
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        archive = catalog.archive(spec.archive)
+        archive = catalog.archives.get(spec.archive)
         pattern = Transform(spec.read_subject, spec.write_subject).pattern
         if spec.create_stream and not streams_listening(link, pattern):
             chunks = select(catalog, archive, spec)

@@ -22,17 +22,17 @@ def seal(name: ArchiveName, output: Output = Format.table) -> None:
 
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        archive = catalog.archive(name)
-        first = next(hour_of(t.begins_ns) for t in catalog.archive_totals() if t.archive.id == archive.id)
+        archive = catalog.archives.get(name)
+        first = next(hour_of(t.begins_ns) for t in catalog.archives.totals() if t.archive.id == archive.id)
         closed = newest_closed(time.time_ns())
         bound = last_sequence(catalog, link, archive, closed)
-        hours = catalog.unsealed_hours(archive, first, closed, bound=bound, limit=1_000_000)
+        hours = catalog.seals.unsealed(archive, first, closed, bound=bound, limit=1_000_000)
         with bar(f"seal {name}", "hours") as told:
             sealed = []
             for done in seal_hours(catalog, settings.store, archive, hours):
                 sealed.append(done)
                 told(len(sealed), len(hours))
-        held = [s for s in catalog.seals(archive) if s.valid]
+        held = [s for s in catalog.seals.select(archive) if s.valid]
     ended = max(0, (hour_start(closed) - hour_start(first)) // HOUR_NS + 1)
     view = {
         "archive": name, "sealed_now": len(sealed), "sealed": len(held), "not_complete": ended - len(held),

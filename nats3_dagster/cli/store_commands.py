@@ -70,7 +70,7 @@ def create(
 
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        if catalog.find_archive(name):
+        if catalog.archives.find(name):
             raise Conflict(
                 f"There is an archive {name} already", f"Choose another name, or see it: nats3 store get {name}"
             )
@@ -82,7 +82,7 @@ def create(
                     "Create it, or give --create-bucket",
                 )
             store.create_bucket(settings.store, bucket)
-        archive = catalog.create_archive(spec, state)
+        archive = catalog.archives.create(spec, state)
     view = views.archive(archive)
     show_one(output, view, views.archive_lines(view))
     note(f"Created. Capture what the stream holds now: nats3 store run {name}")
@@ -96,7 +96,7 @@ def list_(output: Output = Format.table) -> None:
     from nats3_dagster.settings import Settings
 
     with Catalog.connect(Settings.load().postgres) as catalog:
-        show(output, [views.totals(t) for t in catalog.archive_totals()], views.LIST)
+        show(output, [views.totals(t) for t in catalog.archives.totals()], views.LIST)
 
 
 @app.command()
@@ -106,9 +106,9 @@ def get(name: ArchiveName, output: Output = Format.table) -> None:
     from nats3_dagster.settings import Settings
 
     with Catalog.connect(Settings.load().postgres) as catalog:
-        archive = catalog.archive(name)
-        view = views.archive(archive) | views.holdings(catalog.coverages(archive), catalog.gaps(archive))
-        view["hours"] = catalog.hour_count(archive)
+        archive = catalog.archives.get(name)
+        view = views.archive(archive) | views.holdings(catalog.coverage.all(archive), catalog.gaps.select(archive))
+        view["hours"] = catalog.hours.count(archive)
     show_one(output, view, views.archive_lines(view))
 
 
@@ -172,11 +172,13 @@ def delete(
 
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog:
-        held = next((t for t in catalog.archive_totals() if t.archive.name == name), None) or catalog.archive(name)
+        held = next((t for t in catalog.archives.totals() if t.archive.name == name), None) or catalog.archives.get(
+            name
+        )
         chunks = getattr(held, "chunks", 0)
         if not yes:
             _confirm(f"Delete archive {name} with {chunks:,} chunks{', and their objects for good' if purge else ''}?")
-        retired = catalog.delete_archive(name)
+        retired = catalog.archives.delete(name)
         removed = 0
         if purge:
             with bar("Deleting objects", "objects") as told:
@@ -193,7 +195,7 @@ def _set_paused(name: str, paused: bool, output: Format) -> None:
     from nats3_dagster.settings import Settings
 
     with Catalog.connect(Settings.load().postgres) as catalog:
-        view = views.archive((catalog.pause_archive if paused else catalog.resume_archive)(name))
+        view = views.archive((catalog.archives.pause if paused else catalog.archives.resume)(name))
     show_one(output, view, views.archive_lines(view))
 
 
@@ -218,7 +220,7 @@ def _hours(settings: "Settings", name: str, asked: Sequence[str], adopt: bool) -
     for hour in asked:
         hour_start(hour)
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        archive = catalog.archive(name)
+        archive = catalog.archives.get(name)
         state = source_state(catalog, link, archive, adopt)
         if not bucket_exists(settings.store, archive.spec.bucket):
             raise OperatorError(
@@ -230,7 +232,7 @@ def _hours(settings: "Settings", name: str, asked: Sequence[str], adopt: bool) -
         empty = state.last_seq < state.first_seq
         first, last = (hour_of(state.first_ns), hour_of(state.last_ns)) if not empty else ("", "")
         for hour in asked:
-            if (empty or not first <= hour <= last) and not catalog.hours(archive, first=hour, last=hour):
+            if (empty or not first <= hour <= last) and not catalog.hours.select(archive, first=hour, last=hour):
                 holds = f"It holds {first} to {last}" if not empty else "It is empty"
                 raise OperatorError(f"Stream {state.name} has nothing of the hour {hour}, nor has the archive", holds)
         return sorted(set(asked))

@@ -30,22 +30,24 @@ def capture_hour(
     )  # fmt: skip
     context.log.info(_told(result))
     with Catalog.connect(settings.postgres) as catalog:
-        return describe_hour(catalog, settings.store, catalog.archive(archive), hour) | run_metadata(result)
+        return describe_hour(catalog, settings.store, catalog.archives.get(archive), hour) | run_metadata(result)
 
 
 def describe_hour(catalog: Catalog, store: StoreOptions, archive: Archive, hour: str) -> Metadata:
     """An hour of the archive as it is in the catalog."""
-    windows = catalog.hour_windows(archive, hour)
-    gaps = [(w.seqs, g) for w in windows for g in catalog.gaps(archive, incarnation=w.incarnation, within=w.seqs)]
-    return hour_metadata(archive, hour, catalog.chunks(archive, hours=[hour]), gaps, store)
+    windows = catalog.hours.windows(archive, hour)
+    gaps = [
+        (w.seqs, g) for w in windows for g in catalog.gaps.select(archive, incarnation=w.incarnation, within=w.seqs)
+    ]
+    return hour_metadata(archive, hour, catalog.chunks.select(archive, hours=[hour]), gaps, store)
 
 
 def observe_stream(context: AssetExecutionContext, settings: Settings, archive: str) -> None:
     """Report the stream's state, as the capture met it, on its asset: in the UI its lag is plotted."""
     with Catalog.connect(settings.postgres) as catalog:
-        found = catalog.archive(archive)
-        coverage = catalog.coverages(found)[-1]
-        state = catalog.last_state(coverage.incarnation)
+        found = catalog.archives.get(archive)
+        coverage = catalog.coverage.all(found)[-1]
+        state = catalog.coverage.last_state(coverage.incarnation)
     if state is not None:
         lag = {f"{archive}_behind": max(0, state.last_seq - coverage.frontier)}
         key = AssetKey(["jetstream", found.spec.stream])

@@ -85,11 +85,11 @@ def checks(archive: Archive) -> AssetChecksDefinition:
         with shown_plainly(context):
             reached = with_store(settings, s3)
             with Catalog.connect(reached.postgres) as catalog:
-                found = catalog.archive(name)
+                found = catalog.archives.get(name)
                 if NO_GAPS in chosen:
                     yield _no_gaps(catalog, found)
                 if INTACT in chosen:
-                    yield _intact(reached, name, catalog.chunks(found), config.sample)
+                    yield _intact(reached, name, catalog.chunks.select(found), config.sample)
                 if KEEPS_UP in chosen:
                     yield _keeps_up(reached, catalog, found)
 
@@ -107,13 +107,13 @@ def keeps_up(archive: str, near: Loss) -> AssetCheckEvaluation:
 def _no_gaps(catalog: Catalog, archive: Archive) -> AssetCheckResult:
     holes: list[SeqRange] = []
     gone = False
-    for covered in catalog.coverages(archive):
+    for covered in catalog.coverage.all(archive):
         if covered.last >= covered.start:
-            missing = catalog.missing(archive, covered.incarnation, SeqRange(covered.start, covered.last))
-            seen = catalog.last_state(covered.incarnation)
+            missing = catalog.coverage.missing(archive, covered.incarnation, SeqRange(covered.start, covered.last))
+            seen = catalog.coverage.last_state(covered.incarnation)
             gone = gone or any(seen is None or hole.first < seen.first_seq for hole in missing)
             holes += missing
-    gaps = catalog.gaps(archive)
+    gaps = catalog.gaps.select(archive)
     lost = {reason: sum(g.size for g in gaps if g.reason == reason) for reason in ("expired", "missing", "retired")}
     unread = sum(h.size for h in holes)
     return AssetCheckResult(

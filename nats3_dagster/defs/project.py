@@ -30,7 +30,7 @@ def load() -> Definitions:
         settings = Settings.load()
         owners = owners_of(settings.owners)
         with Catalog.connect(settings.postgres) as catalog:
-            archives = catalog.archive_totals()
+            archives = catalog.archives.totals()
     except Nats3Error as error:
         raise CannotLoad(error) from None
     return definitions_of(archives, owners)

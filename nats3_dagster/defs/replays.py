@@ -63,7 +63,7 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
         known = _known(catalog, replay_id)
         if known is None:
             planned = plan_replay(settings, spec, create=True)
-            catalog.create_replay(
+            catalog.replays.begin(
                 replay_id, planned.archive, spec, planned.targets, planned.chunks, run_id=context.run.run_id
             )
             context.log.info(
@@ -85,7 +85,7 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
             f"{done.duplicates:,} refused as duplicates"
         )
     with Catalog.connect(settings.postgres) as catalog:
-        return replayed(catalog, catalog.replay(replay_id))
+        return replayed(catalog, catalog.replays.get(replay_id))
 
 
 def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> str:
@@ -107,16 +107,16 @@ def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) 
 
 def _known(catalog: Catalog, replay_id: str) -> Replay | None:
     try:
-        return catalog.replay(replay_id)
+        return catalog.replays.get(replay_id)
     except OperatorError:
         return None
 
 
 def replayed(catalog: Catalog, record: Replay) -> Replayed:
     """What the catalog has of a replay."""
-    archive = catalog.archive(record.spec.archive)
-    hour_of = {c.id: c.meta.hour for c in catalog.chunks(archive, hours=record.spec.hours or None)}
+    archive = catalog.archives.get(record.spec.archive)
+    hour_of = {c.id: c.meta.hour for c in catalog.chunks.select(archive, hours=record.spec.hours or None)}
     hours: dict[str, list[ReplayChunk]] = {}
-    for chunk in catalog.replay_chunks(record.id):
+    for chunk in catalog.replays.chunks(record.id):
         hours.setdefault(hour_of.get(chunk.chunk_id, "retired"), []).append(chunk)
     return Replayed(record, hours)

@@ -39,7 +39,7 @@ def resync(settings: Settings, told: Told = lambda archive, done, total: None) -
     Raises CannotLoad or Nats3Error."""
     os.environ.setdefault("DAGSTER_HOME", str(dagster_home(settings)))
     with DagsterInstance.get() as instance, Catalog.connect(settings.postgres) as catalog:
-        return [resync_archive(instance, catalog, settings.store, archive, told) for archive in catalog.archives()]
+        return [resync_archive(instance, catalog, settings.store, archive, told) for archive in catalog.archives.all()]
 
 
 def resync_archive(
@@ -50,8 +50,8 @@ def resync_archive(
     keys = {name: AssetKey([archive.name, name]) for name in ("chunks", "sealed", "replay")}
     known = {key: instance.get_materialized_partitions(key) for key in keys.values()}
     counts = dict.fromkeys(keys, 0)
-    hours = [h.hour for h in catalog.hours(archive)]
-    seals = [s for s in catalog.seals(archive) if s.valid]
+    hours = [h.hour for h in catalog.hours.select(archive)]
+    seals = [s for s in catalog.seals.select(archive) if s.valid]
     believed = known[keys["chunks"]] - {*hours, *(s.hour for s in seals if not s.chunks)}
     lacking = _lacking(catalog, store, archive, hours, seals, known)
     for done, event in enumerate(lacking, 1):
@@ -74,7 +74,7 @@ def _lacking(
     for seal in seals:
         if seal.hour not in known[sealed]:
             yield from (e for e in seal_events(archive, seal, store) if seal.hour not in known[e.asset_key])
-    for record in catalog.replays(archive):
+    for record in catalog.replays.select(archive):
         # Those of the command line are no materializations.
         lost = [hour for hour in record.spec.hours if hour not in known[replay]]
         if lost and record.state == "succeeded" and record.run_ids:

@@ -110,10 +110,10 @@ def _evaluate(
     from nats3_dagster.archive.seal import newest_closed
 
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.find_archive(name)
+        archive = catalog.archives.find(name)
         if archive is None:
             return SkipReason(deleted(name))
-        closed, revision = newest_closed(time.time_ns()), catalog.revision(archive)
+        closed, revision = newest_closed(time.time_ns()), catalog.hours.revision(archive)
         seen = json.dumps({"revision": revision, "closed": closed})
         if context.cursor == seen:
             return SkipReason("Nothing changed since every complete hour was sealed")
@@ -126,10 +126,10 @@ def _evaluate(
             bound = _bound(settings, catalog, archive, closed)
         except Nats3Error as error:
             unknown = str(error)
-        hours = catalog.unsealed_hours(archive, first, closed, bound=bound, limit=SEAL_HOURS * SEAL_RUNS)
+        hours = catalog.seals.unsealed(archive, first, closed, bound=bound, limit=SEAL_HOURS * SEAL_RUNS)
         if bound is None:
             # Nothing says where the newest hours end: what was stored behind the last chunk may belong to any of them.
-            held = catalog.hours(archive, first=first, last=closed)
+            held = catalog.hours.select(archive, first=first, last=closed)
             hours = tuple(h for h in hours if held and h < held[-1].hour)
     if not hours:
         if unknown:
@@ -184,10 +184,10 @@ def _seal(settings: Settings, name: str, asked: Sequence[str], run_id: str) -> I
     from nats3_dagster.archive.seal import check_hours, newest_closed, seal_hours
 
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archive(name)
+        archive = catalog.archives.get(name)
         closed = newest_closed(time.time_ns())
         bound = _bound(settings, catalog, archive, closed)
-        found = catalog.unsealed_hours(archive, asked[0], min(asked[-1], closed), bound=bound, limit=len(asked))
-        before = {seal.hour for seal in catalog.seals(archive, hours=asked) if seal.valid}
+        found = catalog.seals.unsealed(archive, asked[0], min(asked[-1], closed), bound=bound, limit=len(asked))
+        before = {seal.hour for seal in catalog.seals.select(archive, hours=asked) if seal.valid}
         yield from seal_hours(catalog, settings.store, archive, found, run_id)
         check_hours(asked, {*found, *before}, name, closed)

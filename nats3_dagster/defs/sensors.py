@@ -62,7 +62,7 @@ def _evaluate(context: SensorEvaluationContext, settings: Settings, name: str) -
     from nats3_dagster.jetstream.link import Link
 
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.find_archive(name)
+        archive = catalog.archives.find(name)
         if archive is None:
             return SkipReason(deleted(name))
         if archive.paused:

@@ -76,7 +76,7 @@ def run_demo(messages: int = 60_000, *, log: Path | None = None, told: Told = la
         with _timed() as publish:
             _publish(settings, link, lines, messages, version, told)
         spec = ArchiveSpec(name=ARCHIVE, stream=STREAM, bucket=BUCKET)
-        archive = catalog.create_archive(spec, check_source(link, spec))
+        archive = catalog.archives.create(spec, check_source(link, spec))
         state = stream_state(link, STREAM)
         wanted = hours_to_capture(catalog, link, archive, state)
 
@@ -84,8 +84,8 @@ def run_demo(messages: int = 60_000, *, log: Path | None = None, told: Told = la
         with _timed() as capture:
             job = _dagster_job(f"{ARCHIVE}_capture", "--tags", json.dumps(tags))
             for _ in job:
-                told("capture", sum(c.meta.messages for c in catalog.chunks(archive)), state.messages)
-        chunks = catalog.chunks(archive)
+                told("capture", sum(c.meta.messages for c in catalog.chunks.select(archive)), state.messages)
+        chunks = catalog.chunks.select(archive)
 
         selection = {"archive": ARCHIVE, "read_subject": READ, "write_subject": WRITE}
         config = {"ops": {"replay_window": {"config": selection}}}
@@ -120,9 +120,9 @@ def _clean(link: Link, catalog: Catalog, settings: Settings) -> None:
     """Remove what an earlier demo left, and nothing else."""
     for name in set(stream_names(link)) & {STREAM, TARGET}:
         delete_stream(link, name)
-    for archive in catalog.archives():
+    for archive in catalog.archives.all():
         if archive.name == ARCHIVE:
-            catalog.delete_archive(ARCHIVE)
+            catalog.archives.delete(ARCHIVE)
     if not bucket_exists(settings.store, BUCKET):
         create_bucket(settings.store, BUCKET)
 

@@ -47,8 +47,8 @@ class ReadSpec:
 def read_batches(
     options: NatsOptions, spec: ReadSpec, *, batch_rows: int = 8192, batch_bytes: int = 4 << 20
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of `model.messages.MESSAGES`, sequences ascending; a batch ends with the socket read that made it reach `batch_rows`
-    or `batch_bytes`. Ends when every message of the range that exists now was delivered.
+    """Batches of MESSAGES, sequences ascending; a batch ends with the socket read that made it reach `batch_rows` or
+    `batch_bytes`. Ends when every message of the range that exists now was delivered.
 
     Raises StreamChanged when the stream is another one or gone, SourceError when the server cannot be reached or keeps
     breaking off."""

@@ -38,7 +38,7 @@ def run_capture(
     `on_progress(done, total)` counts messages as they arrive, and sequences to read. Raises Nats3Error."""
     began = time.monotonic()
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        archive = catalog.archive(archive_name)
+        archive = catalog.archives.get(archive_name)
         retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
         for attempt in retrying:
             with attempt, Progress(link, on_progress) as progress:
@@ -73,7 +73,7 @@ def capture_range(task: Task) -> Iterator[Outcome]:
 def _check_complete(catalog: Catalog, archive: Archive, planned: CapturePlan) -> None:
     """The run's own proof: the hour's window is covered now."""
     if planned.window:
-        lacking = catalog.missing(archive, planned.job.state.incarnation, planned.window)
+        lacking = catalog.coverage.missing(archive, planned.job.state.incarnation, planned.window)
         if lacking:
             raise SourceError(
                 f"Archive {archive.name} still lacks {', '.join(map(str, lacking[:3]))} of {planned.job.hour}",

@@ -29,15 +29,15 @@ def plan_replay(settings: Settings, spec: ReplaySpec, *, create: bool = False) -
     """What a replay would do; nothing is published or recorded. With `create` a target stream that is asked for and
     missing is made. Raises Nats3Error."""
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        return replay.plan(catalog, link, catalog.archive(spec.archive), spec, settings.store, create=create)
+        return replay.plan(catalog, link, catalog.archives.get(spec.archive), spec, settings.store, create=create)
 
 
 def create_replay(settings: Settings, spec: ReplaySpec) -> str:
     """Plan a replay and record it; its id, for `run_replay`."""
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        planned = replay.plan(catalog, link, catalog.archive(spec.archive), spec, settings.store, create=True)
+        planned = replay.plan(catalog, link, catalog.archives.get(spec.archive), spec, settings.store, create=True)
         replay_id = replay.new_id()
-        catalog.create_replay(replay_id, planned.archive, spec, planned.targets, planned.chunks)
+        catalog.replays.begin(replay_id, planned.archive, spec, planned.targets, planned.chunks)
         return replay_id
 
 
@@ -49,13 +49,13 @@ def run_replay(
 
     `on_progress(done, total)` counts messages. Raises Nats3Error; Conflict when another process runs this replay."""
     began = time.monotonic()
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link, catalog.lock_replay(replay_id):
-        record = catalog.replay(replay_id)
-        archive = catalog.archive(record.spec.archive)
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link, catalog.replays.lock(replay_id):
+        record = catalog.replays.get(replay_id)
+        archive = catalog.archives.get(record.spec.archive)
         batched = replay.check_resumable(link, record.targets)
-        chunks = catalog.pending_chunks(replay_id)
+        chunks = catalog.replays.pending(replay_id)
         replay.check_objects(chunks, settings.store)
-        attempt = catalog.start_attempt(replay_id, run_id)
+        attempt = catalog.replays.start_attempt(replay_id, run_id)
         if attempt > 1:
             raise_fence(link, replay_id, attempt)
         with Progress(link, on_progress) as progress:
@@ -74,7 +74,7 @@ def run_replay(
             try:
                 finished = run_tasks(spark, f"replay {replay_id}", publish_share, tasks)
             except BaseException as error:
-                catalog.finish_replay(
+                catalog.replays.finish(
                     replay_id, "canceled" if isinstance(error, KeyboardInterrupt) else "failed", str(error)
                 )
                 raise
@@ -82,8 +82,10 @@ def run_replay(
         if record.spec.order == "subject" and finished.error:
             # A chunk is done only when the tasks of all its subjects are, and one of them failed.
             results = {}
-        catalog.record_results(replay_id, attempt, tuple(results.values()), run_id)
-        catalog.finish_replay(replay_id, "failed" if finished.error else "succeeded", str(finished.error or "") or None)
+        catalog.replays.record(replay_id, attempt, tuple(results.values()), run_id)
+        catalog.replays.finish(
+            replay_id, "failed" if finished.error else "succeeded", str(finished.error or "") or None
+        )
         if finished.error:
             raise finished.error
     totals = [

@@ -22,9 +22,9 @@ def cancel(catalog: Catalog, link: Link, replay_id: str) -> None:
         with suppress(TargetError):  # a publisher that ends just now may owe the answer; asked again, nobody is there
             raise_fence(link, replay_id, CANCEL)
         try:
-            with catalog.lock_replay(replay_id):
-                if catalog.replay(replay_id).state != "succeeded":
-                    catalog.finish_replay(replay_id, "canceled", "Stopped by nats3 load pause")
+            with catalog.replays.lock(replay_id):
+                if catalog.replays.get(replay_id).state != "succeeded":
+                    catalog.replays.finish(replay_id, "canceled", "Stopped by nats3 load pause")
                 return
         except Conflict:
             time.sleep(0.2)

@@ -85,7 +85,9 @@ def new_id() -> str:
 def select(catalog: Catalog, archive: Archive, spec: ReplaySpec) -> tuple[Chunk, ...]:
     """The chunks of the selection, stream order. Raises OperatorError when it is empty, or has a gap in it."""
     window = None if spec.from_ns is None and spec.to_ns is None else (spec.from_ns, spec.to_ns)
-    chunks = catalog.chunks(archive, hours=spec.hours or None, time_range=window, seqs=spec.seqs, with_subjects=True)
+    chunks = catalog.chunks.select(
+        archive, hours=spec.hours or None, time_range=window, seqs=spec.seqs, with_subjects=True
+    )
     if not chunks:
         raise OperatorError(
             f"Archive {archive.name} holds nothing of this selection",
@@ -212,10 +214,10 @@ def describe(planned: ReplayPlan) -> dict[str, object]:
 def _lacking(catalog: Catalog, archive: Archive, spec: ReplaySpec, chunks: Sequence[Chunk]) -> list[SeqRange]:
     """Sequences of the selection that no chunk holds and that were not deleted at the source. A loss right before or
     after a run of chunks counts: nothing tells on which side of the boundary those messages were."""
-    lost = [g for g in catalog.gaps(archive) if g.reason in ("expired", "missing")]
+    lost = [g for g in catalog.gaps.select(archive) if g.reason in ("expired", "missing")]
     lacking: list[SeqRange] = []
     for incarnation, run in _runs(spec, chunks):
-        lacking += catalog.missing(archive, incarnation, run)
+        lacking += catalog.coverage.missing(archive, incarnation, run)
         ranges = (r for g in lost if g.incarnation == incarnation for r in g.ranges)
         lacking += [r for r in ranges if r.first <= run.last + 1 and run.first <= r.last + 1]
     return sorted(set(lacking))

@@ -49,7 +49,7 @@ def archive_events(
     """Create an archive of the stream."""
     made = ArchiveSpec(name=name, stream=stream, bucket=bucket, **spec)
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        catalog.create_archive(made, check_source(link, made))
+        catalog.archives.create(made, check_source(link, made))
     return made
 
 

@@ -115,7 +115,7 @@ def test_two_captures_at_once_make_one_archive(
         results = [f.result() for f in [pool.submit(run_capture, spark, settings, "events", hour) for _ in range(2)]]
     capture_all(spark, settings, wire)
     with Catalog.connect(settings.postgres) as catalog:
-        chunks = [c.meta for c in catalog.chunks(catalog.archive("events"))]
+        chunks = [c.meta for c in catalog.chunks.select(catalog.archives.get("events"))]
     assert sum(c.messages for c in chunks) == len(sent)
     assert all(one.covers.last < other.covers.first for one, other in pairwise(chunks))
     # Whoever came second found everything done and said so.
@@ -187,7 +187,7 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
     capture_all(spark, settings, wire)
     wire.publish([("ev.a", b"", b"lost with its stream")] * 3)
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        source_state(catalog, link, catalog.archive("events"))  # as a sensor does
+        source_state(catalog, link, catalog.archives.get("events"))  # as a sensor does
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"second life")] * 4)
@@ -196,7 +196,7 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
         run_capture(spark, settings, "events", hour)
     assert run_capture(spark, settings, "events", hour, adopt=True).messages == 4
     with Catalog.connect(settings.postgres) as catalog:
-        (lost,) = catalog.gaps(catalog.archive("events"))
+        (lost,) = catalog.gaps.select(catalog.archives.get("events"))
     assert (lost.ranges, lost.reason) == ((SeqRange(11, 13),), "missing")
     wire.create_stream("BACK", "back.>")
     run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>", over_gaps=True)))

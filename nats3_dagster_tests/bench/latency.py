@@ -65,7 +65,7 @@ def main() -> None:
                 wire.create_stream("EV", "ev.>")
                 spec = ArchiveSpec(name="events", stream="EV", bucket="archive")
                 with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-                    catalog.create_archive(spec, check_source(link, spec))
+                    catalog.archives.create(spec, check_source(link, spec))
                 with ExitStack() as running:
                     if arguments.connect:
                         os.environ["NATS3_SPARK_REMOTE"] = running.enter_context(_connect_server(Path(folder)))
@@ -124,7 +124,9 @@ def _publish(wire: Wire, seconds: float, rate: float) -> None:
 def _lacking(settings: Settings) -> int:
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
         state = stream_state(link, "EV")
-        lacking = catalog.missing(catalog.archive("events"), state.incarnation, SeqRange(1, state.last_seq))
+        lacking = catalog.coverage.missing(
+            catalog.archives.get("events"), state.incarnation, SeqRange(1, state.last_seq)
+        )
     return sum(seqs.size for seqs in lacking)
 
 

@@ -32,7 +32,7 @@ def capture(spark: SparkSession, case: Case) -> float:
     """A new archive each time, so that nothing is covered yet."""
     spec = ArchiveSpec(name=f"bench{next(_names)}", stream="BENCH", bucket=BUCKET)
     with Catalog.connect(case.settings.postgres) as catalog, Link(case.settings.nats) as link:
-        catalog.create_archive(spec, check_source(link, spec))
+        catalog.archives.create(spec, check_source(link, spec))
         state = stream_state(link, "BENCH")
     hours = sorted({hour_of(state.first_ns), hour_of(state.last_ns)})
     began = time.perf_counter()
@@ -45,7 +45,7 @@ def capture(spark: SparkSession, case: Case) -> float:
 def replay(spark: SparkSession, case: Case) -> float:
     """The archive captured last, into the empty stream SINK."""
     with Catalog.connect(case.settings.postgres) as catalog:
-        newest = max(catalog.archives(), key=lambda a: a.id)
+        newest = max(catalog.archives.all(), key=lambda a: a.id)
     began = time.perf_counter()
     done = run_replay(
         spark, case.settings, create_replay(case.settings, ReplaySpec(newest.name, "bench.in.>", "bench.sink.>"))

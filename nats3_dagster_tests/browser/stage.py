@@ -88,7 +88,7 @@ def staged(folder: Path) -> Iterator[Stage]:
         create_bucket(settings.store, BUCKET)
         archive(settings, BUCKET, ARCHIVE, STREAM)
         with Catalog.connect(settings.postgres) as catalog:
-            catalog.pause_archive(ARCHIVE)
+            catalog.archives.pause(ARCHIVE)
         with Dagster(folder / "dagster", at.environment) as dagster:
             stage = Stage(stack, dagster, settings, hours, past)
             assert stage.capture(hours[CAPTURED[0]], hours[CAPTURED[-1]]) == "SUCCESS"

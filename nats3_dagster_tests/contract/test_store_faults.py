@@ -320,7 +320,7 @@ def in_process(code: str, *arguments: str, before: Sequence[str] = ()) -> str:
     start = (
         "import hashlib, sys\n"
         "from nats3_dagster.errors import StoreError\n"
-        "from nats3_dagster.store import Bucket, StoreOptions\n"
+        "from nats3_dagster.objects import Bucket, StoreOptions\n"
         "bucket = Bucket(StoreOptions(url=sys.argv[1]), 'archive')\n"
         "def put(key, data):\n"
         "    try: print(bucket.put_new(key, data, hashlib.sha256(data).hexdigest()))\n"

@@ -67,7 +67,7 @@ def main(name: str, hour: str, step: str) -> None:
     arm(step)
     settings = Settings.load()
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        planned = capture.plan(catalog, link, catalog.archive(name), hour, settings.nats, settings.store)
+        planned = capture.plan(catalog, link, catalog.archives.get(name), hour, settings.nats, settings.store)
         outcomes = [outcome for seqs in planned.tasks(2) for outcome in capture_range((planned.job, seqs))]
         capture.commit(catalog, planned, outcomes)
 

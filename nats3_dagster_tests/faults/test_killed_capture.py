@@ -38,12 +38,12 @@ def test_a_capture_killed_at(step: str, settings: Settings, nats: NatsServer, bu
         state = wire.state("EV")
         consumers = state["consumer_count"]
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archive("events")
-        chunks = catalog.chunks(archive)
+        archive = catalog.archives.get("events")
+        chunks = catalog.chunks.select(archive)
         incarnation = chunks[0].meta.incarnation
-        assert catalog.missing(archive, incarnation, SeqRange(1, MESSAGES)) == ()
+        assert catalog.coverage.missing(archive, incarnation, SeqRange(1, MESSAGES)) == ()
         assert sum(c.meta.messages for c in chunks) == MESSAGES
-        assert catalog.gaps(archive) == ()
+        assert catalog.gaps.select(archive) == ()
     # The same range and bytes give the same key: what the killed run had put is found again, not put beside.
     assert {key for key, _ in Bucket(settings.store, bucket).list()} == {c.meta.key for c in chunks}
     # A killed reader's consumer goes by its own inactivity; no other may stay.

@@ -42,7 +42,7 @@ def take(settings: Settings, catalog: Catalog, link: Link, found: Archive, hour:
     gaps = list(planned.gaps)
     if planned.missing:
         gaps.append(Gap(planned.job.state.incarnation, planned.missing, "unselected"))
-    catalog.commit(found, [], gaps)
+    catalog.chunks.commit(found, [], gaps)
     return sum(gap.size for gap in gaps)
 
 
@@ -57,7 +57,7 @@ def test_every_round_takes_something_until_nothing_is_lacking(
     restore_stream(settings.nats, "EV", ["ev.>"], past, storage=storage)
     archive(settings, bucket)
     catalog, link = both
-    found = catalog.archive("events")
+    found = catalog.archives.get("events")
     state = source_state(catalog, link, found)
     for _ in minutes:
         hours = hours_to_capture(catalog, link, found, state)
@@ -67,7 +67,7 @@ def test_every_round_takes_something_until_nothing_is_lacking(
             break
         assert take(settings, catalog, link, found, hours[0]) > 0, hours
         assert take(settings, catalog, link, found, hours[-1]) > 0 or len(hours) == 1, hours
-    assert catalog.missing(found, state.incarnation, SeqRange(1, len(minutes))) == ()
+    assert catalog.coverage.missing(found, state.incarnation, SeqRange(1, len(minutes))) == ()
 
 
 DELETED: dict[str, Callable[[Wire], object]] = {
@@ -96,9 +96,11 @@ def test_what_was_deleted_before_its_capture_is_asked_for_once(
     restore_stream(settings.nats, "EV", ["ev.>"], past)
     archive(settings, bucket)
     catalog, link = both
-    found = catalog.archive("events")
+    found = catalog.archives.get("events")
     with Wire(settings.nats.servers[0]) as wire:
-        catalog.commit(found, [], [Gap(source_state(catalog, link, found).incarnation, (SeqRange(1, 40),), "missing")])
+        catalog.chunks.commit(
+            found, [], [Gap(source_state(catalog, link, found).incarnation, (SeqRange(1, 40),), "missing")]
+        )
         delete(wire)
     state = source_state(catalog, link, found)
     hours = hours_to_capture(catalog, link, found, state)
@@ -116,7 +118,7 @@ def test_a_loss_is_due_though_nothing_waits(settings: Settings, both: tuple[Cata
         archive(settings, bucket)
         wire.publish([("ev.a", b"", b"x")] * 7)
         wire.api("STREAM.PURGE.EV")
-    found = catalog.archive("events")
+    found = catalog.archives.get("events")
     now = time.time_ns()
     waiting = uncaptured(catalog, link, found, source_state(catalog, link, found), now)
     assert waiting == Uncaptured((), hour_of(now), gone=7)
@@ -135,10 +137,10 @@ def test_the_oldest_that_waits_has_an_age_though_the_one_before_was_deleted(
         wire.create_stream("EV", "ev.>")
         archive(settings, bucket)
         wire.publish([("ev.a", b"", b"x")] * 7)
-        take(settings, catalog, link, catalog.archive("events"), hour_of(time.time_ns()))
+        take(settings, catalog, link, catalog.archives.get("events"), hour_of(time.time_ns()))
         wire.publish([("ev.a", b"", b"x")] * 7)
         _delete(wire, 8, 9)
-    found = catalog.archive("events")
+    found = catalog.archives.get("events")
     waiting = uncaptured(catalog, link, found, source_state(catalog, link, found), time.time_ns() + MINUTE_NS)
     assert waiting.messages == 7 or waiting.ended
     assert 60 < (waiting.age_s or waiting.behind_s) < 75
@@ -150,7 +152,7 @@ def test_a_clock_ahead_of_ours_is_waited_for(settings: Settings, both: tuple[Cat
         wire.create_stream("EV", "ev.>")
         archive(settings, bucket)
         wire.publish([("ev.a", b"", b"x")] * 7)
-    found = catalog.archive("events")
+    found = catalog.archives.get("events")
     state = source_state(catalog, link, found)
     waiting = uncaptured(catalog, link, found, state, time.time_ns() - 2 * HOUR_NS)
     assert (waiting.ended, waiting.open, waiting.behind) == ((), None, 7)

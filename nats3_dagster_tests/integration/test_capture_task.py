@@ -30,7 +30,7 @@ def plan(settings: Settings, wire: Wire) -> capture.CapturePlan:
     """Of the hour that holds the messages (they were published a moment ago)."""
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
         hour = hours_of(wire, "EV")[-1]
-        return capture.plan(catalog, link, catalog.archive("events"), hour, settings.nats, settings.store)
+        return capture.plan(catalog, link, catalog.archives.get("events"), hour, settings.nats, settings.store)
 
 
 def run(planned: capture.CapturePlan) -> list[tuple[str, SeqRange]]:
@@ -99,8 +99,10 @@ def test_an_unfiltered_range_that_was_deleted_message_by_message_is_no_loss(
 def test_a_stream_that_forgot_what_the_archive_holds_is_an_error(settings: Settings, wire: Wire, bucket: str) -> None:
     archive_events(settings, bucket)
     with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archive("events")
+        archive = catalog.archives.get("events")
         # As if sequence 1001 had been captured before the server lost it.
-        catalog.commit(archive, [], [Gap(catalog.incarnations(archive)[0], (SeqRange(1001, 1001),), "deleted")])
+        catalog.chunks.commit(
+            archive, [], [Gap(catalog.coverage.incarnations(archive)[0], (SeqRange(1001, 1001),), "deleted")]
+        )
     with pytest.raises(StreamChanged, match="ends at sequence 1000.*up to 1001"):
         plan(settings, wire)

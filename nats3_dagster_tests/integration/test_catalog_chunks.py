@@ -24,7 +24,7 @@ def catalog(postgres_url):
 
 @pytest.fixture
 def logs(catalog):
-    return catalog.create_archive(spec(), state())
+    return catalog.archives.create(spec(), state())
 
 
 def _gap(*pairs, reason: Reason = "expired", incarnation=LOGS):
@@ -40,23 +40,23 @@ def _covers(chunks):
 
 def test_a_chunk_comes_back_as_it_was_committed(catalog, logs):
     meta = chunk(1, 10, 7, deleted=ranges((2, 3), (9, 9)), subjects={"logs.a": 5, "logs.b\t\\N\n": 2})
-    catalog.commit(logs, [meta], run_id="run-1")
-    (bare,) = catalog.chunks(logs)
+    catalog.chunks.commit(logs, [meta], run_id="run-1")
+    (bare,) = catalog.chunks.select(logs)
     assert bare.meta == replace(meta, deleted=None, subjects=None)
     assert bare.dagster_run_id == "run-1"
     assert abs((catalog.now() - bare.committed_at).total_seconds()) < 60
-    (whole,) = catalog.chunks(logs, with_subjects=True, with_deleted=True)
+    (whole,) = catalog.chunks.select(logs, with_subjects=True, with_deleted=True)
     assert whole.meta == meta
-    assert catalog.chunk(bare.id) == whole
-    assert catalog.chunk_by_key(meta.bucket, meta.key) == whole
-    assert catalog.chunk_by_key("other", meta.key) is None
+    assert catalog.chunks.get(bare.id) == whole
+    assert catalog.chunks.by_key(meta.bucket, meta.key) == whole
+    assert catalog.chunks.by_key("other", meta.key) is None
     with pytest.raises(OperatorError, match="There is no chunk 999"):
-        catalog.chunk(999)
+        catalog.chunks.get(999)
 
 
 def test_nothing_deleted_is_not_the_same_as_not_known(catalog, logs):
-    catalog.commit(logs, [chunk(1, 10, deleted=()), chunk(11, 20)])
-    first, second = catalog.chunks(logs, with_deleted=True, with_subjects=True)
+    catalog.chunks.commit(logs, [chunk(1, 10, deleted=()), chunk(11, 20)])
+    first, second = catalog.chunks.select(logs, with_deleted=True, with_subjects=True)
     assert (first.meta.deleted, second.meta.deleted) == ((), None)
     assert (first.meta.subjects, second.meta.subjects) == (None, None)
 
@@ -67,9 +67,9 @@ def test_ten_thousand_subjects_and_a_hundred_thousand_deleted_ranges_are_quick(c
     meta = chunk(1, 300_000, 100_000, subjects=subjects, deleted=None)
     holes = chunk(300_001, 900_000, 400_000, deleted=tuple(SeqRange(n + 300_000, n + 300_000) for n, _ in deleted))
     began = time.monotonic()
-    catalog.commit(logs, [meta, holes])
+    catalog.chunks.commit(logs, [meta, holes])
     assert time.monotonic() - began < 60  # 2 s on an idle machine
-    first, second = catalog.chunks(logs, with_subjects=True, with_deleted=True)
+    first, second = catalog.chunks.select(logs, with_subjects=True, with_deleted=True)
     assert first.meta.subjects == subjects
     assert second.meta.deleted == holes.deleted
 
@@ -78,32 +78,32 @@ def test_a_commit_too_large_for_one_statement_is_one_transaction(catalog, logs, 
     monkeypatch.setattr("nats3_dagster.catalog.chunks.STATEMENT_CHARS", 1000)
     metas = [chunk(n, n + 9, subjects={"a": 4, "b": 6}) for n in range(1, 100, 10)]
     with pytest.raises(Conflict):
-        catalog.commit(logs, [*metas, chunk(50, 60)])
-    assert catalog.chunks(logs) == ()
-    catalog.commit(logs, metas)
-    assert [c.meta for c in catalog.chunks(logs, with_subjects=True)] == metas
-    assert catalog.hours(logs)[0].messages == 100
+        catalog.chunks.commit(logs, [*metas, chunk(50, 60)])
+    assert catalog.chunks.select(logs) == ()
+    catalog.chunks.commit(logs, metas)
+    assert [c.meta for c in catalog.chunks.select(logs, with_subjects=True)] == metas
+    assert catalog.hours.select(logs)[0].messages == 100
 
 
 def test_subjects_that_postgres_cannot_hold(catalog, logs):
     long = "logs." + "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=4000))
-    catalog.commit(logs, [chunk(1, 2, subjects={"nul\0": 1, "b": 1}), chunk(3, 4, subjects={long: 2})])
-    first, second = catalog.chunks(logs, with_subjects=True)
+    catalog.chunks.commit(logs, [chunk(1, 2, subjects={"nul\0": 1, "b": 1}), chunk(3, 4, subjects={long: 2})])
+    first, second = catalog.chunks.select(logs, with_subjects=True)
     assert first.meta.subjects is None
     assert second.meta.subjects == {long: 2}
 
 
 def test_subject_counts_tell_what_was_not_counted(catalog, logs):
-    catalog.commit(
+    catalog.chunks.commit(
         logs,
         [
             chunk(1, 10, subjects={"a": 4, "b": 6}), chunk(11, 20, subjects={"b": 10}), chunk(21, 25),
             chunk(26, 30, subjects={"c": 5}, hour=NEXT_HOUR),
         ],
     )  # fmt: skip
-    assert catalog.subject_counts(logs, [HOUR]) == ({"a": 4, "b": 16}, 5)
-    assert catalog.subject_counts(logs, [HOUR, NEXT_HOUR]) == ({"a": 4, "b": 16, "c": 5}, 5)
-    assert catalog.subject_counts(logs, []) == ({}, 0)
+    assert catalog.chunks.subject_counts(logs, [HOUR]) == ({"a": 4, "b": 16}, 5)
+    assert catalog.chunks.subject_counts(logs, [HOUR, NEXT_HOUR]) == ({"a": 4, "b": 16, "c": 5}, 5)
+    assert catalog.chunks.subject_counts(logs, []) == ({}, 0)
 
 
 # What is refused
@@ -111,25 +111,25 @@ def test_subject_counts_tell_what_was_not_counted(catalog, logs):
 
 @pytest.mark.parametrize("other", [(5, 15), (1, 10), (3, 4), (10, 10), (1, 1)])
 def test_overlapping_chunks_are_refused(catalog, logs, other):
-    catalog.commit(logs, [chunk(1, 10)])
+    catalog.chunks.commit(logs, [chunk(1, 10)])
     with pytest.raises(Conflict, match=f"Sequences {other[0]}-{other[1]} of archive logs: a chunk of 1-10 is there"):
-        catalog.commit(logs, [chunk(50, 60), chunk(*other)], [_gap((90, 91))])
-    assert _covers(catalog.chunks(logs)) == [(1, 10)]
-    assert catalog.gaps(logs) == ()
+        catalog.chunks.commit(logs, [chunk(50, 60), chunk(*other)], [_gap((90, 91))])
+    assert _covers(catalog.chunks.select(logs)) == [(1, 10)]
+    assert catalog.gaps.select(logs) == ()
 
 
 def test_chunks_that_overlap_in_one_commit_are_refused(catalog, logs):
     with pytest.raises(Conflict, match="Sequences 10-20"):
-        catalog.commit(logs, [chunk(1, 10), chunk(10, 20)])
-    assert catalog.chunks(logs) == ()
+        catalog.chunks.commit(logs, [chunk(1, 10), chunk(10, 20)])
+    assert catalog.chunks.select(logs) == ()
 
 
 def test_the_same_sequences_in_another_archive_or_incarnation_are_no_overlap(catalog, logs):
-    other = catalog.create_archive(spec("other"), state())
-    catalog.adopt(logs, state(AGAIN))
-    catalog.commit(logs, [chunk(1, 10), chunk(1, 10, incarnation=AGAIN)])
-    catalog.commit(other, [chunk(1, 10, archive="other")])
-    assert len(catalog.chunks(logs)) == 2
+    other = catalog.archives.create(spec("other"), state())
+    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(1, 10, incarnation=AGAIN)])
+    catalog.chunks.commit(other, [chunk(1, 10, archive="other")])
+    assert len(catalog.chunks.select(logs)) == 2
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_the_same_sequences_in_another_archive_or_incarnation_are_no_overlap(cat
 )
 def test_a_sequence_is_in_a_chunk_or_in_a_gap(catalog, logs, first, then, say):
     def commit(chunks, gaps):
-        catalog.commit(logs, [chunk(*c) for c in chunks], [_gap(*gaps)] if gaps else [])
+        catalog.chunks.commit(logs, [chunk(*c) for c in chunks], [_gap(*gaps)] if gaps else [])
 
     commit(*first)
-    before = (_covers(catalog.chunks(logs)), catalog.gaps(logs))
+    before = (_covers(catalog.chunks.select(logs)), catalog.gaps.select(logs))
     with pytest.raises(Conflict, match=say):
         commit(*then)
-    assert (_covers(catalog.chunks(logs)), catalog.gaps(logs)) == before
+    assert (_covers(catalog.chunks.select(logs)), catalog.gaps.select(logs)) == before
 
 
 @pytest.mark.parametrize(
@@ -173,26 +173,26 @@ def test_a_sequence_is_in_a_chunk_or_in_a_gap(catalog, logs, first, then, say):
 )
 def test_what_does_not_add_up_is_refused(catalog, logs, bad, rule):
     with pytest.raises(CatalogError, match=rf"does not add up \({rule}\)"):
-        catalog.commit(logs, [chunk(20, 30), bad])
-    assert catalog.chunks(logs) == ()
+        catalog.chunks.commit(logs, [chunk(20, 30), bad])
+    assert catalog.chunks.select(logs) == ()
 
 
 def test_nothing_is_covered_before_the_archive_begins(catalog):
-    late = catalog.create_archive(spec(), state(first=50))
+    late = catalog.archives.create(spec(), state(first=50))
     for chunks, gaps in (([chunk(49, 60)], []), ([], [_gap((1, 2))])):
         with pytest.raises(CatalogError, match="does not begin that early: .* is before 50"):
-            catalog.commit(late, chunks, gaps)
+            catalog.chunks.commit(late, chunks, gaps)
 
 
 def test_an_incarnation_that_was_not_adopted_is_refused(catalog, logs):
     with pytest.raises(CatalogError, match="Observe or adopt it first"):
-        catalog.commit(logs, [chunk(1, 10, incarnation=AGAIN)])
+        catalog.chunks.commit(logs, [chunk(1, 10, incarnation=AGAIN)])
 
 
 def test_an_object_belongs_to_one_chunk(catalog, logs):
-    catalog.commit(logs, [chunk(1, 10, key="k")])
+    catalog.chunks.commit(logs, [chunk(1, 10, key="k")])
     with pytest.raises(Conflict, match="An object of archive logs is in the catalog already.*k"):
-        catalog.commit(logs, [chunk(11, 20, key="k")])
+        catalog.chunks.commit(logs, [chunk(11, 20, key="k")])
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_an_object_belongs_to_one_chunk(catalog, logs):
     ],
 )  # fmt: skip
 def test_rows_of_what_exists_never_change(catalog, logs, postgres_url, statement):
-    catalog.commit(logs, [chunk(1, 10)], [_gap((11, 12))])
+    catalog.chunks.commit(logs, [chunk(1, 10)], [_gap((11, 12))])
     with psycopg.connect(postgres_url) as connection, pytest.raises(psycopg.IntegrityError, match="immutable"):
         connection.execute(statement)
 
@@ -214,64 +214,66 @@ def test_rows_of_what_exists_never_change(catalog, logs, postgres_url, statement
 
 def test_coverage_joins_chunks_and_gaps_and_missing_is_the_rest(catalog, logs):
     gone = [_gap((21, 25)), _gap((30, 35), reason="deleted")]
-    catalog.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(41, 50)], gone)
-    assert catalog.coverage(logs, LOGS, SeqRange(1, 100)) == ranges((1, 25), (30, 35), (41, 50))
-    assert catalog.coverage(logs, LOGS, SeqRange(5, 31)) == ranges((5, 25), (30, 31))
-    assert catalog.coverage(logs, LOGS, SeqRange(26, 29)) == ()
-    assert catalog.missing(logs, LOGS, SeqRange(1, 60)) == ranges((26, 29), (36, 40), (51, 60))
-    assert catalog.missing(logs, LOGS, SeqRange(2, 24)) == ()
-    (kept,) = catalog.coverages(logs)
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(41, 50)], gone)
+    assert catalog.coverage.covered(logs, LOGS, SeqRange(1, 100)) == ranges((1, 25), (30, 35), (41, 50))
+    assert catalog.coverage.covered(logs, LOGS, SeqRange(5, 31)) == ranges((5, 25), (30, 31))
+    assert catalog.coverage.covered(logs, LOGS, SeqRange(26, 29)) == ()
+    assert catalog.coverage.missing(logs, LOGS, SeqRange(1, 60)) == ranges((26, 29), (36, 40), (51, 60))
+    assert catalog.coverage.missing(logs, LOGS, SeqRange(2, 24)) == ()
+    (kept,) = catalog.coverage.all(logs)
     assert (kept.start, kept.frontier, kept.last) == (1, 25, 50)
-    assert catalog.coverage_of(logs, LOGS) == kept
-    catalog.commit(logs, [chunk(26, 29)])
-    assert catalog.coverage_of(logs, LOGS).frontier == 35
-    assert catalog.gaps(logs) == (_gap((21, 25)), _gap((30, 35), reason="deleted"))
-    assert catalog.gaps(logs, within=SeqRange(25, 29)) == (_gap((21, 25)),)
-    assert catalog.gaps(logs, incarnation=AGAIN) == ()
+    assert catalog.coverage.of(logs, LOGS) == kept
+    catalog.chunks.commit(logs, [chunk(26, 29)])
+    assert catalog.coverage.of(logs, LOGS).frontier == 35
+    assert catalog.gaps.select(logs) == (_gap((21, 25)), _gap((30, 35), reason="deleted"))
+    assert catalog.gaps.select(logs, within=SeqRange(25, 29)) == (_gap((21, 25)),)
+    assert catalog.gaps.select(logs, incarnation=AGAIN) == ()
 
 
 def test_a_gap_of_many_ranges(catalog, logs):
     gap = _gap(*((n, n) for n in range(1, 40_001, 2)), reason="deleted")
-    catalog.commit(logs, [], [gap])
-    assert catalog.gaps(logs) == (gap,)
-    assert catalog.missing(logs, LOGS, SeqRange(1, 6)) == ranges((2, 2), (4, 4), (6, 6))
+    catalog.chunks.commit(logs, [], [gap])
+    assert catalog.gaps.select(logs) == (gap,)
+    assert catalog.coverage.missing(logs, LOGS, SeqRange(1, 6)) == ranges((2, 2), (4, 4), (6, 6))
 
 
 def test_hours_sum_the_live_chunks(catalog, logs):
-    catalog.adopt(logs, state(AGAIN))
-    catalog.commit(logs, [chunk(1, 10), chunk(11, 30, 15), chunk(31, 40, hour=NEXT_HOUR)])
-    seen = catalog.revision(logs)
-    catalog.commit(logs, [chunk(3, 4, incarnation=AGAIN, hour=NEXT_HOUR)])
-    first, second = catalog.hours(logs)
+    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 30, 15), chunk(31, 40, hour=NEXT_HOUR)])
+    seen = catalog.hours.revision(logs)
+    catalog.chunks.commit(logs, [chunk(3, 4, incarnation=AGAIN, hour=NEXT_HOUR)])
+    first, second = catalog.hours.select(logs)
     assert (first.hour, first.chunks, first.messages, first.absent) == (HOUR, 2, 25, 5)
     assert (first.payload_bytes, first.stored_bytes) == (2500, 752)
     assert (first.first_ns, first.last_ns, first.spans) == (HOUR_NS + 1, HOUR_NS + 30, ((LOGS, SeqRange(1, 30)),))
     assert (second.hour, second.chunks, second.messages) == (NEXT_HOUR, 2, 12)
     assert second.spans == ((LOGS, SeqRange(31, 40)), (AGAIN, SeqRange(3, 4)))
-    assert catalog.hour_count(logs) == 2
-    assert catalog.hours(logs, limit=1) == (first,)
-    assert catalog.hours(logs, limit=1, offset=1) == catalog.hours(logs, first=NEXT_HOUR) == (second,)
-    assert catalog.hours(logs, last=HOUR) == (first,)
-    assert [h.hour for h in catalog.hours(logs, since=seen)] == [NEXT_HOUR]
-    assert catalog.hours(logs, since=catalog.revision(logs)) == ()
+    assert catalog.hours.count(logs) == 2
+    assert catalog.hours.select(logs, limit=1) == (first,)
+    assert catalog.hours.select(logs, limit=1, offset=1) == catalog.hours.select(logs, first=NEXT_HOUR) == (second,)
+    assert catalog.hours.select(logs, last=HOUR) == (first,)
+    assert [h.hour for h in catalog.hours.select(logs, since=seen)] == [NEXT_HOUR]
+    assert catalog.hours.select(logs, since=catalog.hours.revision(logs)) == ()
 
 
 # What is listed
 
 
 def test_chunks_are_listed_in_the_order_of_the_stream(catalog, logs):
-    catalog.adopt(logs, state(AGAIN))
-    catalog.commit(logs, [chunk(1, 5, incarnation=AGAIN), chunk(21, 30), chunk(1, 10, hour=NEXT_HOUR), chunk(11, 20)])
-    everything = catalog.chunks(logs)
+    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.chunks.commit(
+        logs, [chunk(1, 5, incarnation=AGAIN), chunk(21, 30), chunk(1, 10, hour=NEXT_HOUR), chunk(11, 20)]
+    )
+    everything = catalog.chunks.select(logs)
     assert _covers(everything) == [(1, 10), (11, 20), (21, 30), (1, 5)]
-    assert _covers(catalog.chunks(logs, incarnation=AGAIN)) == [(1, 5)]
-    assert _covers(catalog.chunks(logs, hours=[NEXT_HOUR])) == [(1, 10)]
-    assert _covers(catalog.chunks(logs, hours=[])) == []
-    assert _covers(catalog.chunks(logs, seqs=SeqRange(10, 11))) == [(1, 10), (11, 20)]
-    assert _covers(catalog.chunks(logs, seqs=SeqRange(10, 11), hours=[HOUR])) == [(11, 20)]
-    assert _covers(catalog.chunks(logs, limit=3)) == [(1, 10), (11, 20), (21, 30)]
+    assert _covers(catalog.chunks.select(logs, incarnation=AGAIN)) == [(1, 5)]
+    assert _covers(catalog.chunks.select(logs, hours=[NEXT_HOUR])) == [(1, 10)]
+    assert _covers(catalog.chunks.select(logs, hours=[])) == []
+    assert _covers(catalog.chunks.select(logs, seqs=SeqRange(10, 11))) == [(1, 10), (11, 20)]
+    assert _covers(catalog.chunks.select(logs, seqs=SeqRange(10, 11), hours=[HOUR])) == [(11, 20)]
+    assert _covers(catalog.chunks.select(logs, limit=3)) == [(1, 10), (11, 20), (21, 30)]
     paged, after = [], None
-    while page := catalog.chunks(logs, limit=1, after=after):
+    while page := catalog.chunks.select(logs, limit=1, after=after):
         paged, after = [*paged, *page], page[-1].id
     assert tuple(paged) == everything
 
@@ -284,43 +286,43 @@ def test_chunks_are_listed_in_the_order_of_the_stream(catalog, logs):
     ],
 )  # fmt: skip
 def test_a_time_range_takes_chunks_with_a_message_in_it_and_stops_before_its_end(catalog, logs, window, found):
-    catalog.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(21, 30)])
-    assert [c.meta.covers.first for c in catalog.chunks(logs, time_range=window)] == found
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(21, 30)])
+    assert [c.meta.covers.first for c in catalog.chunks.select(logs, time_range=window)] == found
 
 
 # What is retired
 
 
 def test_a_retired_chunk_leaves_a_gap(catalog, logs):
-    catalog.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(21, 30, hour=NEXT_HOUR)])
-    first, second, third = catalog.chunks(logs)
-    assert catalog.retire_chunks(logs, [second.id, third.id], run_id="run-2") == 2
-    assert catalog.retire_chunks(logs, [second.id]) == 0
-    assert catalog.chunks(logs) == (first,)
-    assert catalog.gaps(logs) == (_gap((11, 20), (21, 30), reason="retired"),)
-    assert catalog.coverage(logs, LOGS, SeqRange(1, 99)) == ranges((1, 30))
-    kept = catalog.coverage_of(logs, LOGS)
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(21, 30, hour=NEXT_HOUR)])
+    first, second, third = catalog.chunks.select(logs)
+    assert catalog.chunks.retire(logs, [second.id, third.id], run_id="run-2") == 2
+    assert catalog.chunks.retire(logs, [second.id]) == 0
+    assert catalog.chunks.select(logs) == (first,)
+    assert catalog.gaps.select(logs) == (_gap((11, 20), (21, 30), reason="retired"),)
+    assert catalog.coverage.covered(logs, LOGS, SeqRange(1, 99)) == ranges((1, 30))
+    kept = catalog.coverage.of(logs, LOGS)
     assert (kept.chunks, kept.messages, kept.last_ns, kept.frontier) == (1, 10, HOUR_NS + 10, 30)
-    assert [(h.hour, h.chunks) for h in catalog.hours(logs)] == [(HOUR, 1)]
+    assert [(h.hour, h.chunks) for h in catalog.hours.select(logs)] == [(HOUR, 1)]
     with pytest.raises(OperatorError):
-        catalog.chunk(second.id)
+        catalog.chunks.get(second.id)
 
 
 def test_a_chunk_retired_for_repair_is_missing_until_it_is_captured_again(catalog, logs):
-    catalog.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(21, 30)])
-    assert catalog.retire_chunks(logs, [catalog.chunks(logs)[1].id], recapture=True) == 1
-    assert catalog.missing(logs, LOGS, SeqRange(1, 30)) == ranges((11, 20))
-    assert catalog.coverage_of(logs, LOGS).frontier == 10
-    catalog.commit(logs, [chunk(11, 20)])
-    assert catalog.missing(logs, LOGS, SeqRange(1, 30)) == ()
-    assert catalog.coverage_of(logs, LOGS).frontier == 30
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(21, 30)])
+    assert catalog.chunks.retire(logs, [catalog.chunks.select(logs)[1].id], recapture=True) == 1
+    assert catalog.coverage.missing(logs, LOGS, SeqRange(1, 30)) == ranges((11, 20))
+    assert catalog.coverage.of(logs, LOGS).frontier == 10
+    catalog.chunks.commit(logs, [chunk(11, 20)])
+    assert catalog.coverage.missing(logs, LOGS, SeqRange(1, 30)) == ()
+    assert catalog.coverage.of(logs, LOGS).frontier == 30
 
 
 def test_a_chunk_of_another_archive_is_not_retired(catalog, logs):
-    other = catalog.create_archive(spec("other"), state())
-    catalog.commit(other, [chunk(1, 10, archive="other")])
-    assert catalog.retire_chunks(logs, [catalog.chunks(other)[0].id]) == 0
-    assert len(catalog.chunks(other)) == 1
+    other = catalog.archives.create(spec("other"), state())
+    catalog.chunks.commit(other, [chunk(1, 10, archive="other")])
+    assert catalog.chunks.retire(logs, [catalog.chunks.select(other)[0].id]) == 0
+    assert len(catalog.chunks.select(other)) == 1
 
 
 # What is kept beside the rows follows them
@@ -351,8 +353,8 @@ from nats3.coverage where chunks > 0 order by 1, 2"""
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_happens_the_sums_and_the_coverage_follow_the_rows(catalog, logs, postgres_url, seed):
     chance = random.Random(seed)
-    catalog.adopt(logs, state(AGAIN))
-    other = catalog.create_archive(spec("other"), state())
+    catalog.coverage.adopt(logs, state(AGAIN))
+    other = catalog.archives.create(spec("other"), state())
     refused = 0
     for _ in range(120):
         archive, incarnation = chance.choice([(logs, LOGS), (logs, AGAIN), (other, LOGS)])
@@ -361,14 +363,18 @@ def test_whatever_happens_the_sums_and_the_coverage_follow_the_rows(catalog, log
         try:
             match chance.randint(0, 5):
                 case 0:
-                    catalog.commit(archive, [], [_gap((first, last), (last + 2, last + 3), incarnation=incarnation)])
-                case 1 if live := catalog.chunks(archive):
+                    catalog.chunks.commit(
+                        archive, [], [_gap((first, last), (last + 2, last + 3), incarnation=incarnation)]
+                    )
+                case 1 if live := catalog.chunks.select(archive):
                     some = chance.sample(live, min(len(live), 3))
-                    catalog.retire_chunks(archive, [c.id for c in some], recapture=chance.random() < 0.6)
+                    catalog.chunks.retire(archive, [c.id for c in some], recapture=chance.random() < 0.6)
                 case _:
                     hour, messages = chance.choice([HOUR, NEXT_HOUR]), chance.randint(1, last - first + 1)
                     kind = {"archive": archive.name, "incarnation": incarnation, "hour": hour}
-                    catalog.commit(archive, [chunk(first, last, messages, **kind), chunk(last + 1, last + 2, **kind)])
+                    catalog.chunks.commit(
+                        archive, [chunk(first, last, messages, **kind), chunk(last + 1, last + 2, **kind)]
+                    )
         except Conflict:
             refused += 1
     assert 5 < refused < 110

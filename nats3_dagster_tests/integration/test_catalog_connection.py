@@ -63,41 +63,41 @@ def test_a_server_restarted_between_two_calls_is_not_noticed(tmp_path):
     with Postgres(tmp_path / "postgres", fast=True) as server:
         migrate(server.url())
         with Catalog.connect(server.url()) as catalog:
-            archive = catalog.create_archive(spec(), state())
+            archive = catalog.archives.create(spec(), state())
             server.stop()
             with pytest.raises(CatalogError, match="not reachable"):
-                catalog.archives()
+                catalog.archives.all()
             server.start()
-            assert catalog.archives() == (archive,)
-            catalog.commit(archive, [chunk(1, 10)])
-            assert len(catalog.chunks(archive)) == 1
+            assert catalog.archives.all() == (archive,)
+            catalog.chunks.commit(archive, [chunk(1, 10)])
+            assert len(catalog.chunks.select(archive)) == 1
 
 
 def test_a_connection_lost_in_a_transaction_is_an_error_and_keeps_nothing(catalog, postgres_url):
-    archive = catalog.create_archive(spec(), state())
+    archive = catalog.archives.create(spec(), state())
 
     def change_and_be_cut_off():
-        with catalog.transaction():
-            catalog.commit(archive, [chunk(1, 10)])
+        with catalog.session.transaction():
+            catalog.chunks.commit(archive, [chunk(1, 10)])
             _end_sessions(postgres_url)
-            catalog.commit(archive, [chunk(11, 20)])
+            catalog.chunks.commit(archive, [chunk(11, 20)])
 
     with pytest.raises(CatalogError, match="connection to Postgres at .* was lost.*Run it again"):
         change_and_be_cut_off()
-    assert catalog.chunks(archive) == ()
+    assert catalog.chunks.select(archive) == ()
 
 
 def test_a_session_ended_between_two_calls_is_made_again(catalog, postgres_url):
     _end_sessions(postgres_url)
-    assert catalog.archives() == ()
+    assert catalog.archives.all() == ()
     assert catalog.now().utcoffset().total_seconds() == 0
 
 
 def test_calls_of_several_threads_do_not_mix(catalog):
-    archive = catalog.create_archive(spec(), state())
+    archive = catalog.archives.create(spec(), state())
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: catalog.commit(archive, [chunk(n * 10 + 1, n * 10 + 10)]), range(40)))
-        assert set(pool.map(lambda _: len(catalog.chunks(archive)), range(16))) == {40}
+        list(pool.map(lambda n: catalog.chunks.commit(archive, [chunk(n * 10 + 1, n * 10 + 10)]), range(40)))
+        assert set(pool.map(lambda _: len(catalog.chunks.select(archive)), range(16))) == {40}
 
 
 def test_a_failure_inside_a_transaction_undoes_it(catalog):
@@ -105,19 +105,19 @@ def test_a_failure_inside_a_transaction_undoes_it(catalog):
         pass
 
     def change_and_stop():
-        with catalog.transaction():
-            catalog.create_archive(spec(), state())
+        with catalog.session.transaction():
+            catalog.archives.create(spec(), state())
             raise Stop
 
     with pytest.raises(Stop):
         change_and_stop()
-    assert catalog.archives() == ()
+    assert catalog.archives.all() == ()
 
 
 def test_a_commit_that_waits_too_long_says_for_what(catalog, postgres_url):
-    archive = catalog.create_archive(spec(), state())
-    with psycopg.connect(postgres_url) as other, catalog.reading() as sql:
+    archive = catalog.archives.create(spec(), state())
+    with psycopg.connect(postgres_url) as other, catalog.session.reading() as sql:
         other.execute("select from nats3.archive for update")
         sql.connection.execute("set lock_timeout = '50ms'")
         with pytest.raises(CatalogError, match="Another process holds a lock"):
-            catalog.commit(archive, [chunk(1, 10)])
+            catalog.chunks.commit(archive, [chunk(1, 10)])

@@ -43,39 +43,41 @@ def _gap(first, last):
 
 @pytest.mark.parametrize("turn", range(5))
 def test_of_captures_that_overlap_exactly_one_commits(racers, turn):
-    logs = racers[0].create_archive(spec(), state())
+    logs = racers[0].archives.create(spec(), state())
     mine = [[chunk(n + 1, 20), chunk(21, 30 + n)] for n in range(RACERS)]
-    results = _race(*(lambda c=c, m=m: c.commit(logs, m) for c, m in zip(racers, mine, strict=True)))
+    results = _race(*(lambda c=c, m=m: c.chunks.commit(logs, m) for c, m in zip(racers, mine, strict=True)))
     assert [type(r) for r in results].count(Conflict) == RACERS - 1
     winner = mine[results.index(None)]
-    assert [c.meta for c in racers[0].chunks(logs)] == winner
+    assert [c.meta for c in racers[0].chunks.select(logs)] == winner
 
 
 def test_captures_side_by_side_all_commit(racers):
-    logs = racers[0].create_archive(spec(), state())
+    logs = racers[0].archives.create(spec(), state())
 
     def capture(catalog, lane):
         for n in range(10):
             first = (n * RACERS + lane) * 10 + 1
-            catalog.commit(logs, [chunk(first, first + 9)])
+            catalog.chunks.commit(logs, [chunk(first, first + 9)])
 
     assert _race(*(lambda c=c, n=n: capture(c, n) for n, c in enumerate(racers))) == [None] * RACERS
-    assert racers[0].coverage(logs, LOGS, SeqRange(1, 9999)) == ranges((1, RACERS * 100))
-    assert racers[0].hours(logs)[0].chunks == RACERS * 10
+    assert racers[0].coverage.covered(logs, LOGS, SeqRange(1, 9999)) == ranges((1, RACERS * 100))
+    assert racers[0].hours.select(logs)[0].chunks == RACERS * 10
     # A reader's cursor misses nothing: each commit had a revision of its own.
-    assert racers[0].revision(logs) == RACERS * 10
+    assert racers[0].hours.revision(logs) == RACERS * 10
 
 
 @pytest.mark.parametrize("turn", range(5))
 def test_of_a_chunk_and_a_gap_one_commits(racers, turn):
-    logs = racers[0].create_archive(spec(), state())
+    logs = racers[0].archives.create(spec(), state())
     calls = [
-        (lambda c=c: c.commit(logs, [chunk(5, 10)])) if n % 2 else (lambda c=c: c.commit(logs, [], [_gap(8, 12)]))
+        (lambda c=c: c.chunks.commit(logs, [chunk(5, 10)]))
+        if n % 2
+        else (lambda c=c: c.chunks.commit(logs, [], [_gap(8, 12)]))
         for n, c in enumerate(racers)
     ]
     results = _race(*calls)
     assert results.count(None) == 1
-    chunks, gaps = racers[0].chunks(logs), racers[0].gaps(logs)
+    chunks, gaps = racers[0].chunks.select(logs), racers[0].gaps.select(logs)
     assert (len(chunks), len(gaps)) == ((1, 0) if results.index(None) % 2 else (0, 1))
 
 
@@ -91,7 +93,7 @@ def test_postgres_keeps_a_chunk_and_a_gap_apart_whatever_writes_them(racers, pos
         "insert into nats3.gap (archive_id, incarnation_id, seqs, reason)"
         " select archive_id, incarnation_id, '[8,13)', 'expired' from nats3.coverage"
     )
-    logs = racers[0].create_archive(spec(), state())
+    logs = racers[0].archives.create(spec(), state())
     for level in (psycopg.IsolationLevel.READ_COMMITTED, psycopg.IsolationLevel.REPEATABLE_READ):
         with (
             psycopg.connect(postgres_url) as one,
@@ -109,49 +111,51 @@ def test_postgres_keeps_a_chunk_and_a_gap_apart_whatever_writes_them(racers, pos
             with pytest.raises((psycopg.errors.ExclusionViolation, psycopg.errors.SerializationFailure)):
                 waiting.result(30)
             two.rollback()
-        assert racers[0].gaps(logs) == ()
-        racers[0].retire_chunks(logs, [c.id for c in racers[0].chunks(logs)], recapture=True)
+        assert racers[0].gaps.select(logs) == ()
+        racers[0].chunks.retire(logs, [c.id for c in racers[0].chunks.select(logs)], recapture=True)
 
 
 @pytest.mark.parametrize("turn", range(5))
 def test_a_commit_and_a_delete_of_its_archive(racers, turn):
-    logs = racers[0].create_archive(spec(), state())
-    commit, delete = _race(lambda: racers[1].commit(logs, [chunk(1, 10)]), lambda: racers[2].delete_archive("logs"))
+    logs = racers[0].archives.create(spec(), state())
+    commit, delete = _race(
+        lambda: racers[1].chunks.commit(logs, [chunk(1, 10)]), lambda: racers[2].archives.delete("logs")
+    )
     # The chunk was there first and went with the archive, or it came too late.
     assert (commit is None, delete) in ((True, 1), (False, 0))
-    assert racers[0].chunks(logs) == ()
+    assert racers[0].chunks.select(logs) == ()
 
 
 def test_a_name_is_given_once(racers):
-    results = _race(*(lambda c=c: c.create_archive(spec(), state()) for c in racers))
+    results = _race(*(lambda c=c: c.archives.create(spec(), state()) for c in racers))
     assert [type(r) for r in results].count(Conflict) == RACERS - 1
-    assert len(racers[0].archives()) == 1
+    assert len(racers[0].archives.all()) == 1
 
 
 @pytest.mark.parametrize("turn", range(5))
 def test_a_chunk_and_the_removal_of_its_object(racers, turn):
-    logs = racers[0].create_archive(spec(), state())
+    logs = racers[0].archives.create(spec(), state())
     meta = chunk(1, 10)
-    racers[0].commit(logs, [meta])
-    racers[0].retire_chunks(logs, [racers[0].chunks(logs)[0].id], recapture=True)
+    racers[0].chunks.commit(logs, [meta])
+    racers[0].chunks.retire(logs, [racers[0].chunks.select(logs)[0].id], recapture=True)
     again, claimed = _race(
-        lambda: racers[1].commit(logs, [meta]), lambda: racers[2].claim_removals(meta.bucket, [meta.key])
+        lambda: racers[1].chunks.commit(logs, [meta]), lambda: racers[2].removals.claim(meta.bucket, [meta.key])
     )
     # Either it is live and its object is kept, or its object may go and it is not committed.
     assert (again is None) == (claimed == ())
-    assert len(racers[0].chunks(logs)) == (again is None)
+    assert len(racers[0].chunks.select(logs)) == (again is None)
 
 
 def test_a_deadlock_is_told_and_undone(racers):
     for name in ("a", "b"):
-        racers[0].create_archive(spec(name), state())
+        racers[0].archives.create(spec(name), state())
     both = Barrier(2)
 
     def pause(catalog, first, second):
-        with catalog.transaction():
-            catalog.pause_archive(first)
+        with catalog.session.transaction():
+            catalog.archives.pause(first)
             both.wait()
-            catalog.pause_archive(second)
+            catalog.archives.pause(second)
 
     results = _race(lambda: pause(racers[0], "a", "b"), lambda: pause(racers[1], "b", "a"))
     assert results.count(None) == 1
@@ -159,4 +163,4 @@ def test_a_deadlock_is_told_and_undone(racers):
     assert isinstance(loser, Conflict)
     assert "deadlock detected" in str(loser)
     assert "Nothing was written: run it again" in str(loser)
-    assert all(archive.paused for archive in racers[2].archives())
+    assert all(archive.paused for archive in racers[2].archives.all())

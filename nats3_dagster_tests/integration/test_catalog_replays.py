@@ -20,14 +20,14 @@ def catalog(postgres_url):
 
 @pytest.fixture
 def logs(catalog):
-    archive = catalog.create_archive(spec(), state())
-    catalog.commit(archive, [chunk(n, n + 9) for n in (1, 11, 21)])
+    archive = catalog.archives.create(spec(), state())
+    catalog.chunks.commit(archive, [chunk(n, n + 9) for n in (1, 11, 21)])
     return archive
 
 
 @pytest.fixture
 def chunks(catalog, logs):
-    return catalog.chunks(logs)
+    return catalog.chunks.select(logs)
 
 
 def _result(chunk, published=10, found=0, duplicates=0, selected=None):
@@ -40,61 +40,61 @@ def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
         "logs", "logs.>", "replay.>", hours=(HOUR,), from_ns=1, to_ns=2**62, seqs=SeqRange(1, 30), order="subject",
         pace=Pace(messages_per_s=2.5), create_stream="NEW", into_own_stream=True, over_gaps=True, delete_chunks=True,
     )  # fmt: skip
-    made = catalog.create_replay(ID, logs, asked, TARGETS, chunks, run_id="run-0")
+    made = catalog.replays.begin(ID, logs, asked, TARGETS, chunks, run_id="run-0")
     assert (made.id, made.spec, made.targets) == (ID, asked, TARGETS)
     assert (made.state, made.attempt, made.chunks, made.chunks_done) == ("planned", 0, 3, 0)
-    assert catalog.replay(ID) == made
-    catalog.create_replay("f" * 16, logs, ReplaySpec("logs"), (), chunks[:1])
-    assert [r.id for r in catalog.replays()] == ["f" * 16, ID]
-    assert catalog.replays(limit=1)[0].spec == ReplaySpec("logs")
-    other = catalog.create_archive(spec("other"), state())
-    assert catalog.replays(other) == ()
-    assert [r.id for r in catalog.replays(logs)] == ["f" * 16, ID]
-    assert catalog.replay_counts() == {"planned": 2}
+    assert catalog.replays.get(ID) == made
+    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks[:1])
+    assert [r.id for r in catalog.replays.select()] == ["f" * 16, ID]
+    assert catalog.replays.select(limit=1)[0].spec == ReplaySpec("logs")
+    other = catalog.archives.create(spec("other"), state())
+    assert catalog.replays.select(other) == ()
+    assert [r.id for r in catalog.replays.select(logs)] == ["f" * 16, ID]
+    assert catalog.replays.counts() == {"planned": 2}
 
 
 def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
     plan = (chunks[2], chunks[0], chunks[1])
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), plan)
-    assert catalog.pending_chunks(ID) == plan
-    attempt = catalog.start_attempt(ID)
-    catalog.record_results(ID, attempt, [_result(chunks[0])])
-    assert catalog.pending_chunks(ID) == (chunks[2], chunks[1])
-    assert [(c.chunk_id, c.state, c.planned) for c in catalog.replay_chunks(ID)] == [
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), plan)
+    assert catalog.replays.pending(ID) == plan
+    attempt = catalog.replays.start_attempt(ID)
+    catalog.replays.record(ID, attempt, [_result(chunks[0])])
+    assert catalog.replays.pending(ID) == (chunks[2], chunks[1])
+    assert [(c.chunk_id, c.state, c.planned) for c in catalog.replays.chunks(ID)] == [
         (chunks[2].id, "pending", 10), (chunks[0].id, "done", 10), (chunks[1].id, "pending", 10),
     ]  # fmt: skip
 
 
 def test_a_replay_from_plan_to_success(catalog, logs, chunks):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), TARGETS, chunks)
-    assert catalog.start_attempt(ID, "run-1") == 1
-    running = catalog.replay(ID)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), TARGETS, chunks)
+    assert catalog.replays.start_attempt(ID, "run-1") == 1
+    running = catalog.replays.get(ID)
     assert (running.state, running.run_ids) == ("running", ("run-1",))
-    catalog.record_results(ID, 1, [_result(chunks[0]), _result(chunks[1], 4, selected=4)], "run-1")
-    catalog.finish_replay(ID, "failed", "the target was full")
-    failed = catalog.replay(ID)
+    catalog.replays.record(ID, 1, [_result(chunks[0]), _result(chunks[1], 4, selected=4)], "run-1")
+    catalog.replays.finish(ID, "failed", "the target was full")
+    failed = catalog.replays.get(ID)
     assert (failed.state, failed.error) == ("failed", "the target was full")
     assert (failed.chunks_done, failed.published) == (2, 14)
-    assert catalog.start_attempt(ID, "run-2") == 2
-    catalog.record_results(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 7, 3, 2)], "run-2")
-    catalog.finish_replay(ID, "succeeded")
-    done = catalog.replay(ID)
+    assert catalog.replays.start_attempt(ID, "run-2") == 2
+    catalog.replays.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 7, 3, 2)], "run-2")
+    catalog.replays.finish(ID, "succeeded")
+    done = catalog.replays.get(ID)
     # What was done in the first attempt stays as it was.
     assert (done.selected, done.published, done.found, done.duplicates) == (24, 21, 3, 2)
     assert (done.state, done.error, done.chunks_done, done.run_ids) == ("succeeded", None, 3, ("run-1", "run-2"))
     assert done.created_at <= done.started_at <= done.finished_at
-    last = catalog.replay_chunks(ID)[2]
+    last = catalog.replays.chunks(ID)[2]
     assert (last.published, last.found, last.attempt, last.dagster_run_id) == (7, 3, 2, "run-2")
-    assert catalog.published_by(chunks[2].id) == (last,)
+    assert catalog.replays.of_chunk(chunks[2].id) == (last,)
     with pytest.raises(Conflict, match="has succeeded"):
-        catalog.start_attempt(ID)
+        catalog.replays.start_attempt(ID)
 
 
 def test_an_attempt_that_was_killed_counts_as_lost(catalog, logs, chunks, postgres_url):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     for _ in range(2):
-        catalog.start_attempt(ID)
-    catalog.finish_replay(ID, "canceled")
+        catalog.replays.start_attempt(ID)
+    catalog.replays.finish(ID, "canceled")
     with psycopg.connect(postgres_url) as connection:
         rows = connection.execute("select attempt, state from nats3.replay_attempt order by 1").fetchall()
     assert rows == [(1, "lost"), (2, "canceled")]
@@ -102,83 +102,83 @@ def test_an_attempt_that_was_killed_counts_as_lost(catalog, logs, chunks, postgr
 
 @pytest.mark.parametrize("counts", [(9, 0, 0, 10), (5, 6, 0, 10), (11, 0, 0, 11), (0, 0, 1, 0), (-1, 1, 0, 0)])
 def test_a_chunk_whose_messages_are_not_accounted_for_is_not_done(catalog, logs, chunks, counts):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), chunks)
-    attempt = catalog.start_attempt(ID)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    attempt = catalog.replays.start_attempt(ID)
     with pytest.raises(CatalogError, match="does not account for all messages"):
-        catalog.record_results(ID, attempt, [_result(chunks[0]), _result(chunks[1], *counts)])
-    assert len(catalog.pending_chunks(ID)) == 3
-    assert catalog.replay(ID).chunks_done == 0
+        catalog.replays.record(ID, attempt, [_result(chunks[0]), _result(chunks[1], *counts)])
+    assert len(catalog.replays.pending(ID)) == 3
+    assert catalog.replays.get(ID).chunks_done == 0
 
 
 def test_a_replay_with_chunks_left_has_not_succeeded(catalog, logs, chunks):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), chunks)
-    catalog.record_results(ID, catalog.start_attempt(ID), [_result(chunks[0])])
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
     with pytest.raises(CatalogError, match="has chunks left.*goes on where it was"):
-        catalog.finish_replay(ID, "succeeded")
-    assert catalog.replay(ID).state == "running"
+        catalog.replays.finish(ID, "succeeded")
+    assert catalog.replays.get(ID).state == "running"
 
 
 def test_an_attempt_that_was_overtaken_records_nothing(catalog, logs, chunks):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), chunks)
-    first, second = catalog.start_attempt(ID), catalog.start_attempt(ID)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    first, second = catalog.replays.start_attempt(ID), catalog.replays.start_attempt(ID)
     with pytest.raises(Conflict, match="Attempt 1 .* overtaken by attempt 2"):
-        catalog.record_results(ID, first, [_result(chunks[0])])
-    catalog.record_results(ID, second, [_result(chunks[0])])
+        catalog.replays.record(ID, first, [_result(chunks[0])])
+    catalog.replays.record(ID, second, [_result(chunks[0])])
 
 
 def test_one_process_holds_a_replay(catalog, logs, chunks, postgres_url):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), chunks)
-    catalog.create_replay("f" * 16, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks)
     with Catalog.connect(postgres_url) as other:
-        with catalog.lock_replay(ID), other.lock_replay("f" * 16):
+        with catalog.replays.lock(ID), other.replays.lock("f" * 16):
             for contender in (other, catalog):
-                with pytest.raises(Conflict, match="being run by another process"), contender.lock_replay(ID):
+                with pytest.raises(Conflict, match="being run by another process"), contender.replays.lock(ID):
                     pass
             with pytest.raises(Conflict, match="being run"):
-                other.delete_replay(ID)
-        with other.lock_replay(ID):
+                other.replays.delete(ID)
+        with other.replays.lock(ID):
             pass
 
 
 def test_a_lock_ends_with_the_process_and_not_with_the_catalogs_connection(catalog, logs, chunks, postgres_url):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), chunks)
-    with Catalog.connect(postgres_url) as other, catalog.lock_replay(ID):
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    with Catalog.connect(postgres_url) as other, catalog.replays.lock(ID):
         catalog.close()
-        with pytest.raises(Conflict), other.lock_replay(ID):
+        with pytest.raises(Conflict), other.replays.lock(ID):
             pass
-        catalog.archives()
+        catalog.archives.all()
 
 
 def test_a_deleted_replay_is_out_of_the_lists(catalog, logs, chunks):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), chunks)
-    catalog.delete_replay(ID)
-    assert catalog.replays() == ()
-    assert catalog.replay_counts() == {}
-    assert catalog.published_by(chunks[0].id) == ()
-    for call in (catalog.replay, catalog.delete_replay, catalog.start_attempt):
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.delete(ID)
+    assert catalog.replays.select() == ()
+    assert catalog.replays.counts() == {}
+    assert catalog.replays.of_chunk(chunks[0].id) == ()
+    for call in (catalog.replays.get, catalog.replays.delete, catalog.replays.start_attempt):
         with pytest.raises(OperatorError, match="There is no replay 0123456789abcdef"):
             call(ID)
 
 
 def test_a_chunk_that_was_retired_stops_the_replay_that_needs_it(catalog, logs, chunks):
-    catalog.create_replay(ID, logs, ReplaySpec("logs"), (), chunks)
-    catalog.record_results(ID, catalog.start_attempt(ID), [_result(chunks[0])])
-    catalog.retire_chunks(logs, [chunks[0].id])  # done: no longer needed
-    assert len(catalog.pending_chunks(ID)) == 2
-    catalog.retire_chunks(logs, [chunks[1].id])
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
+    catalog.chunks.retire(logs, [chunks[0].id])  # done: no longer needed
+    assert len(catalog.replays.pending(ID)) == 2
+    catalog.chunks.retire(logs, [chunks[1].id])
     with pytest.raises(CatalogError, match=f"needs 1 chunks that were retired, {chunks[1].meta.key}"):
-        catalog.pending_chunks(ID)
+        catalog.replays.pending(ID)
     with pytest.raises(Conflict, match="retired since the replay was planned"):
-        catalog.create_replay("f" * 16, logs, ReplaySpec("logs"), (), chunks)
-    assert [r.id for r in catalog.replays()] == [ID]
+        catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks)
+    assert [r.id for r in catalog.replays.select()] == [ID]
 
 
 @pytest.mark.parametrize("replay_id", ["", "0123", "0123456789ABCDEF", "0123456789abcdef0"])
 def test_an_id_is_sixteen_hex_digits(catalog, logs, chunks, replay_id):
     with pytest.raises(CatalogError, match="replay_id_check"):
-        catalog.create_replay(replay_id, logs, ReplaySpec("logs"), (), chunks)
+        catalog.replays.begin(replay_id, logs, ReplaySpec("logs"), (), chunks)
 
 
 def test_incarnations_of_targets_are_kept_to_the_nanosecond(catalog, logs, chunks):
     target = ReplayTarget(Incarnation("T", LOGS.created_ns), 2**62)
-    assert catalog.create_replay(ID, logs, ReplaySpec("logs"), (target,), chunks).targets == (target,)
+    assert catalog.replays.begin(ID, logs, ReplaySpec("logs"), (target,), chunks).targets == (target,)

@@ -46,7 +46,7 @@ def test_an_empty_database_becomes_a_catalog_and_stays_one(empty_postgres_url):
     migrate(empty_postgres_url)
     assert _run(empty_postgres_url, _TABLES) == before
     with Catalog.connect(empty_postgres_url) as catalog:
-        assert catalog.archives() == ()
+        assert catalog.archives.all() == ()
 
 
 def test_everything_is_in_one_schema(empty_postgres_url):
@@ -104,7 +104,7 @@ def test_a_role_that_may_create_in_the_database_needs_no_administrator(role, emp
     url = role("maker", f"grant create on database {database} to {{}}")
     migrate(url)
     with Catalog.connect(url) as catalog:
-        assert catalog.archives() == ()
+        assert catalog.archives.all() == ()
 
 
 def test_a_role_that_may_not_create_the_schema_is_told_who_must(role):
@@ -120,7 +120,7 @@ def test_a_role_that_may_not_create_the_extension_is_told_who_must(role, empty_p
     _run(empty_postgres_url, "create extension btree_gist")
     migrate(url)
     with Catalog.connect(url) as catalog:
-        assert catalog.archives() == ()
+        assert catalog.archives.all() == ()
 
 
 def test_a_failed_migration_leaves_nothing(empty_postgres_url):

@@ -41,7 +41,7 @@ select (select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_
 def full(postgres_url):
     """A catalog whose one archive has CHUNKS chunks."""
     with Catalog.connect(postgres_url) as catalog:
-        catalog.create_archive(spec(), state())
+        catalog.archives.create(spec(), state())
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             values = {"seqs": SEQS, "from": FROM_NS, "step": STEP_NS, "chunks": CHUNKS}
             connection.execute(_FILL, values)
@@ -51,47 +51,47 @@ def full(postgres_url):
 
 
 def test_no_call_reads_more_than_it_answers(full, postgres_url):
-    logs = full.archive("logs")
-    hours = full.hours(logs)
-    assert len(hours) == full.hour_count(logs) == CHUNKS // 100
-    assert sum(hour.chunks for hour in hours) == full.coverage_of(logs, LOGS).chunks == CHUNKS
-    assert full.coverage_of(logs, LOGS).frontier == LAST
+    logs = full.archives.get("logs")
+    hours = full.hours.select(logs)
+    assert len(hours) == full.hours.count(logs) == CHUNKS // 100
+    assert sum(hour.chunks for hour in hours) == full.coverage.of(logs, LOGS).chunks == CHUNKS
+    assert full.coverage.of(logs, LOGS).frontier == LAST
 
     one_day = [f"2020-01-03-{hour:02}:00" for hour in range(24)]
-    middle = full.chunks(logs, seqs=SeqRange(LAST // 2, LAST // 2))[0]
-    hour_chunks = full.chunks(logs, hours=["2020-01-03-06:00"])
-    last_of_hour = full.chunks(logs, hours=[SOME_HOUR])[-1]
+    middle = full.chunks.select(logs, seqs=SeqRange(LAST // 2, LAST // 2))[0]
+    hour_chunks = full.chunks.select(logs, hours=["2020-01-03-06:00"])
+    last_of_hour = full.chunks.select(logs, hours=[SOME_HOUR])[-1]
     calls = {
         # name: (call, rows that it may read). A row found through an index counts twice; 1,000 hours may be scanned.
-        "coverage of an hour": (lambda: full.coverage(logs, LOGS, SeqRange(1, 100 * SEQS)), 20),
-        "missing of everything": (lambda: full.missing(logs, LOGS, SeqRange(1, LAST + 500)), 20),
-        "coverages": (lambda: full.coverages(logs), 20),
-        "totals of all archives": (full.archive_totals, 20),
-        "revision": (lambda: full.revision(logs), 20),
-        "hours of a page": (lambda: full.hours(logs, limit=24, offset=500), 3000),
-        "hours of a day": (lambda: full.hours(logs, first=one_day[0], last=one_day[-1]), 2000),
-        "hours changed": (lambda: full.hours(logs, since=full.revision(logs)), 20),
-        "chunks of an hour": (lambda: full.chunks(logs, hours=[SOME_HOUR]), 400),
-        "chunks of an hour with subjects": (lambda: full.chunks(logs, hours=[SOME_HOUR], with_subjects=True), 500),
-        "chunks of a day": (lambda: full.chunks(logs, hours=one_day), 8000),
-        "chunks of ten minutes": (lambda: full.chunks(logs, time_range=(FROM_NS, FROM_NS + 600 * 10**9)), 300),
+        "coverage of an hour": (lambda: full.coverage.covered(logs, LOGS, SeqRange(1, 100 * SEQS)), 20),
+        "missing of everything": (lambda: full.coverage.missing(logs, LOGS, SeqRange(1, LAST + 500)), 20),
+        "coverages": (lambda: full.coverage.all(logs), 20),
+        "totals of all archives": (full.archives.totals, 20),
+        "revision": (lambda: full.hours.revision(logs), 20),
+        "hours of a page": (lambda: full.hours.select(logs, limit=24, offset=500), 3000),
+        "hours of a day": (lambda: full.hours.select(logs, first=one_day[0], last=one_day[-1]), 2000),
+        "hours changed": (lambda: full.hours.select(logs, since=full.hours.revision(logs)), 20),
+        "chunks of an hour": (lambda: full.chunks.select(logs, hours=[SOME_HOUR]), 400),
+        "chunks of an hour with subjects": (lambda: full.chunks.select(logs, hours=[SOME_HOUR], with_subjects=True), 500),
+        "chunks of a day": (lambda: full.chunks.select(logs, hours=one_day), 8000),
+        "chunks of ten minutes": (lambda: full.chunks.select(logs, time_range=(FROM_NS, FROM_NS + 600 * 10**9)), 300),
         "chunks of the last ten minutes": (
-            lambda: full.chunks(logs, time_range=(FROM_NS + CHUNKS * STEP_NS - 600 * 10**9, None)), 300,
+            lambda: full.chunks.select(logs, time_range=(FROM_NS + CHUNKS * STEP_NS - 600 * 10**9, None)), 300,
         ),
-        "chunks of 50,000 sequences": (lambda: full.chunks(logs, seqs=SeqRange(LAST - 49_999, LAST)), 800),
-        "a page of chunks": (lambda: full.chunks(logs, limit=100), 400),
-        "a page of chunks from the middle": (lambda: full.chunks(logs, limit=100, after=middle.id), 400),
-        "a chunk by its key": (lambda: full.chunk_by_key(middle.meta.bucket, middle.meta.key), 20),
-        "subject counts of an hour": (lambda: full.subject_counts(logs, [SOME_HOUR]), 800),
-        "gaps": (lambda: full.gaps(logs), 20),
-        "commit": (lambda: full.commit(logs, [chunk(LAST + 1, LAST + 9)], [_gap(LAST + 10, LAST + 19)]), 80),
-        "retire": (lambda: full.retire_chunks(logs, [middle.id]), 800),
-        "retire for repair": (lambda: full.retire_chunks(logs, [last_of_hour.id], recapture=True), 800),
-        "missing with a hole": (lambda: full.missing(logs, LOGS, SeqRange(1, LAST + 500)), 20),
-        "dead objects": (lambda: list(full.dead_objects("logs")), 40),
-        "claim": (lambda: full.claim_removals("archive", ["orphan", middle.meta.key]), 40),
-        "replay of an hour": (lambda: full.create_replay("0" * 16, logs, ReplaySpec("logs"), (), hour_chunks), 4000),
-        "pending chunks": (lambda: full.pending_chunks("0" * 16), 2000),
+        "chunks of 50,000 sequences": (lambda: full.chunks.select(logs, seqs=SeqRange(LAST - 49_999, LAST)), 800),
+        "a page of chunks": (lambda: full.chunks.select(logs, limit=100), 400),
+        "a page of chunks from the middle": (lambda: full.chunks.select(logs, limit=100, after=middle.id), 400),
+        "a chunk by its key": (lambda: full.chunks.by_key(middle.meta.bucket, middle.meta.key), 20),
+        "subject counts of an hour": (lambda: full.chunks.subject_counts(logs, [SOME_HOUR]), 800),
+        "gaps": (lambda: full.gaps.select(logs), 20),
+        "commit": (lambda: full.chunks.commit(logs, [chunk(LAST + 1, LAST + 9)], [_gap(LAST + 10, LAST + 19)]), 80),
+        "retire": (lambda: full.chunks.retire(logs, [middle.id]), 800),
+        "retire for repair": (lambda: full.chunks.retire(logs, [last_of_hour.id], recapture=True), 800),
+        "missing with a hole": (lambda: full.coverage.missing(logs, LOGS, SeqRange(1, LAST + 500)), 20),
+        "dead objects": (lambda: list(full.removals.dead_objects("logs")), 40),
+        "claim": (lambda: full.removals.claim("archive", ["orphan", middle.meta.key]), 40),
+        "replay of an hour": (lambda: full.replays.begin("0" * 16, logs, ReplaySpec("logs"), (), hour_chunks), 4000),
+        "pending chunks": (lambda: full.replays.pending("0" * 16), 2000),
     }  # fmt: skip
     read, took = {}, {}
     with psycopg.connect(postgres_url, autocommit=True) as watcher:
@@ -113,6 +113,6 @@ def _gap(first, last):
 
 
 def _rows_read(catalog, watcher):
-    with catalog.reading() as sql:
+    with catalog.session.reading() as sql:
         sql.connection.execute("select pg_stat_force_next_flush()")
     return int(watcher.execute(_ROWS_READ).fetchone()[0])

@@ -18,8 +18,8 @@ def catalog(postgres_url: str) -> Catalog:
 
 def archive_of(catalog: Catalog, *held: tuple[int, int, int]) -> Archive:
     """An archive with a chunk for each (hour of the day, first sequence, last sequence)."""
-    archive = catalog.create_archive(ArchiveSpec(name="a", stream="S", bucket="bucket"), STATE)
-    catalog.commit(archive, [chunk(*part) for part in held])
+    archive = catalog.archives.create(ArchiveSpec(name="a", stream="S", bucket="bucket"), STATE)
+    catalog.chunks.commit(archive, [chunk(*part) for part in held])
     return archive
 
 
@@ -73,7 +73,7 @@ def test_a_quiet_hour_is_no_hole(catalog: Catalog) -> None:
 @pytest.mark.parametrize("reason", ["expired", "missing"])
 def test_a_loss_beside_the_selection_counts_and_can_be_accepted(catalog: Catalog, reason: str) -> None:
     archive = archive_of(catalog, (10, 101, 200))
-    catalog.commit(archive, [], [Gap(LIFE, (SeqRange(1, 100),), reason)])  # type: ignore[arg-type]
+    catalog.chunks.commit(archive, [], [Gap(LIFE, (SeqRange(1, 100),), reason)])  # type: ignore[arg-type]
     with catalog:
         with pytest.raises(OperatorError, match="lacks the sequences 1-100"):
             select(catalog, archive, hours(10))
@@ -83,7 +83,7 @@ def test_a_loss_beside_the_selection_counts_and_can_be_accepted(catalog: Catalog
 
 def test_what_was_deleted_at_the_source_is_no_loss(catalog: Catalog) -> None:
     archive = archive_of(catalog, (10, 1, 100), (11, 201, 300))
-    catalog.commit(archive, [], [Gap(LIFE, (SeqRange(101, 200),), "deleted")])
+    catalog.chunks.commit(archive, [], [Gap(LIFE, (SeqRange(101, 200),), "deleted")])
     with catalog:
         assert len(select(catalog, archive, hours(10, 11))) == 2
 

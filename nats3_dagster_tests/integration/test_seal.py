@@ -25,7 +25,7 @@ def catalog(postgres_url):
 
 @pytest.fixture
 def logs(catalog, bucket):
-    return catalog.create_archive(spec(bucket=bucket), state())
+    return catalog.archives.create(spec(bucket=bucket), state())
 
 
 def held(n, first, last, messages=None, **fields):
@@ -35,7 +35,7 @@ def held(n, first, last, messages=None, **fields):
 
 
 def unsealed(catalog, logs, bound=None):
-    return [HOURS.index(h) for h in catalog.unsealed_hours(logs, FIRST, LAST, bound=bound and (LOGS, bound))]
+    return [HOURS.index(h) for h in catalog.seals.unsealed(logs, FIRST, LAST, bound=bound and (LOGS, bound))]
 
 
 def seal(catalog, s3, logs, *numbers):
@@ -47,22 +47,22 @@ def manifest(s3, seal):
 
 
 def test_an_archive_that_holds_everything_is_complete_in_every_hour(catalog, logs):
-    catalog.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(3, 21, 30)])
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(3, 21, 30)])
     assert unsealed(catalog, logs) == unsealed(catalog, logs, 30) == [0, 1, 2, 3, 4, 5]
 
 
 def test_hours_beside_a_hole_are_not_complete(catalog, logs):
     """What lacks between the hours 1 and 4 may be of any of them, and of those between."""
-    catalog.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(4, 31, 40), held(5, 41, 50)])
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(4, 31, 40), held(5, 41, 50)])
     assert unsealed(catalog, logs) == [0, 5]
-    catalog.commit(logs, [held(2, 21, 29)])
+    catalog.chunks.commit(logs, [held(2, 21, 29)])
     assert unsealed(catalog, logs) == [0, 1, 5]
-    catalog.commit(logs, [], [Gap(LOGS, ranges((30, 30)), "expired")])
+    catalog.chunks.commit(logs, [], [Gap(LOGS, ranges((30, 30)), "expired")])
     assert unsealed(catalog, logs) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_hole_at_the_begin_and_one_at_the_end(catalog, logs):
-    catalog.commit(logs, [held(1, 5, 10), held(2, 11, 20), held(3, 21, 30)])
+    catalog.chunks.commit(logs, [held(1, 5, 10), held(2, 11, 20), held(3, 21, 30)])
     assert unsealed(catalog, logs) == [2, 3, 4, 5]  # the hours 0 and 1 lack 1 to 4
     assert unsealed(catalog, logs, 31) == [2]  # the stream has one more, of the hour 3 or later
     assert unsealed(catalog, logs, 30) == [2, 3, 4, 5]
@@ -70,15 +70,15 @@ def test_a_hole_at_the_begin_and_one_at_the_end(catalog, logs):
 
 def test_another_incarnation_blocks_its_own_hours(catalog, logs):
     again = Incarnation("LOGS", LOGS.created_ns + 3 * HOUR_NS)
-    catalog.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
-    catalog.adopt(logs, state(again))
-    catalog.commit(logs, [held(4, 3, 9, incarnation=again)])
-    assert [HOURS.index(h) for h in catalog.unsealed_hours(logs, FIRST, LAST, bound=(again, 9))] == [5]
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
+    catalog.coverage.adopt(logs, state(again))
+    catalog.chunks.commit(logs, [held(4, 3, 9, incarnation=again)])
+    assert [HOURS.index(h) for h in catalog.seals.unsealed(logs, FIRST, LAST, bound=(again, 9))] == [5]
 
 
 def test_a_seal_lists_all_that_the_hour_accounts_for(catalog, logs, s3):
     expired = Gap(LOGS, ranges((11, 14), (25, 25)), "expired")
-    catalog.commit(logs, [held(0, 1, 10), held(2, 15, 24, 8), held(2, 26, 30)], [expired], run_id="r")
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(2, 15, 24, 8), held(2, 26, 30)], [expired], run_id="r")
     zero, one, two = seal(catalog, s3, logs, 0, 1, 2)
     assert manifest(s3, one).parts == ()
     (part,) = manifest(s3, zero).parts
@@ -87,27 +87,27 @@ def test_a_seal_lists_all_that_the_hour_accounts_for(catalog, logs, s3):
     (part,) = found.parts
     assert (part.first_seq, part.last_seq) == (11, 30)
     assert [(c.first_seq, c.last_seq, c.messages) for c in part.chunks] == [(15, 24, 8), (26, 30, 5)]
-    assert {c.key for c in part.chunks} == {c.meta.key for c in catalog.chunks(logs, hours=[HOURS[2]])}
+    assert {c.key for c in part.chunks} == {c.meta.key for c in catalog.chunks.select(logs, hours=[HOURS[2]])}
     assert [(g.first_seq, g.last_seq, g.reason) for g in part.gaps] == [(11, 14, "expired"), (25, 25, "expired")]
     assert (two.messages, two.gaps, two.chunks, two.number, two.dagster_run_id) == (13, 5, 2, 1, "run")
-    kept = catalog.seals(logs)
+    kept = catalog.seals.select(logs)
     assert [(s.key, s.sha256, s.valid) for s in kept] == [(s.key, s.sha256, True) for s in (zero, one, two)]
-    assert catalog.seals(logs, hours=[HOURS[1]]) == kept[1:2]
+    assert catalog.seals.select(logs, hours=[HOURS[1]]) == kept[1:2]
     assert unsealed(catalog, logs) == [3, 4, 5]
 
 
 def test_an_hour_that_changed_is_sealed_once_more(catalog, logs, s3):
-    catalog.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
     first = seal(catalog, s3, logs, 0, 1)
-    catalog.commit(logs, [held(1, 21, 25)])
-    assert [s.valid for s in catalog.seals(logs)] == [True, False]
+    catalog.chunks.commit(logs, [held(1, 21, 25)])
+    assert [s.valid for s in catalog.seals.select(logs)] == [True, False]
     assert unsealed(catalog, logs) == [1, 2, 3, 4, 5]
     (again,) = seal(catalog, s3, logs, 1)
     assert (again.number, again.messages) == (2, 15)
-    assert [d.key for d in catalog.dead_objects("logs")] == [first[1].key]
+    assert [d.key for d in catalog.removals.dead_objects("logs")] == [first[1].key]
     # What is current cannot be taken away, what was can.
-    assert catalog.claim_removals(logs.spec.bucket, [first[0].key, first[1].key, again.key]) == (first[1].key,)
-    catalog.retire_chunks(logs, [catalog.chunks(logs, hours=[HOURS[0]])[0].id])
+    assert catalog.removals.claim(logs.spec.bucket, [first[0].key, first[1].key, again.key]) == (first[1].key,)
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs, hours=[HOURS[0]])[0].id])
     assert unsealed(catalog, logs) == [0, 2, 3, 4, 5]
     (empty,) = seal(catalog, s3, logs, 0)
     assert (empty.number, empty.messages, empty.chunks) == (2, 0, 0)
@@ -116,10 +116,10 @@ def test_an_hour_that_changed_is_sealed_once_more(catalog, logs, s3):
 
 def test_an_hour_that_lacks_something_cannot_be_sealed(catalog, logs, s3, s3_client):
     """Whoever asks for it: the manifest itself would not add up."""
-    catalog.commit(logs, [held(0, 1, 10), held(0, 12, 20)])
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(0, 12, 20)])
     with pytest.raises(ChunkError, match="sequences between 10 and 12 are in no chunk"):
         seal(catalog, s3, logs, 0)
-    assert catalog.seals(logs) == ()
+    assert catalog.seals.select(logs) == ()
     assert s3_client.list_objects_v2(Bucket=logs.spec.bucket).get("KeyCount") == 0
     with pytest.raises(OperatorError, match=f"logs is not complete in {HOURS[0]}. Capture what it lacks"):
         check_hours([HOURS[0], HOURS[3]], [HOURS[3]], "logs", LAST)
@@ -129,23 +129,23 @@ def test_an_hour_that_lacks_something_cannot_be_sealed(catalog, logs, s3, s3_cli
 
 
 def test_an_hour_that_changes_while_it_is_sealed(catalog, logs, s3):
-    catalog.commit(logs, [held(0, 1, 10)])
+    catalog.chunks.commit(logs, [held(0, 1, 10)])
     begun = catalog.now()
     (kept,) = seal(catalog, s3, logs, 0)
-    catalog.commit(logs, [held(0, 11, 20)])
+    catalog.chunks.commit(logs, [held(0, 11, 20)])
     with pytest.raises(Conflict, match="was sealed by somebody else"):
-        catalog.add_seal(logs, kept, begun=begun)
+        catalog.seals.add(logs, kept, begun=begun)
     late = type(kept)(**{**{f: getattr(kept, f) for f in kept.__slots__}, "number": 2})
     with pytest.raises(Conflict, match="changed while it was sealed"):
-        catalog.add_seal(logs, late, begun=begun)
-    catalog.delete_archive("logs")
+        catalog.seals.add(logs, late, begun=begun)
+    catalog.archives.delete("logs")
     with pytest.raises(Conflict, match="was deleted"):
-        catalog.add_seal(logs, late, begun=begun)
+        catalog.seals.add(logs, late, begun=begun)
 
 
 def test_killed_between_the_object_and_its_row(catalog, logs, s3, s3_client, monkeypatch):
     """The object stays as a retry finds it: the same state of an hour has the same manifest under the same key."""
-    catalog.commit(logs, [held(0, 1, 10)])
+    catalog.chunks.commit(logs, [held(0, 1, 10)])
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Catalog, "add_seal", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         seal(catalog, s3, logs, 0)
@@ -158,20 +158,20 @@ def test_killed_between_the_object_and_its_row(catalog, logs, s3, s3_client, mon
 
 def test_a_seal_whose_object_is_removed_meanwhile(catalog, logs, s3):
     """An archive of the same name was deleted and is purged: its manifest has the same bytes and key."""
-    catalog.commit(logs, [held(0, 1, 10)])
+    catalog.chunks.commit(logs, [held(0, 1, 10)])
     (kept,) = seal(catalog, s3, logs, 0)
-    catalog.delete_archive("logs")
-    again = catalog.create_archive(logs.spec, state())
-    catalog.commit(again, [held(0, 1, 10)])
+    catalog.archives.delete("logs")
+    again = catalog.archives.create(logs.spec, state())
+    catalog.chunks.commit(again, [held(0, 1, 10)])
     begun = catalog.now()
-    assert catalog.claim_removals(kept.bucket, [kept.key]) == (kept.key,)
+    assert catalog.removals.claim(kept.bucket, [kept.key]) == (kept.key,)
     with pytest.raises(Conflict, match="is being removed"):
-        catalog.add_seal(again, kept, begun=begun)
-    catalog.finish_removals(kept.bucket, [kept.key])
+        catalog.seals.add(again, kept, begun=begun)
+    catalog.removals.finish(kept.bucket, [kept.key])
     with pytest.raises(Conflict, match="is being removed"):
-        catalog.add_seal(again, kept, begun=begun)
+        catalog.seals.add(again, kept, begun=begun)
     (sealed,) = seal(catalog, s3, again, 0)
-    assert catalog.claim_removals(kept.bucket, [sealed.key]) == ()
+    assert catalog.removals.claim(kept.bucket, [sealed.key]) == ()
 
 
 def test_a_seal_is_never_changed(catalog, logs, s3, postgres_url):

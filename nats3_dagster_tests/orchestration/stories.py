@@ -11,10 +11,10 @@ def archive(settings: Settings, bucket: str, name: str = "events", stream: str =
     """An archive of a stream that is there."""
     spec = ArchiveSpec(name=name, stream=stream, bucket=bucket, **more)  # type: ignore[arg-type]
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        catalog.create_archive(spec, check_source(link, spec))
+        catalog.archives.create(spec, check_source(link, spec))
 
 
 def archived(settings: Settings, name: str = "events") -> int:
     """How many messages the archive holds."""
     with Catalog.connect(settings.postgres) as catalog:
-        return sum(chunk.meta.messages for chunk in catalog.chunks(catalog.archive(name)))
+        return sum(chunk.meta.messages for chunk in catalog.chunks.select(catalog.archives.get(name)))

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 def add_archive(settings: Settings, name: str, stream: str, first_ns: int, messages: int = 5) -> None:
     state = StreamState(Incarnation(stream, first_ns), 1, messages, first_ns, first_ns + messages, messages, 100, {})
     with Catalog.connect(settings.postgres) as catalog:
-        catalog.create_archive(ArchiveSpec(name, stream, "bucket"), state)
+        catalog.archives.create(ArchiveSpec(name, stream, "bucket"), state)
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def status(dagster: Dagster, run_id: str) -> str:
 
 def sealed() -> int:
     with Catalog.connect(Settings.load().postgres) as catalog:
-        return sum(s.messages for s in catalog.seals(catalog.archive("events")) if s.valid)
+        return sum(s.messages for s in catalog.seals.select(catalog.archives.get("events")) if s.valid)
 
 
 @pytest.mark.needs_nats("2.15")
@@ -106,7 +106,7 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
         assert 500 < published < TOTAL
         assert parse_time(wire.state("BACK")["last_ts"]) - cancelled < 5 * SECOND_NS
         with Catalog.connect(Settings.load().postgres) as catalog:
-            (replay,) = catalog.replays()
+            (replay,) = catalog.replays.select()
         assert replay.state == "canceled"
 
         again = dagster.ask(_AGAIN, how={"parentRunId": run, "strategy": "FROM_FAILURE"})["launchRunReexecution"]
@@ -121,7 +121,7 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
         assert [m.data for m in wire.messages("BACK")] == [b'{"n": %d}' % n for n in published_in_order]
         eventually(lambda: sealed() == TOTAL, "the sensor has sealed the three hours", 90)
         with Catalog.connect(Settings.load().postgres) as catalog:
-            replays = {r.run_ids: r.state for r in catalog.replays()}
+            replays = {r.run_ids: r.state for r in catalog.replays.select()}
         assert replays == {(run, continued): "succeeded", (other,): "succeeded"}
         config_of_runs = dagster.ask("{ runsOrError { ... on Runs { results { runConfigYaml } } } }")
     seen = {"run config": str(config_of_runs), **_rows(Settings.load().postgres), **_files(dagster.home)}

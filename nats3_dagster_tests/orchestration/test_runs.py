@@ -170,7 +170,7 @@ def test_a_run_that_is_re_executed_continues_its_replay(
         assert [m.data for m in wire.messages("BACK")] == [b"%d" % n for n in range(300)]
         assert continued.tags[REPLAY_TAG] == stopped.tags[REPLAY_TAG]
         with Catalog.connect(settings.postgres) as catalog:
-            (record,) = catalog.replays()
+            (record,) = catalog.replays.select()
             assert (record.id, record.state, record.attempt) == (continued.tags[REPLAY_TAG], "succeeded", 2)
             assert record.run_ids == (stopped.run_id, continued.run_id)
             assert (record.published, record.found) == (180, 120)
@@ -199,16 +199,16 @@ def test_checks_see_a_hole_and_a_damaged_chunk(
 
     assert all(e.passed for e in check(0).values())
     with Catalog.connect(settings.postgres) as catalog:
-        found = catalog.archive("events")
-        key = catalog.chunks(found)[0].meta.key
+        found = catalog.archives.get("events")
+        key = catalog.chunks.select(found)[0].meta.key
         body = bytearray(s3_client.get_object(Bucket=bucket, Key=key)["Body"].read())
         body[len(body) // 2] ^= 1
         s3_client.put_object(Bucket=bucket, Key=key, Body=bytes(body))
         # The stream goes on past the hole, or it would be one that forgot what the archive holds.
         wire.publish([("ev.a", b"", b"later")] * 30)
-        (coverage,) = catalog.coverages(found)
+        (coverage,) = catalog.coverage.all(found)
         beyond = SeqRange(coverage.last + 10, coverage.last + 20)
-        catalog.commit(found, [], [Gap(coverage.incarnation, (beyond,), "expired")])
+        catalog.chunks.commit(found, [], [Gap(coverage.incarnation, (beyond,), "expired")])
     seen = check(1)
     assert {name: e.passed for name, e in seen.items()} == {
         "no_gaps": False, "capture_keeps_up": True, "chunks_intact": False,

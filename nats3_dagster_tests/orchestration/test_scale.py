@@ -144,5 +144,5 @@ def test_ticks_and_loads_are_as_fast_beside_a_million_chunks(full: Wire, setting
     # What reads a chunk to answer is slow on a slower machine than this.
     assert looks(settings) == looked
     with Catalog.connect(settings.postgres) as catalog:
-        (totals,) = catalog.archive_totals()
+        (totals,) = catalog.archives.totals()
         assert (totals.chunks, totals.messages) == (CHUNKS, LAST)

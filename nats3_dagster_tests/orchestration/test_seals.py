@@ -58,14 +58,14 @@ def past(settings: Settings, hours_ago: int, every: int = 1) -> list[str]:
 def hold(settings: Settings, bucket: str, hours: list[str], first: int = 1) -> None:
     """Rows of chunks with one message each, as if they had been captured."""
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        found, incarnation = catalog.archive("events"), stream_state(link, "EV").incarnation
+        found, incarnation = catalog.archives.get("events"), stream_state(link, "EV").incarnation
         rows = [
             chunk(
                 seq, seq, archive="events", incarnation=incarnation, hour=hour, bucket=bucket,
                 first_ns=hour_start(hour) + 5, last_ns=hour_start(hour) + 5,
             ) for seq, hour in enumerate(hours, first)
         ]  # fmt: skip
-        catalog.commit(found, rows)
+        catalog.chunks.commit(found, rows)
 
 
 def tick(instance: DagsterInstance, cursor: str | None = None) -> SensorResult:
@@ -125,7 +125,7 @@ def test_two_hundred_hours_that_came_between_two_ticks(
     assert why(said) == "Every complete hour is sealed"
     assert why(tick(instance, said.cursor)) == "Nothing changed since every complete hour was sealed"
     with Catalog.connect(settings.postgres) as catalog:
-        seals = catalog.seals(catalog.archive("events"))
+        seals = catalog.seals.select(catalog.archives.get("events"))
     assert [(s.hour, s.messages, s.valid) for s in seals] == [(hour, 1, True) for hour in hours]
     assert {s.dagster_run_id for s in seals} == {r.run_id for r in instance.get_runs()}
 
@@ -147,7 +147,7 @@ def test_hours_captured_by_spark_are_sealed_with_their_checks(
     assert instance.get_materialized_partitions(SEALED) == set(hours)
     assert instance.get_materialized_partitions(CHUNKS) == set(hours)
     with Catalog.connect(settings.postgres) as catalog:
-        seals = catalog.seals(catalog.archive("events"))
+        seals = catalog.seals.select(catalog.archives.get("events"))
     manifests = [decode_manifest(bytes(Bucket(s3, bucket).get(s.key))) for s in seals]
     assert [m.messages for m in manifests] == [1, 0, 1, 0]
     (event,) = [r for r in instance.fetch_materializations(SEALED, limit=9).records if r.partition_key == hours[2]]
@@ -186,7 +186,7 @@ def test_a_hole_that_can_no_longer_be_filled_stops_the_seal(
     hold(settings, bucket, hours[2:], first=3)
     wire.api("STREAM.PURGE.EV", seq=3)
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        catalog.observe(catalog.archive("events"), stream_state(link, "EV"))
+        catalog.coverage.observe(catalog.archives.get("events"), stream_state(link, "EV"))
         assert asked(tick(instance)) == []
         blocked = RunRequest(
             asset_selection=[SEALED], asset_check_keys=[AssetCheckKey(CHUNKS, "no_gaps")],
@@ -195,9 +195,11 @@ def test_a_hole_that_can_no_longer_be_filled_stops_the_seal(
         done = execute(instance, blocked)
         assert not done.success
         assert "no_gaps" in failure(done)
-        assert catalog.seals(catalog.archive("events")) == ()
-        assert catalog.missing(
-            catalog.archive("events"), catalog.incarnations(catalog.archive("events"))[0], SeqRange(1, 3)
+        assert catalog.seals.select(catalog.archives.get("events")) == ()
+        assert catalog.coverage.missing(
+            catalog.archives.get("events"),
+            catalog.coverage.incarnations(catalog.archives.get("events"))[0],
+            SeqRange(1, 3),
         ) == (SeqRange(2, 2),)
 
 
@@ -226,7 +228,7 @@ def test_while_the_stream_does_not_answer_only_what_is_certain_is_sealed(
     (request,) = asked(tick(instance))
     assert asked_hours(request) == (hours[0], hours[1])
     with Catalog.connect(settings.postgres) as catalog:
-        list(seal_hours(catalog, settings.store, catalog.archive("events"), hours[:2]))
+        list(seal_hours(catalog, settings.store, catalog.archives.get("events"), hours[:2]))
     said = tick(instance)
     assert "There is no stream EV" in why(said)
     assert said.cursor is None

@@ -86,9 +86,9 @@ def why(said: RunRequest | SkipReason) -> str:
 def cover(settings: Settings, hours_back: int = 0) -> None:
     """Account for all that the stream has now, but for messages younger than that."""
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        found, state = catalog.archive("events"), stream_state(link, "EV")
+        found, state = catalog.archives.get("events"), stream_state(link, "EV")
         gap = Gap(state.incarnation, (SeqRange(state.first_seq, state.last_seq - hours_back),), "unselected")
-        catalog.commit(found, [], [gap])
+        catalog.chunks.commit(found, [], [gap])
 
 
 def test_a_stream_is_captured_by_age_and_then_left_alone(
@@ -165,7 +165,7 @@ def test_a_run_under_way_a_pause_and_failures_hold_it_back_and_say_so(
     assert isinstance(tick(instance), RunRequest)
 
     with Catalog.connect(settings.postgres) as catalog:
-        catalog.pause_archive("events")
+        catalog.archives.pause("events")
     assert "paused: nats3 store resume events" in why(tick(instance))
 
 
@@ -188,7 +188,7 @@ def test_a_stream_that_forgot_messages_and_a_server_that_is_down_fail_the_tick(
     archive(settings, bucket)
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
         gap = Gap(stream_state(link, "EV").incarnation, (SeqRange(1, 9),), "missing")
-        catalog.commit(catalog.archive("events"), [], [gap])
+        catalog.chunks.commit(catalog.archives.get("events"), [], [gap])
     assert told(instance).startswith("Stream EV ends at sequence 5, and archive events holds it up to 9: ")
     monkeypatch.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
     assert told(instance).startswith("Nothing listens for NATS at 127.0.0.1:1. ")
@@ -310,7 +310,7 @@ def test_a_sensor_that_has_outlived_its_archive_says_so(
     archive(settings, bucket)
     defs = load()
     with Catalog.connect(settings.postgres) as catalog:
-        catalog.delete_archive("events")
+        catalog.archives.delete("events")
     for name in ("events_capture_sensor", "events_seal_sensor"):
         sensor: Any = defs.resolve_sensor_def(name)
         said = sensor(build_sensor_context(instance=instance, definitions=defs))

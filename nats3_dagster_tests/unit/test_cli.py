@@ -207,7 +207,7 @@ def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["store", "create", "--help"], ["load", "create"]])
 def test_what_is_slow_is_imported_by_whom_it_serves(words: list[str]) -> None:
     program = (
-        "import sys; from nats3_dagster.service.cli import main; main(sys.argv[1:]);"
+        "import sys; from nats3_dagster.cli.main import main; main(sys.argv[1:]);"
         f"print(sorted({SLOW!r} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", program, *words]

@@ -47,7 +47,7 @@ def check(settings: Settings) -> Iterator[Finding]:
             return
         with catalog:
             states: list[StreamState] = []
-            for archive in catalog.archives():
+            for archive in catalog.archives.all():
                 try:
                     states.append(stream_state(link, archive.spec.stream))
                     yield from _check_stream(catalog, link, archive, states[-1])
@@ -58,7 +58,7 @@ def check(settings: Settings) -> Iterator[Finding]:
 
 def _check_stream(catalog: Catalog, link: Link, archive: Archive, state: StreamState) -> Iterator[Finding]:
     who = f"Archive {archive.name}, stream {state.name}"
-    coverage = next((c for c in catalog.coverages(archive) if c.incarnation == state.incarnation), None)
+    coverage = next((c for c in catalog.coverage.all(archive) if c.incarnation == state.incarnation), None)
     again = f"To archive it as well: nats3 store run {archive.name} --adopt"
     if coverage is None:
         yield Finding("fail", AREA, f"{who}: it was deleted and made again", again)
@@ -70,13 +70,17 @@ def _check_stream(catalog: Catalog, link: Link, archive: Archive, state: StreamS
         )  # fmt: skip
         return
     lost = sum(
-        g.size for g in catalog.gaps(archive, incarnation=state.incarnation) if g.reason in ("expired", "missing")
+        g.size
+        for g in catalog.gaps.select(archive, incarnation=state.incarnation)
+        if g.reason in ("expired", "missing")
     )
     if lost:
         yield Finding(
             "warn", AREA, f"{who}: {lost:,} messages were deleted before they were captured", _more_often(archive)
         )
-    lacking = catalog.missing(archive, state.incarnation, SeqRange(1, state.last_seq)) if state.last_seq else ()
+    lacking = (
+        catalog.coverage.missing(archive, state.incarnation, SeqRange(1, state.last_seq)) if state.last_seq else ()
+    )
     if not lacking:
         yield Finding("ok", AREA, f"{who}: everything is captured")
     elif lacking[0].first < state.first_seq:

@@ -1,0 +1,56 @@
+"""What a use case works with: the catalog, the connection to NATS and the buckets, each opened when first asked for."""
+
+from contextlib import ExitStack
+from threading import RLock
+from typing import Self
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.objects import Bucket
+from nats3_dagster.settings import Settings
+
+
+class Workspace:
+    """`with Workspace(settings) as workspace: ...`. It closes what it opened.
+
+    Safe to use from several threads; not to be carried over a fork, nor to a Spark worker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._lock = RLock()
+        self._opened = ExitStack()
+        self._catalog: Catalog | None = None
+        self._link: Link | None = None
+        self._buckets: dict[str, Bucket] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        """Raises CatalogError when Postgres or its schema is not usable, OperatorError when its address is not set."""
+        with self._lock:
+            if self._catalog is None:
+                self._catalog = self._opened.enter_context(Catalog.connect(self.settings.postgres))
+            return self._catalog
+
+    @property
+    def link(self) -> Link:
+        """Raises SourceError when NATS is not reachable, OperatorError when its address is not set."""
+        with self._lock:
+            if self._link is None:
+                self._link = self._opened.enter_context(Link(self.settings.nats))
+            return self._link
+
+    def bucket(self, name: str) -> Bucket:
+        """One object for each name, whoever asks. It connects when it is first used."""
+        with self._lock:
+            if name not in self._buckets:
+                self._buckets[name] = Bucket(self.settings.store, name)
+            return self._buckets[name]
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
