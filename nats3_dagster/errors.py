@@ -1,19 +1,22 @@
 """Every failure that we foresee, as one tree named by whose fault it is.
 
-The rule kept here: an error says what happened and what to do next, in one line each, and never holds a secret.
-The command line, Dagster and the Spark driver print `str(error)` and nothing else unless asked for a traceback.
+Invariant: an error says what happened and what to do next, in one line each, and never holds a secret.
 """
 
 import json
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from nats3_dagster.steps import Next, Step
 
 
 class Nats3Error(Exception):
-    """`what` happened, and the `hint` that says what to do next. Neither ends with a full stop."""
+    """`what` happened, and the `hint` that says what to do next: a text that is right in every face, or a Step that
+    each face words. Neither ends with a full stop."""
 
     exit_status: ClassVar[int] = 1
 
-    def __init__(self, what: str, hint: str = "") -> None:
+    def __init__(self, what: str, hint: str | Step = "") -> None:
         super().__init__(what, hint)
         self.what = what
         self.hint = hint
@@ -21,9 +24,20 @@ class Nats3Error(Exception):
     def __str__(self) -> str:
         return f"{self.what}. {self.hint}" if self.hint else self.what
 
+    def hint_in(self, texts: Mapping[Next, str]) -> str:
+        """The hint in the words of a face."""
+        return self.hint.worded(texts) if isinstance(self.hint, Step) else self.hint
+
+    def text_in(self, texts: Mapping[Next, str]) -> str:
+        """What happened and what to do next, in the words of a face."""
+        hint = self.hint_in(texts)
+        return f"{self.what}. {hint}" if hint else self.what
+
     def to_json(self) -> str:
         """The error as one line of JSON: how a Spark task hands it to the driver (see `from_json`)."""
-        return json.dumps({"kind": type(self).__name__, "what": self.what, "hint": self.hint})
+        hint = self.hint
+        step = {"code": hint.code.name, "values": dict(hint.values)} if isinstance(hint, Step) else None
+        return json.dumps({"kind": type(self).__name__, "what": self.what, "hint": str(hint), "step": step})
 
 
 class OperatorError(Nats3Error):
@@ -42,10 +56,6 @@ class SourceError(Nats3Error):
 
 class StreamChanged(SourceError):
     """The stream was deleted, made again or shrunk since the plan was made. Plan again."""
-
-
-class Unrecoverable(SourceError):
-    """Messages are gone from the source before they were captured."""
 
 
 class TargetError(SourceError):
@@ -78,9 +88,11 @@ class Conflict(CatalogError):
 
 def from_json(text: str) -> Nats3Error:
     """The error that `Nats3Error.to_json` wrote; a kind unknown here becomes a plain `Nats3Error`."""
-    fields = json.loads(text)
+    fields: dict[str, Any] = json.loads(text)
     kinds = {kind.__name__: kind for kind in _tree(Nats3Error)}
-    return kinds.get(fields["kind"], Nats3Error)(fields["what"], fields["hint"])
+    step = fields["step"]
+    hint = Next[step["code"]](**step["values"]) if step else fields["hint"]
+    return kinds.get(fields["kind"], Nats3Error)(fields["what"], hint)
 
 
 def _tree(kind: type[Nats3Error]) -> list[type[Nats3Error]]:

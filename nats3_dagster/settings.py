@@ -20,6 +20,7 @@ from pydantic_settings import (
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.objects import StoreOptions
+from nats3_dagster.steps import Next
 
 
 def home() -> Path:
@@ -99,7 +100,7 @@ class Settings(BaseSettings):
         """How to reach NATS. Raises OperatorError when nothing says where it is."""
         if not self.nats_url:
             raise OperatorError(
-                "Nothing says where NATS is", "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev"
+                "Nothing says where NATS is", Next.SET_NATS_URL()
             )
         return NatsOptions(
             servers=tuple(part.strip() for part in self.nats_url.split(",")),
@@ -118,7 +119,7 @@ class Settings(BaseSettings):
         """The catalog's URL, password included: never print it. Raises OperatorError when it is not set."""
         if not self.postgres_url:
             raise OperatorError(
-                "Nothing says where Postgres is", "Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev"
+                "Nothing says where Postgres is", Next.SET_POSTGRES_URL()
             )
         return self.postgres_url.get_secret_value()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nats3_dagster.cli.captures import capture_hours
 from nats3_dagster.errors import ObjectMissing, SourceError
+from nats3_dagster.steps import Next
 
 if TYPE_CHECKING:
     from nats3_dagster.catalog import Catalog
@@ -58,7 +59,7 @@ class Repair:
     def _held(self, catalog: "Catalog", archive: "Archive", was: "ChunkMeta") -> int:
         """Messages that the archive has of the sequences that a chunk covered."""
         if catalog.coverage.missing(archive, was.incarnation, was.covers):
-            raise SourceError(f"Sequences {was.covers} were not captured again", f"nats3 store run {archive.name}")
+            raise SourceError(f"Sequences {was.covers} were not captured again", Next.CAPTURE(archive=archive.name))
         held = catalog.chunks.select(archive, incarnation=was.incarnation, seqs=was.covers)
         return sum(c.meta.messages for c in held if c.meta.covers.first >= was.covers.first)
 

@@ -17,6 +17,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import first_seq_at
 from nats3_dagster.model import Archive, Gap, HourWindow, Incarnation, Seal, clipped
 from nats3_dagster.objects import Bucket, StoreOptions
+from nats3_dagster.steps import Next
 
 # The server's clock says which hour a message belongs to, and ours when the hour has ended: they may differ so much. A
 # message that comes later still is captured, and the hour sealed once more.
@@ -80,7 +81,7 @@ def check_hours(hours: Iterable[str], complete: Iterable[str], archive: str, clo
         raise OperatorError(f"Hour {lacking[0]} has not ended", f"Seal it {CLOCKS_S} s after its end; the sensor does")
     raise OperatorError(
         f"Archive {archive} is not complete in {', '.join(lacking[:5])}{' and more' if len(lacking) > 5 else ''}",
-        f"Capture what it lacks: nats3 store run {archive}",
+        Next.CAPTURE_LACKING(archive=archive),
     )
 
 

@@ -8,6 +8,7 @@ from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange, StreamState
+from nats3_dagster.steps import Next
 from nats3_dagster.subjects import check_filter, overlap
 
 log = logging.getLogger(__name__)
@@ -48,8 +49,7 @@ def source_state(catalog: Catalog, link: Link, archive: Archive, adopt: bool = F
     raise StreamChanged(
         f"Stream {state.name} was deleted and made again at {format_time(state.incarnation.created_ns)}; "
         f"archive {archive.name} holds an earlier one",
-        f"Messages of the earlier one that were not captured are lost. To archive the new one as well: "
-        f"nats3 store run {archive.name} --adopt",
+        Next.ADOPT_STREAM(archive=archive.name),
     )
 
 

@@ -13,6 +13,7 @@ from nats3_dagster.catalog.rows import archive_of
 from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, StreamState
+from nats3_dagster.steps import Next
 
 
 class Archives:
@@ -37,7 +38,7 @@ class Archives:
             except errors.UniqueViolation as error:
                 raise Conflict(
                     f"There is an archive {spec.name} already",
-                    f"Choose another name, or see it: nats3 store get {spec.name}",
+                    Next.NAME_TAKEN(archive=spec.name),
                 ) from error
             archive = archive_of(row)
             self._coverage.observe(archive, state)
@@ -116,5 +117,5 @@ class Archives:
         with self._session.reading() as sql:
             names = [row.name for row in sql.archive_names()]
         near = get_close_matches(name, names, n=3) or names[:5]
-        hint = f"Did you mean {', '.join(near)}?" if near else "Create one: nats3 store create"
+        hint = f"Did you mean {', '.join(near)}?" if near else Next.CREATE_ARCHIVE()
         raise OperatorError(f"There is no archive {name}", hint)

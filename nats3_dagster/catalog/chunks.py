@@ -18,6 +18,7 @@ from nats3_dagster.catalog.rows import chunk_of
 from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, SeqRange
+from nats3_dagster.steps import Next
 
 # A parameter may have 1 GB, and one chunk's deleted ranges several MB.
 STATEMENT_CHARS = 64 << 20
@@ -93,7 +94,7 @@ class Chunks:
         with self._session.reading() as sql:
             row = sql.chunk(chunk=chunk_id)
             if row is None:
-                raise OperatorError(f"There is no chunk {chunk_id}", "See the ids: nats3 chunk list")
+                raise OperatorError(f"There is no chunk {chunk_id}", Next.LIST_CHUNK_IDS())
             subjects, deleted = self._subjects(sql, [chunk_id]), self._deleted(sql, [chunk_id])
         return chunk_of(row, row.archive, deleted.get(chunk_id), subjects.get(chunk_id))
 

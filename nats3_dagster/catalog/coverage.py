@@ -12,6 +12,7 @@ from nats3_dagster.catalog.rows import coverage_of
 from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Archive, Coverage, Incarnation, SeqRange, StreamState
+from nats3_dagster.steps import Next
 
 
 class Coverages:
@@ -95,5 +96,5 @@ def _named(incarnation: Incarnation) -> dict[str, Any]:
 def _unknown(archive: Archive, incarnation: Incarnation) -> NoReturn:
     raise CatalogError(
         f"Archive {archive.name} does not archive the {incarnation.stream} of {incarnation.token}",
-        f"To archive it as well: nats3 store run {archive.name} --adopt",
+        Next.ADOPT_INCARNATION(archive=archive.name),
     )

@@ -12,6 +12,7 @@ from psycopg import errors
 
 from nats3_dagster.catalog.multirange import from_multirange
 from nats3_dagster.errors import CatalogError, Conflict
+from nats3_dagster.steps import Next
 
 _RUN_AGAIN = "Run it again: it then plans with what is there"
 _DEFECT = "This is a defect: report it with the run's log"
@@ -54,7 +55,7 @@ def failed(error: psycopg.Error, where: str) -> CatalogError:
                 f"Another process holds a lock on the catalog: {said}", "Look in pg_locks for one that hangs"
             )
         case errors.UndefinedTable() | errors.UndefinedFunction() | errors.UndefinedColumn():
-            return CatalogError(f"The catalog in {where} is not what this release needs: {said}", "Run nats3 migrate")
+            return CatalogError(f"The catalog in {where} is not what this release needs: {said}", Next.MIGRATE())
         case errors.InsufficientPrivilege():
             return CatalogError(f"The role may not do this in {where}: {said}", "Grant it the schema nats3")
         case errors.ReadOnlySqlTransaction():
@@ -89,7 +90,7 @@ def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
         case errors.FeatureNotSupported() | errors.UndefinedFile():
             return CatalogError(
                 f"Postgres at {where} lacks the extension btree_gist: {said}",
-                "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate again",
+                Next.INSTALL_CONTRIB(),
             )
         case _:
             return failed(error, where)

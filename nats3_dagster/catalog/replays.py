@@ -18,6 +18,7 @@ from nats3_dagster.catalog.rows import chunk_of, replay_chunk_of, replay_of, rep
 from nats3_dagster.catalog.session import Session
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Chunk, ChunkResult, Replay, ReplayChunk, ReplaySpec, ReplayState, ReplayTarget
+from nats3_dagster.steps import Next
 
 
 class Replays:
@@ -154,4 +155,4 @@ class Replays:
 
 
 def _unknown(replay_id: str) -> Replay:
-    raise OperatorError(f"There is no replay {replay_id}", "See them: nats3 load list")
+    raise OperatorError(f"There is no replay {replay_id}", Next.LIST_REPLAYS())

@@ -13,6 +13,7 @@ from psycopg import errors
 from nats3_dagster.catalog.connection import Statements, address, open_connection
 from nats3_dagster.catalog.refusals import failed, not_migrated
 from nats3_dagster.errors import CatalogError
+from nats3_dagster.steps import Next
 
 # The newest migration in migrations/versions. A test holds the two together.
 VERSION = "0002"
@@ -25,10 +26,10 @@ def check_version(statements: Statements, where: str) -> None:
     """Raises CatalogError unless the database has this release's schema."""
     found = schema_found(statements, where)
     if found is None:
-        raise CatalogError(f"There is no catalog in the database {where}", "Make it: nats3 migrate")
+        raise CatalogError(f"There is no catalog in the database {where}", Next.MAKE_CATALOG())
     if found != VERSION:
         raise CatalogError(
-            f"The catalog in {where} has schema {found}, and this release {VERSION}", "Run nats3 migrate"
+            f"The catalog in {where} has schema {found}, and this release {VERSION}", Next.MIGRATE()
         )
 
 

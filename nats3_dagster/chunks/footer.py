@@ -20,11 +20,12 @@ from nats3_dagster.chunks.columns import FORMAT_VERSION, SCHEMA
 from nats3_dagster.errors import ChunkError, OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.steps import Next
 
 _SPACE = "nats3."
 VERSION = _SPACE + "format_version"
 DIGEST = _SPACE + "digest"
-DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or see nats3 chunk repair"
+DAMAGED = Next.OBJECT_DAMAGED()
 
 
 class RowGroup(NamedTuple):

@@ -14,6 +14,7 @@ from nats3_dagster.cli import chunk_views
 from nats3_dagster.cli.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.progress import bar
 from nats3_dagster.cli.terminal import Format, Size, note, show, show_one
+from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.hours import hour_start
 
@@ -75,14 +76,16 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
         archive = catalog.archives.get(name)
         chunks, found = _looked_at(settings, catalog, archive, hour)
         bad: list[dict[str, Any]] = [
-            {"id": c.id, "hour": c.meta.hour, "key": c.meta.key, "error": error.what, "hint": error.hint}
+            {"id": c.id, "hour": c.meta.hour, "key": c.meta.key, "error": error.what, "hint": error.hint_in(WORDS)}
             for c, error in found
         ]
         seals = [s for s in catalog.seals.select(archive, hours=hour or None) if s.valid]
         for seal, error in verify_seals(settings.store, seals):
             if error is not None:
-                note(f"Bad manifest of {seal.hour}: {error}")
-                bad.append({"id": None, "hour": seal.hour, "key": seal.key, "error": error.what, "hint": error.hint})
+                note(f"Bad manifest of {seal.hour}: {error.text_in(WORDS)}")
+                bad.append(
+                    {"id": None, "hour": seal.hour, "key": seal.key, "error": error.what, "hint": error.hint_in(WORDS)}
+                )
     view = {
         "archive": name,
         "chunks": len(chunks),
@@ -158,7 +161,7 @@ def _looked_at(
         for done, (chunk, error) in enumerate(_verified(settings, _detailed(catalog, archive, hours)), 1):
             told(done, len(chunks))
             if error is not None:
-                note(f"Bad chunk {chunk.id}, {chunk.meta.hour}, sequences {chunk.meta.covers}: {error}")
+                note(f"Bad chunk {chunk.id}, {chunk.meta.hour}, sequences {chunk.meta.covers}: {error.text_in(WORDS)}")
                 bad.append((chunk, error))
     return chunks, bad
 

@@ -12,6 +12,7 @@ import typer
 from nats3_dagster.cli.options import Output
 from nats3_dagster.cli.progress import step
 from nats3_dagster.cli.terminal import Columns, Format, show
+from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def doctor(
     with step("Looking at NATS, Postgres, the store, Java and Spark"):
         findings.extend(_examine(settings, tuple(bucket or ()), spark))
     if output is Format.json:
-        items = [{"status": f.status, "area": f.area, "what": f.what, "do": f.do or None} for f in findings]
+        items = [{"status": f.status, "area": f.area, "what": f.what, "do": _do(f) or None} for f in findings]
         show(output, items, {})
     else:
         show(output, [line for f in findings for line in _lines(f)], COLUMNS)
@@ -51,7 +52,11 @@ COLUMNS: Columns = {"": lambda f: f[0], "AREA": lambda f: f[1], "FOUND, AND WHAT
 def _lines(finding: "Finding") -> Iterator[tuple[str, str, str]]:
     yield finding.status, finding.area, finding.what
     if finding.do:
-        yield "", "", f"-> {finding.do}"
+        yield "", "", f"-> {_do(finding)}"
+
+
+def _do(finding: "Finding") -> str:
+    return finding.do if isinstance(finding.do, str) else finding.do.worded(WORDS)
 
 
 def _examine(settings: "Settings", buckets: tuple[str, ...], spark: bool) -> Iterator["Finding"]:

@@ -18,6 +18,7 @@ from types import FrameType
 import typer
 
 from nats3_dagster.cli.terminal import note
+from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -56,7 +57,7 @@ def _run(command: Callable[[], object], debug: bool) -> int:
 def _told(error: BaseException) -> tuple[str, int]:
     match error:
         case Nats3Error():
-            return f"Error: {error}", error.exit_status
+            return f"Error: {error.text_in(WORDS)}", error.exit_status
         case typer.TyperException():
             at = getattr(getattr(error, "ctx", None), "command_path", "nats3")
             said = error.format_message().rstrip(".").replace("Value error, ", "")

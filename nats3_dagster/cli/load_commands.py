@@ -175,7 +175,7 @@ def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
                 f"Replay {replay_id} does not run: it is {state}", f"See it: nats3 load get {replay_id}"
             )
         with step("Waiting until it has stopped"):
-            cancel(catalog, link, replay_id)
+            cancel(catalog, link, replay_id, "Stopped by nats3 load pause")
         view = views.replay(catalog.replays.get(replay_id), "canceled") | {"log": None}
     show_one(output, view, views.lines(view))
 

@@ -30,6 +30,7 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import shown_plainly
 from nats3_dagster.defs.loss import Loss, loss
 from nats3_dagster.defs.resources import with_store
+from nats3_dagster.defs.wording import WORDS
 from nats3_dagster.model import Archive, Chunk, SeqRange
 from nats3_dagster.settings import Settings
 
@@ -140,7 +141,7 @@ def _intact(settings: Settings, archive: str, held: Sequence[Chunk], sample: int
         try:
             open_chunk(buckets[chunk.meta.bucket].get(chunk.meta.key), chunk.meta).verify()
         except (ChunkError, ObjectMissing) as error:
-            damaged.append(f"- chunk {chunk.id}: {error}")
+            damaged.append(f"- chunk {chunk.id}: {error.text_in(WORDS)}")
     more = [f"- and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
     return AssetCheckResult(
         asset_key=_chunks(archive), check_name=INTACT, passed=not damaged,

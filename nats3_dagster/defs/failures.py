@@ -13,6 +13,7 @@ from dagster import AssetCheckExecutionContext, AssetExecutionContext, Failure, 
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster_shared.error import SerializableErrorInfo
 
+from nats3_dagster.defs.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 
 
@@ -21,14 +22,14 @@ class CannotLoad(DagsterUserCodeProcessError, click.ClickException):
     UI after it, shows of the other class what `user_code_process_error_infos` says, without Dagster's frames."""
 
     def __init__(self, error: Nats3Error) -> None:
-        super().__init__(str(error), user_code_process_error_infos=[_plain(error)])
+        super().__init__(error.text_in(WORDS), user_code_process_error_infos=[_plain(error)])
 
 
 class CannotTick(DagsterUserCodeProcessError):
     """A Nats3Error as the end of a tick: its two sentences, without Dagster's frames around them."""
 
     def __init__(self, error: Nats3Error) -> None:
-        super().__init__(str(error), user_code_process_error_infos=[_plain(error)])
+        super().__init__(error.text_in(WORDS), user_code_process_error_infos=[_plain(error)])
 
 
 class ForeseenFailure(DagsterUserCodeProcessError, Failure):
@@ -39,15 +40,15 @@ class ForeseenFailure(DagsterUserCodeProcessError, Failure):
 
     def __init__(self, error: Nats3Error) -> None:
         super().__init__(
-            str(error),
-            metadata={"what": error.what, **({"next_step": error.hint} if error.hint else {})},
+            error.text_in(WORDS),
+            metadata={"what": error.what, **({"next_step": error.hint_in(WORDS)} if error.hint else {})},
             allow_retries=False,
             user_code_process_error_infos=[_plain(error)],
         )
 
 
 def _plain(error: Nats3Error) -> SerializableErrorInfo:
-    return SerializableErrorInfo(str(error), [], type(error).__name__)
+    return SerializableErrorInfo(error.text_in(WORDS), [], type(error).__name__)
 
 
 @contextmanager

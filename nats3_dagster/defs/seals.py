@@ -41,6 +41,7 @@ from nats3_dagster.defs.metadata import hour_metadata, seal_metadata
 from nats3_dagster.defs.partitions import hours_of_run
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.sensors import deleted
+from nats3_dagster.defs.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive, Incarnation, Seal
@@ -125,7 +126,7 @@ def _evaluate(
         try:
             bound = _bound(settings, catalog, archive, closed)
         except Nats3Error as error:
-            unknown = str(error)
+            unknown = error.text_in(WORDS)
         hours = catalog.seals.unsealed(archive, first, closed, bound=bound, limit=SEAL_HOURS * SEAL_RUNS)
         if bound is None:
             # Nothing says where the newest hours end: what was stored behind the last chunk may belong to any of them.

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nats3_dagster.errors import TargetError
+from nats3_dagster.steps import Next
 
 Int64s = NDArray[np.int64]
 _UNPRINTABLE = re.compile(r"[\s\0]")
@@ -99,7 +100,7 @@ class Publication:
                 if not publishable(subject):
                     raise TargetError(
                         f"{subject!r} is not a subject that can be published to",
-                        "Choose a --write-subject without white space, empty tokens and wildcards",
+                        Next.CHANGE_WRITE_SUBJECT(),
                     )
                 known.add(subject)
         if len(known) > 100_000:

@@ -17,9 +17,10 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.api import PATIENCE_S, request
 from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.steps import Next
 
 ASK_S = 0.5
-NONE_YET = "Create one there first: --create-stream"
+NONE_YET = Next.CREATE_TARGET_FIRST()
 GONE = "It was deleted while messages were published: create a new replay"
 # No stream ever gets there, so a message that expects it is refused, in its turn behind all that came before it.
 _NO_SEQUENCE = 2**53 - 1

@@ -7,18 +7,20 @@ hold signatures, addresses with a password, and forty lines of Rust.
 import errno
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from nats3_dagster.errors import ObjectMissing, StoreError
+from nats3_dagster.steps import Next, Step
 
 _KEYS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a pair that this store knows"
 _GRANTS = "Grant s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket on the bucket"
 _NOT_S3 = "Set AWS_ENDPOINT_URL_S3 to the address of the S3 API (not of a web console)"
 _ROOM: Final = "Make room, then try again; what was captured before is safe"
 # S3's error codes, as what and hint.
-_CODES: Final = {
-    "NoSuchBucket": ("The bucket {bucket!r} does not exist in {place}", "Create it, or give --create-bucket"),
+_CODES: Final[Mapping[str, tuple[str, str | Step]]] = {
+    "NoSuchBucket": ("The bucket {bucket!r} does not exist in {place}", Next.CREATE_BUCKET()),
     "SignatureDoesNotMatch": ("{place} refuses the S3 credentials", _KEYS),
     "InvalidAccessKeyId": ("{place} does not know the S3 access key", _KEYS),
     "NoCredentials": ("The AWS SDK finds no S3 credentials for {place}", f"{_KEYS}, or log in again"),
@@ -113,5 +115,5 @@ def system_fault(where: Place, error: OSError) -> StoreError:
 def object_missing(where: Place, key: str) -> ObjectMissing:
     return ObjectMissing(
         f"{key} is not in the bucket {where.bucket!r} of {where.place}",
-        "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or see nats3 chunk repair",
+        Next.OBJECT_GONE(),
     )

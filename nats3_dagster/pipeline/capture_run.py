@@ -23,6 +23,7 @@ from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.pipeline.connect import is_connect
 from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 
 # Another capture of the hour may commit first, and the next plan then asks for less. A third time is no coincidence.
 ATTEMPTS = 3
@@ -77,7 +78,7 @@ def _check_complete(catalog: Catalog, archive: Archive, planned: CapturePlan) ->
         if lacking:
             raise SourceError(
                 f"Archive {archive.name} still lacks {', '.join(map(str, lacking[:3]))} of {planned.job.hour}",
-                f"Run it again: nats3 store run {archive.name} --hour {planned.job.hour}",
+                Next.CAPTURE_HOUR(archive=archive.name, hour=planned.job.hour),
             )
 
 

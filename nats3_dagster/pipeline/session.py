@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from nats3_dagster.errors import EngineError
 from nats3_dagster.pipeline.classes import find_java, options
 from nats3_dagster.pipeline.connect import connect
+from nats3_dagster.steps import Next
 
 
 def prepare(master: str | None = None) -> None:
@@ -74,7 +75,7 @@ def start(master: str | None = None, remote: str | None = None, **conf: str) -> 
 def not_started(error: Exception) -> EngineError:
     """What an error of PySpark's comes down to: there is a Java, and what it said went to standard error."""
     first = str(error).splitlines()[0][:200].rstrip(".")
-    return EngineError(f"Spark did not start: {first}", "See what Java said above; nats3 doctor checks Java and Spark")
+    return EngineError(f"Spark did not start: {first}", Next.CHECK_SPARK())
 
 
 @contextmanager

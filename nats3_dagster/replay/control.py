@@ -15,7 +15,7 @@ from nats3_dagster.jetstream.link import Link
 PATIENCE_S = 60.0
 
 
-def cancel(catalog: Catalog, link: Link, replay_id: str) -> None:
+def cancel(catalog: Catalog, link: Link, replay_id: str, reason: str) -> None:
     """Return when nobody drives the replay any more. Raises EngineError when somebody still does after PATIENCE_S."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
@@ -24,7 +24,7 @@ def cancel(catalog: Catalog, link: Link, replay_id: str) -> None:
         try:
             with catalog.replays.lock(replay_id):
                 if catalog.replays.get(replay_id).state != "succeeded":
-                    catalog.replays.finish(replay_id, "canceled", "Stopped by nats3 load pause")
+                    catalog.replays.finish(replay_id, "canceled", reason)
                 return
         except Conflict:
             time.sleep(0.2)

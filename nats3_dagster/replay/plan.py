@@ -16,6 +16,7 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import create_stream, server_info, stream_state, streams_listening
 from nats3_dagster.model import Archive, Chunk, ChunkResult, Incarnation, ReplaySpec, ReplayTarget, SeqRange
 from nats3_dagster.objects import Bucket, StoreOptions
+from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, matches, overlap
 
 # What we add to a message: six headers with a replay id, a stream name, an incarnation and a sequence.
@@ -91,18 +92,18 @@ def select(catalog: Catalog, archive: Archive, spec: ReplaySpec) -> tuple[Chunk,
     if not chunks:
         raise OperatorError(
             f"Archive {archive.name} holds nothing of this selection",
-            f"See what it holds: nats3 chunk list {archive.name}",
+            Next.LIST_CHUNKS(archive=archive.name),
         )
     if not spec.over_gaps and (lacking := _lacking(catalog, archive, spec, chunks)):
         raise OperatorError(
             f"The selection lacks the sequences {', '.join(map(str, lacking[:3]))}{' ...' if len(lacking) > 3 else ''}",
-            "Capture those hours while the stream still has them, or replay what there is with --over-gaps",
+            Next.CAPTURE_OR_REPLAY_OVER_GAPS(),
         )
     wanted = tuple(c for c in chunks if _wanted(c, spec.read_subject))
     if not wanted:
         raise OperatorError(
             f"Archive {archive.name} has no subject that {spec.read_subject!r} takes in this selection",
-            f"See the subjects of a chunk: nats3 chunk get {archive.name} {chunks[0].id}",
+            Next.GET_CHUNK(archive=archive.name, chunk=chunks[0].id),
         )
     return wanted
 
@@ -130,7 +131,7 @@ def plan(
         if state.name == archive.spec.stream and not spec.into_own_stream:
             raise OperatorError(
                 f"{transform.pattern} is captured by {state.name}, the stream that archive {archive.name} archives",
-                "The replay would be archived again. Choose another --write-subject, or say --into-own-stream",
+                Next.CHOOSE_OTHER_TARGET(),
             )
     missing = bool(spec.create_stream) and not any(s.name == spec.create_stream for s in listening)
     if missing and create:
@@ -253,7 +254,7 @@ def _check_targets(
 ) -> None:
     """Some stream takes every subject that the replay will publish."""
     taken = [subject for _, subjects in listening for subject in subjects]
-    hint = "Create a stream that captures it first, or let the replay do so: --create-stream NAME"
+    hint = Next.CREATE_TARGET()
     if not any(overlap(transform.pattern, subject) for subject in taken):
         raise OperatorError(f"No stream listens on {transform.pattern}", hint)
     if any(covers(subject, transform.pattern) for subject in taken):

@@ -72,7 +72,9 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "hours of a day": (lambda: full.hours.select(logs, first=one_day[0], last=one_day[-1]), 2000),
         "hours changed": (lambda: full.hours.select(logs, since=full.hours.revision(logs)), 20),
         "chunks of an hour": (lambda: full.chunks.select(logs, hours=[SOME_HOUR]), 400),
-        "chunks of an hour with subjects": (lambda: full.chunks.select(logs, hours=[SOME_HOUR], with_subjects=True), 500),
+        "chunks of an hour with subjects": (
+                lambda: full.chunks.select(logs, hours=[SOME_HOUR], with_subjects=True), 500,
+            ),
         "chunks of a day": (lambda: full.chunks.select(logs, hours=one_day), 8000),
         "chunks of ten minutes": (lambda: full.chunks.select(logs, time_range=(FROM_NS, FROM_NS + 600 * 10**9)), 300),
         "chunks of the last ten minutes": (

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 
 AREA = "postgres"
 
@@ -25,7 +26,7 @@ def check(settings: Settings) -> Iterator[Finding]:
     if seen.gist_installed:
         yield Finding("ok", AREA, "Extension btree_gist is installed")
     elif seen.gist_available:
-        yield Finding("fail", AREA, "Extension btree_gist is there and not installed", "Install it: nats3 migrate")
+        yield Finding("fail", AREA, "Extension btree_gist is there and not installed", Next.INSTALL_GIST())
     else:
         yield Finding(
             "fail", AREA, "Extension btree_gist is missing", "Install the server's contrib package (postgresql-contrib)"
@@ -34,7 +35,7 @@ def check(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", AREA, f"The catalog has schema {VERSION}, as this release needs")
     else:
         has = f"schema {seen.schema}" if seen.schema else "no schema"
-        yield Finding("fail", AREA, f"The catalog has {has}, this release needs {VERSION}", "Run nats3 migrate")
+        yield Finding("fail", AREA, f"The catalog has {has}, this release needs {VERSION}", Next.MIGRATE())
     if not seen.durable:
         yield Finding(
             "warn", AREA, "fsync or synchronous_commit is off: a crash of Postgres may forget committed chunks",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.steps import Step
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -20,7 +21,7 @@ class Finding:
     status: Status
     area: str
     what: str
-    do: str = ""
+    do: str | Step = ""
 
 
 def found(area: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

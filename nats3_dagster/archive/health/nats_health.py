@@ -15,6 +15,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import ServerInfo, message_time, server_info, stream_state
 from nats3_dagster.model import Archive, SeqRange, StreamState
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next, Step
 
 AREA = "nats"
 OLDEST, NEWEST = (2, 9), (2, 15)
@@ -59,7 +60,7 @@ def check(settings: Settings) -> Iterator[Finding]:
 def _check_stream(catalog: Catalog, link: Link, archive: Archive, state: StreamState) -> Iterator[Finding]:
     who = f"Archive {archive.name}, stream {state.name}"
     coverage = next((c for c in catalog.coverage.all(archive) if c.incarnation == state.incarnation), None)
-    again = f"To archive it as well: nats3 store run {archive.name} --adopt"
+    again = Next.ADOPT_INCARNATION(archive=archive.name)
     if coverage is None:
         yield Finding("fail", AREA, f"{who}: it was deleted and made again", again)
         return
@@ -106,9 +107,9 @@ def _time_to_loss(link: Link, archive: Archive, state: StreamState, first: int, 
         return Finding("ok", AREA, f"{what}; the stream has no limit that deletes them")
     what = f"{what}, which is {used:.0%} of its {limit}"
     if used >= FAIL_AT:
-        return Finding("fail", AREA, what, f"Capture now: nats3 store run {archive.name}")
+        return Finding("fail", AREA, what, Next.CAPTURE_NOW(archive=archive.name))
     if used >= WARN_AT:
-        return Finding("warn", AREA, what, f"{_more_often(archive)}; or raise {limit}")
+        return Finding("warn", AREA, what, _more_often_or_raise(archive, limit))
     return Finding("ok", AREA, what)
 
 
@@ -128,9 +129,13 @@ def _used(state: StreamState, first: int, first_ns: int | None) -> dict[str, flo
     return used
 
 
-def _more_often(archive: Archive) -> str:
-    return (
-        "Resume the archive" if archive.paused else "Capture more often (lower --max-age), or give the stream more room"
+def _more_often(archive: Archive) -> Step:
+    return (Next.RESUME_ARCHIVE if archive.paused else Next.CAPTURE_MORE_OFTEN)(archive=archive.name)
+
+
+def _more_often_or_raise(archive: Archive, limit: str) -> Step:
+    return (Next.RESUME_OR_RAISE_LIMIT if archive.paused else Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT)(
+        archive=archive.name, limit=limit
     )
 
 

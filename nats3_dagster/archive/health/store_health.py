@@ -9,6 +9,7 @@ from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.errors import StoreError
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 
 AREA = "store"
 WRITERS = 64
@@ -24,7 +25,7 @@ def check(settings: Settings, buckets: tuple[str, ...]) -> Iterator[Finding]:
         bucket_exists(options, f"nats3-doctor-{secrets.token_hex(8)}")
         yield Finding("ok", AREA, f"{options.place} answers")
         yield Finding(
-            "warn", AREA, "No archive has a bucket yet, so none was tried", "Try one: nats3 doctor --bucket NAME"
+            "warn", AREA, "No archive has a bucket yet, so none was tried", Next.DOCTOR_BUCKET()
         )
         return
     for name in buckets:

@@ -1,0 +1,45 @@
+"""Next steps as commands: what the command line says for each code of steps.Next."""
+
+from nats3_dagster.steps import Next
+
+WORDS = {
+    Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well: "
+    "nats3 store run {archive} --adopt",
+    Next.ADOPT_INCARNATION: "To archive it as well: nats3 store run {archive} --adopt",
+    Next.CAPTURE: "nats3 store run {archive}",
+    Next.CAPTURE_HOUR: "Run it again: nats3 store run {archive} --hour {hour}",
+    Next.CAPTURE_LACKING: "Capture what it lacks: nats3 store run {archive}",
+    Next.CAPTURE_MORE_OFTEN: "Capture more often (lower --max-age), or give the stream more room",
+    Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Capture more often (lower --max-age), or give the stream more room; or "
+    "raise {limit}",
+    Next.CAPTURE_NOW: "Capture now: nats3 store run {archive}",
+    Next.CAPTURE_OR_REPLAY_OVER_GAPS: "Capture those hours while the stream still has them, or replay what there is "
+    "with --over-gaps",
+    Next.CHANGE_WRITE_SUBJECT: "Choose a --write-subject without white space, empty tokens and wildcards",
+    Next.CHECK_SPARK: "See what Java said above; nats3 doctor checks Java and Spark",
+    Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another --write-subject, or say "
+    "--into-own-stream",
+    Next.CREATE_ARCHIVE: "Create one: nats3 store create",
+    Next.CREATE_BUCKET: "Create it, or give --create-bucket",
+    Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
+    Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
+    Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
+    Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
+    Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
+    "again",
+    Next.INSTALL_GIST: "Install it: nats3 migrate",
+    Next.LIST_CHUNKS: "See what it holds: nats3 chunk list {archive}",
+    Next.LIST_CHUNK_IDS: "See the ids: nats3 chunk list",
+    Next.LIST_REPLAYS: "See them: nats3 load list",
+    Next.MAKE_CATALOG: "Make it: nats3 migrate",
+    Next.MIGRATE: "Run nats3 migrate",
+    Next.NAME_TAKEN: "Choose another name, or see it: nats3 store get {archive}",
+    Next.OBJECT_DAMAGED: "The object was damaged or replaced; bring it back from a copy of the bucket, or see nats3 "
+    "chunk repair",
+    Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or see nats3 "
+    "chunk repair",
+    Next.RESUME_ARCHIVE: "Resume the archive",
+    Next.RESUME_OR_RAISE_LIMIT: "Resume the archive; or raise {limit}",
+    Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",
+    Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev",
+}

@@ -1,0 +1,45 @@
+"""Next steps in Dagster's words: config fields, assets and sensors, and a shell's command where the UI has none."""
+
+from nats3_dagster.steps import Next
+
+WORDS = {
+    Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well, "
+    "materialize {archive}/chunks with adopt: true in its config",
+    Next.ADOPT_INCARNATION: "To archive it as well, materialize {archive}/chunks with adopt: true in its config",
+    Next.CAPTURE: "Materialize {archive}/chunks",
+    Next.CAPTURE_HOUR: "Materialize {archive}/chunks of {hour} again",
+    Next.CAPTURE_LACKING: "Materialize what {archive}/chunks lacks",
+    Next.CAPTURE_MORE_OFTEN: "Switch on {archive}_capture_sensor, or give the stream more room",
+    Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Switch on {archive}_capture_sensor, or give the stream more room; or "
+    "raise {limit}",
+    Next.CAPTURE_NOW: "Materialize {archive}/chunks now",
+    Next.CAPTURE_OR_REPLAY_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or set "
+    "over_gaps: true to replay what there is",
+    Next.CHANGE_WRITE_SUBJECT: "Choose a write_subject without white space, empty tokens and wildcards",
+    Next.CHECK_SPARK: "See what Java said in the run's compute log; nats3 doctor checks Java and Spark",
+    Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another write_subject, or set "
+    "into_own_stream: true",
+    Next.CREATE_ARCHIVE: "Create one in a shell: nats3 store create",
+    Next.CREATE_BUCKET: "Create it",
+    Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream: NAME",
+    Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
+    Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
+    Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
+    Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
+    "in a shell",
+    Next.INSTALL_GIST: "Run nats3 migrate in a shell",
+    Next.LIST_CHUNKS: "See the hours of {archive}/chunks",
+    Next.LIST_CHUNK_IDS: "See the ids in the chunk tables of materialized hours",
+    Next.LIST_REPLAYS: "See them in a shell: nats3 load list",
+    Next.MAKE_CATALOG: "Run nats3 migrate in a shell",
+    Next.MIGRATE: "Run nats3 migrate in a shell",
+    Next.NAME_TAKEN: "Choose another name than {archive}",
+    Next.OBJECT_DAMAGED: "The object was damaged or replaced; bring it back from a copy of the bucket, or run nats3 "
+    "chunk repair in a shell",
+    Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or run nats3 "
+    "chunk repair in a shell",
+    Next.RESUME_ARCHIVE: "Resume archive {archive} in a shell: nats3 store resume {archive}",
+    Next.RESUME_OR_RAISE_LIMIT: "Resume archive {archive} in a shell: nats3 store resume {archive}; or raise {limit}",
+    Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",
+    Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL for Dagster's processes, or start the embedded stack: nats3 dev",
+}

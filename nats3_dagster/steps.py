@@ -1,0 +1,76 @@
+"""Next steps: what a failure advises, as a code with values. Each face words them in its own language.
+
+The texts here name no command, option or button: they are for logs, for the catalog and for callers from Python. The
+command line has its own (cli/wording.py), and so has Dagster (defs/wording.py); a test holds the three together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Next(Enum):
+    """A code, and its text with the names of its values. `Next.CAPTURE(archive="logs")` makes a Step."""
+
+    ADOPT_STREAM = (
+        "Messages of the earlier one that were not captured are lost. Adopt the new one to archive {archive} from it"
+    )
+    ADOPT_INCARNATION = "Adopt it to archive it as well in {archive}"
+    CAPTURE = "Capture archive {archive}"
+    CAPTURE_HOUR = "Run it again: capture the hour {hour} of archive {archive}"
+    CAPTURE_LACKING = "Capture what archive {archive} lacks"
+    CAPTURE_MORE_OFTEN = "Let captures of archive {archive} be due earlier, or give the stream more room"
+    CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT = (
+        "Let captures of archive {archive} be due earlier, or give the stream more room; or raise {limit}"
+    )
+    CAPTURE_NOW = "Capture archive {archive} now"
+    CAPTURE_OR_REPLAY_OVER_GAPS = (
+        "Capture those hours while the stream still has them, or let the replay go over gaps and send what there is"
+    )
+    CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
+    CHECK_SPARK = "See what Java wrote to standard error"
+    CHOOSE_OTHER_TARGET = (
+        "The replay would be archived again. Choose another write subject, or allow it to go into its own stream"
+    )
+    CREATE_ARCHIVE = "Create an archive first"
+    CREATE_BUCKET = "Create it, or have it created with the archive"
+    CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
+    CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
+    DOCTOR_BUCKET = "Try a bucket by name"
+    GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
+    INSTALL_CONTRIB = (
+        "Install the contrib package of that server (postgresql-contrib), then migrate the catalog's schema again"
+    )
+    INSTALL_GIST = "Install it: migrate the catalog's schema"
+    LIST_CHUNKS = "See the chunks of archive {archive}"
+    LIST_CHUNK_IDS = "See the ids in a list of chunks"
+    LIST_REPLAYS = "See the list of replays"
+    MAKE_CATALOG = "Make it: migrate the catalog's schema"
+    MIGRATE = "Migrate the catalog's schema"
+    NAME_TAKEN = "Choose another name than {archive}"
+    OBJECT_GONE = "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it"
+    OBJECT_DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it"
+    RESUME_ARCHIVE = "Resume archive {archive}"
+    RESUME_OR_RAISE_LIMIT = "Resume archive {archive}; or raise {limit}"
+    SET_NATS_URL = "Set NATS3_NATS_URL"
+    SET_POSTGRES_URL = "Set NATS3_POSTGRES_URL"
+
+    def __call__(self, **values: object) -> "Step":
+        """The step with its values. Raises KeyError when one is missing."""
+        self.value.format(**values)
+        return Step(self, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A code with values."""
+
+    code: Next
+    values: Mapping[str, object]
+
+    def __str__(self) -> str:
+        return self.code.value.format(**self.values)
+
+    def worded(self, texts: Mapping[Next, str]) -> str:
+        """The step in the words of a face."""
+        return texts[self.code].format(**self.values)

@@ -1,0 +1,69 @@
+"""Next steps: every code has words in every face, and no module below the faces knows a command or an option."""
+
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+import nats3_dagster
+from nats3_dagster.cli import wording as cli
+from nats3_dagster.defs import wording as dagster
+from nats3_dagster.errors import OperatorError, StoreError, from_json
+from nats3_dagster.steps import Next
+
+PACKAGE = Path(nats3_dagster.__file__).parent
+FACES = ("cli", "defs", "dev")
+
+
+@pytest.mark.parametrize("words", [cli.WORDS, dagster.WORDS])
+def test_a_face_words_every_step_with_the_values_it_has(words: dict[Next, str]) -> None:
+    assert set(words) == set(Next)
+    for code, text in words.items():
+        # A value that a code lacks would be a KeyError in the middle of an error.
+        assert _names(text) <= _values_given(code), code
+
+
+def test_a_step_goes_through_json_and_is_worded_afterwards() -> None:
+    error = from_json(StoreError("It is gone", Next.LIST_CHUNKS(archive="logs")).to_json())
+    assert type(error) is StoreError
+    assert str(error) == "It is gone. See the chunks of archive logs"
+    assert error.text_in(cli.WORDS) == "It is gone. See what it holds: nats3 chunk list logs"
+    assert error.text_in(dagster.WORDS) == "It is gone. See the hours of logs/chunks"
+    plain = from_json(OperatorError("No", "Do it").to_json())
+    assert (str(plain), plain.text_in(cli.WORDS)) == ("No. Do it", "No. Do it")
+
+
+def test_no_module_below_the_faces_names_a_command_or_an_option() -> None:
+    command = re.compile(r"nats3 (?:store|load|chunk|message|dev|doctor|migrate|demo|serve)\b|[ \"']--[a-z]+-?[a-z]*\b")
+    found = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in FACES
+        for number, line in enumerate(_code(path), 1) if command.search(line) and not _is_of_another_program(line)
+    ]  # fmt: skip
+    assert found == []
+
+
+def _names(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def _values_given(code: Next) -> set[str]:
+    """The values with which the package makes the step."""
+    calls = re.compile(rf"Next\.{code.name}\b(?:\)| if [^)]*\))?\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+    given = [
+        set(re.findall(r"(\w+)=", call))
+        for path in PACKAGE.rglob("*.py") for call in calls.findall(path.read_text())
+    ]  # fmt: skip
+    return set.intersection(*given) if given else _names(code.value)
+
+
+def _code(path: Path) -> list[str]:
+    """The lines, docstrings and comments left empty."""
+    text = re.sub(r'"""(?:.|\n)*?"""', lambda m: "\n" * m[0].count("\n"), path.read_text())
+    return [line.split("  #")[0] if not line.lstrip().startswith("#") else "" for line in text.split("\n")]
+
+
+def _is_of_another_program(line: str) -> bool:
+    """spark-submit's options."""
+    return "--properties-file" in line or "--driver-java-options" in line
