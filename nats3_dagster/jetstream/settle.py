@@ -17,7 +17,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.api import PATIENCE_S, request
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.steps import Next
+from nats3_dagster.steps import Next, Step
 
 ASK_S = 0.5
 NONE_YET = Next.CREATE_TARGET_FIRST()
@@ -67,7 +67,7 @@ def subject_of_both(one: str, other: str) -> str:
     return ".".join("_" if token in ("*", ">") else token for token in tokens)
 
 
-async def nobody_listens(client: Connection, subject: str, hint: str, patience_s: float = PATIENCE_S) -> TargetError:
+async def nobody_listens(client: Connection, subject: str, hint: str | Step, patience_s: float = PATIENCE_S) -> TargetError:
     """What it means that nobody took a message: between two leaders of a stream that is so for a moment (Interrupted);
     or there is no stream, which `hint` (NONE_YET, GONE) is for."""
     try:

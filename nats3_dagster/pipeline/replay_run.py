@@ -19,7 +19,7 @@ from nats3_dagster.jetstream.tally import Progress, reporter
 from nats3_dagster.model import Chunk, ChunkResult, ReplaySpec
 from nats3_dagster.pipeline.capture_run import parallelism
 from nats3_dagster.pipeline.tasks import run_tasks
-from nats3_dagster.replay.plan import plan as replay
+from nats3_dagster.replay import plan as replay
 from nats3_dagster.replay.plan import ReplayJob, ReplayPlan, ReplayResult
 from nats3_dagster.replay.republish import Republisher, Share
 from nats3_dagster.settings import Settings

@@ -42,7 +42,7 @@ class Pacer:
         if self._pace.messages_per_s:
             end = min(end, at + max(1, int(self._pace.messages_per_s * SLICE_S)))
         if self._pace.bytes_per_s:
-            room = total[at] + self._pace.bytes_per_s * SLICE_S
+            room = int(total[at]) + self._pace.bytes_per_s * SLICE_S
             end = min(end, max(at + 1, int(np.searchsorted(total, room, "right")) - 1))
         if self._pace.speed:
             due = self._due(int(times_ns[at]))

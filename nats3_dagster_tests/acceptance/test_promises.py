@@ -13,10 +13,10 @@ from nats3_dagster.archive.source import source_state
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.replay.headers import original_headers
 from nats3_dagster.model import ReplaySpec, SeqRange
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import create_replay, run_replay
+from nats3_dagster.replay.headers import original_headers
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
 from nats3_dagster_tests.wire import Wire

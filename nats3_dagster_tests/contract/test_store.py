@@ -16,6 +16,7 @@ import pytest
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
 from nats3_dagster.objects import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
+from nats3_dagster.steps import Next
 
 KEY = "team/archive=logs/date=2026-11-15/hour=07/a.parquet"
 MakeOptions = Callable[[], StoreOptions]
@@ -128,7 +129,7 @@ def test_a_bucket_that_is_missing_is_named_with_what_to_do(options: StoreOptions
         with pytest.raises(StoreError, match="bucket 'no-such-bucket' does not exist") as caught:
             ask()
         assert not isinstance(caught.value, ObjectMissing)
-        assert "--create-bucket" in caught.value.hint
+        assert caught.value.hint == Next.CREATE_BUCKET()
     assert not bucket_exists(options, "no-such-bucket")
 
 

@@ -71,7 +71,7 @@ def _try(options: StoreOptions, name: str) -> Iterator[Finding]:
 def _race(bucket: Bucket, keys: list[str], data: bytes) -> Finding:
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="doctor") as pool:
         for key in keys:
-            winners = sum(pool.map(lambda _, key=key: bucket.create(key, data), range(WRITERS)))
+            winners = sum(pool.map(bucket.create, [key] * WRITERS, [data] * WRITERS))
             if winners != 1:
                 break
         else:
