@@ -67,7 +67,9 @@ def subject_of_both(one: str, other: str) -> str:
     return ".".join("_" if token in ("*", ">") else token for token in tokens)
 
 
-async def nobody_listens(client: Connection, subject: str, hint: str | Step, patience_s: float = PATIENCE_S) -> TargetError:
+async def nobody_listens(
+    client: Connection, subject: str, hint: str | Step, patience_s: float = PATIENCE_S
+) -> TargetError:
     """What it means that nobody took a message: between two leaders of a stream that is so for a moment (Interrupted);
     or there is no stream, which `hint` (NONE_YET, GONE) is for."""
     try:

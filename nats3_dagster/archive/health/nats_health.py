@@ -4,7 +4,7 @@ import json
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from nats3_dagster.archive.health.finding import Finding
@@ -151,7 +151,7 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None) -> str | None:
         return None
     if told.get("server_name") != info.name:  # something else answers there
         return None
-    config: Mapping[str, Any] = (told.get("jetstream") or {}).get("config") or {}
+    config = cast("dict[str, Any]", (told.get("jetstream") or {}).get("config") or {})
     return "always" if config.get("sync_always") else str(int(config.get("sync_interval", 0)) // SECOND_NS)
 
 
