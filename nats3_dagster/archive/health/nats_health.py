@@ -151,7 +151,8 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None) -> str | None:
         return None
     if told.get("server_name") != info.name:  # something else answers there
         return None
-    config = cast("dict[str, Any]", (told.get("jetstream") or {}).get("config") or {})
+    jetstream = cast("dict[str, Any]", told.get("jetstream") or {})
+    config = cast("dict[str, Any]", jetstream.get("config") or {})
     return "always" if config.get("sync_always") else str(int(config.get("sync_interval", 0)) // SECOND_NS)
 
 
