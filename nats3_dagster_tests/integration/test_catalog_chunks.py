@@ -274,7 +274,7 @@ def test_chunks_are_listed_in_the_order_of_the_stream(catalog, logs):
     assert _covers(catalog.chunks.select(logs, limit=3)) == [(1, 10), (11, 20), (21, 30)]
     paged, after = [], None
     while page := catalog.chunks.select(logs, limit=1, after=after):
-        paged, after = [*paged, *page], page[-1].id
+        paged, after = [*paged, *page], (page[-1].meta.incarnation, page[-1].meta.covers.last)
     assert tuple(paged) == everything
 
 

@@ -81,11 +81,11 @@ def test_threads_that_race_to_migrate_make_it_once(empty_postgres_url):
 
 
 def test_a_database_without_the_schema_is_refused_with_the_way_out(empty_postgres_url):
-    with pytest.raises(CatalogError, match="There is no catalog in .* nats3 migrate"):
+    with pytest.raises(CatalogError, match="There is no catalog in .*Make it: migrate"):
         Catalog.connect(empty_postgres_url)
 
 
-@pytest.mark.parametrize(("version", "say"), [("0000", "Run nats3 migrate"), ("9999", "Upgrade nats3-dagster")])
+@pytest.mark.parametrize(("version", "say"), [("0000", "Migrate the catalog's schema"), ("9999", "Upgrade nats3-dagster")])
 def test_a_schema_of_another_release_is_refused(postgres_url, version, say):
     _run(postgres_url, f"update nats3.alembic_version set version_num = '{version}'")
     with pytest.raises(CatalogError, match=f"{version}.*{say}"):
