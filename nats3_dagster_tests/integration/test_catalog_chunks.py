@@ -278,6 +278,20 @@ def test_chunks_are_listed_in_the_order_of_the_stream(catalog, logs):
     assert tuple(paged) == everything
 
 
+@pytest.mark.parametrize("recapture", [False, True])
+def test_a_page_goes_on_after_its_last_chunk_was_retired(catalog, logs, recapture):
+    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.chunks.commit(logs, [chunk(n, n + 9) for n in (1, 11, 21, 31)] + [chunk(1, 5, incarnation=AGAIN)])
+    page = catalog.chunks.select(logs, limit=2)
+    catalog.chunks.retire(logs, [page[-1].id], recapture=recapture)
+    page = catalog.chunks.select(logs, limit=2, after=(LOGS, 20))
+    assert _covers(page) == [(21, 30), (31, 40)]
+    catalog.chunks.retire(logs, [page[-1].id], recapture=recapture)
+    page = catalog.chunks.select(logs, limit=2, after=(LOGS, 40))
+    assert [(c.meta.incarnation, *c.meta.covers) for c in page] == [(AGAIN, 1, 5)]
+    assert catalog.chunks.select(logs, after=(AGAIN, 5)) == ()
+
+
 @pytest.mark.parametrize(
     ("window", "found"),
     [
