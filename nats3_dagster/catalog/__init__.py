@@ -1,4 +1,4 @@
-"""The catalog: our Postgres schema, the only truth about what exists. The only place that speaks SQL."""
+"""The catalog: our Postgres schema, the only truth about what exists. Only this package speaks SQL."""
 
 from nats3_dagster.catalog.catalog import Catalog
 from nats3_dagster.catalog.schema import migrate

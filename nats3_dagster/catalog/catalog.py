@@ -1,4 +1,4 @@
-"""The catalog as one object: a session with Postgres, and a part for each noun."""
+"""The catalog as one object: a session with Postgres, and a part for each kind of thing that it keeps."""
 
 from datetime import datetime
 from typing import Self
@@ -8,15 +8,16 @@ from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.gaps import Gaps
 from nats3_dagster.catalog.hours import Hours
+from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.catalog.replays import Replays
 from nats3_dagster.catalog.seals import Seals
-from nats3_dagster.catalog.session import Session
 
 
 class Catalog:
-    """`with Catalog.connect(url) as catalog: catalog.chunks.of_hour(...)`. Every call raises CatalogError when Postgres
-    fails it."""
+    """`with Catalog.connect(url) as catalog: catalog.chunks.of_hour(...)`.
+
+    Every call raises CatalogError when Postgres does not do it. Several threads may use one catalog."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -35,9 +36,9 @@ class Catalog:
         return cls(Session(url))
 
     def now(self) -> datetime:
-        """Postgres' clock."""
+        """The time by Postgres' clock, in UTC."""
         with self.session.reading() as sql:
-            return sql.now()
+            return sql.value(datetime, "now")
 
     def close(self) -> None:
         self.session.close()

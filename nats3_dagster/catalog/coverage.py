@@ -1,15 +1,16 @@
-"""Coverage: which sequences of a stream's incarnation an archive accounts for, and which it lacks.
+"""Coverage: which sequences of a stream's incarnation an archive accounts for, and which are missing.
 
-The rule kept here: Postgres keeps what is covered, in the transaction that adds or retires a chunk or a gap; nothing
-here reads a chunk, so an archive of a million chunks is asked in a millisecond.
+Postgres keeps what is covered, in the transaction that adds or retires a chunk or a gap. Nothing here reads a chunk, so
+an archive of a million chunks answers in a millisecond.
 """
 
 import json
 from typing import Any, NoReturn
 
 from nats3_dagster.catalog.multirange import from_multirange
-from nats3_dagster.catalog.rows import coverage_of
-from nats3_dagster.catalog.session import Session
+from nats3_dagster.catalog.pool import Session
+from nats3_dagster.catalog.rows import CoverageRow, StreamRow
+from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Archive, Coverage, Incarnation, SeqRange, StreamState
 from nats3_dagster.steps import Next
@@ -26,7 +27,7 @@ class Coverages:
         another one only by `adopt`."""
         with self._session.transaction() as sql:
             incarnation = self._keep_state(sql, state)
-            if not sql.has_coverage(archive=archive.id):
+            if not sql.value(bool, "has_coverage", archive=archive.id):
                 self._begin(sql, archive, state, incarnation)
 
     def adopt(self, archive: Archive, state: StreamState) -> None:
@@ -42,13 +43,13 @@ class Coverages:
     def all(self, archive: Archive) -> tuple[Coverage, ...]:
         """One for each incarnation of the archive, oldest first. Reads no chunk."""
         with self._session.reading() as sql:
-            return tuple(coverage_of(row) for row in sql.coverages(archive=archive.id))
+            return tuple(row.coverage() for row in sql.rows(CoverageRow, "coverages", archive=archive.id))
 
     def of(self, archive: Archive, incarnation: Incarnation) -> Coverage:
         """Raises CatalogError when the archive has not begun this incarnation."""
         with self._session.reading() as sql:
-            row = sql.coverage_of(archive=archive.id, **_named(incarnation))
-        return _unknown(archive, incarnation) if row is None else coverage_of(row)
+            row = sql.row(CoverageRow, "coverage_of", archive=archive.id, **_named(incarnation))
+        return _unknown(archive, incarnation) if row is None else row.coverage()
 
     def start(self, archive: Archive, incarnation: Incarnation) -> int:
         """The first sequence that the archive accounts for."""
@@ -57,36 +58,42 @@ class Coverages:
     def covered(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
         """The sequences of `within` that are in a chunk or a gap, ascending, joined where they touch."""
         with self._session.reading() as sql:
-            text = sql.covered(archive=archive.id, **_named(incarnation), first=within.first, last=within.last)
-        return _unknown(archive, incarnation) if text is None else from_multirange(text)
+            return _ranges(sql, "covered", archive, incarnation, within)
 
     def missing(self, archive: Archive, incarnation: Incarnation, within: SeqRange) -> tuple[SeqRange, ...]:
-        """The sequences of `within` from the archive's start on that are in neither, ascending."""
+        """The sequences of `within` from the archive's start on that are in no chunk and no gap, ascending."""
         with self._session.reading() as sql:
-            text = sql.missing(archive=archive.id, **_named(incarnation), first=within.first, last=within.last)
-        return _unknown(archive, incarnation) if text is None else from_multirange(text)
+            return _ranges(sql, "missing", archive, incarnation, within)
 
     def last_state(self, incarnation: Incarnation) -> StreamState | None:
-        """The stream's state when it was last observed."""
+        """The stream's state when it was last observed; None when it never was."""
         with self._session.reading() as sql:
-            row = sql.stream_state(**_named(incarnation))
-        return row and StreamState(
-            incarnation, row.first_seq, row.last_seq, row.first_ns, row.last_ns, row.messages, row.bytes, row.config
-        )
+            row = sql.row(StreamRow, "stream_state", **_named(incarnation))
+        return row.state() if row else None
 
-    def _keep_state(self, sql: Any, state: StreamState) -> int:
-        return sql.observe_stream(
-            stream=state.name, created_ns=state.incarnation.created_ns, config=json.dumps(dict(state.config)),
+    def _keep_state(self, sql: Statements, state: StreamState) -> int:
+        return sql.value(
+            int, "observe_stream", **_named(state.incarnation), config=json.dumps(dict(state.config)),
             first_seq=state.first_seq, last_seq=state.last_seq, first_ns=state.first_ns, last_ns=state.last_ns,
             messages=state.messages, bytes=state.bytes,
         )  # fmt: skip
 
-    def _begin(self, sql: Any, archive: Archive, state: StreamState, incarnation: int) -> None:
-        sql.begin_coverage(
-            archive=archive.id, incarnation=incarnation, created_ns=state.incarnation.created_ns,
+    def _begin(self, sql: Statements, archive: Archive, state: StreamState, incarnation: int) -> None:
+        sql.run(
+            "begin_coverage", archive=archive.id, incarnation=incarnation, created_ns=state.incarnation.created_ns,
             # A stream that never had a message reports 0, and one may be made to begin above 1.
             first_seq=max(state.first_seq, 1), born_at=max(int(state.config.get("first_seq") or 1), 1),
         )  # fmt: skip
+
+
+def _ranges(
+    sql: Statements, statement: str, archive: Archive, incarnation: Incarnation, within: SeqRange
+) -> tuple[SeqRange, ...]:
+    """What a statement that answers with a multirange finds within these sequences."""
+    text = sql.value_or_none(
+        str, statement, archive=archive.id, **_named(incarnation), first=within.first, last=within.last
+    )
+    return _unknown(archive, incarnation) if text is None else from_multirange(text)
 
 
 def _named(incarnation: Incarnation) -> dict[str, Any]:

@@ -1,30 +1,44 @@
-"""Whether a Postgres can hold the catalog, and how much it promises to whoever commits there.
-
-The rule kept here: it only asks, and it asks without a catalog being there.
-"""
+"""Whether a Postgres can hold the catalog, and how durable its commits are. It needs no catalog, and writes none."""
 
 from dataclasses import dataclass
 
 import psycopg
 
-from nats3_dagster.catalog.connection import Statements, address, open_connection
+from nats3_dagster.catalog.connection import address, open_connection
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.schema import schema_found
+from nats3_dagster.catalog.schema import installed_version
+from nats3_dagster.catalog.statements import Statements
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`number` is server_version_num (180001). `schema` is the migration that the database has, None for none.
-    `durable`: what is committed survives a crash of the server. `standby`: it takes no writes."""
+    """What `nats3 doctor` asks a Postgres."""
 
+    # Host, port and database.
     where: str
+    # As in `18.1`, and server_version_num (180001).
     server: str
     number: int
+    # The extension btree_gist: in this database, and on this server.
     gist_installed: bool
     gist_available: bool
+    # Whether what is committed survives a crash of the server.
     durable: bool
+    # Whether it takes no writes.
     standby: bool
+    # The newest migration that the database has, None for none.
     schema: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class _HealthRow:
+    server: str
+    number: int
+    fsync: str
+    synchronous_commit: str
+    standby: bool
+    gist_installed: bool
+    gist_available: bool
 
 
 def health(url: str) -> Health:
@@ -33,11 +47,12 @@ def health(url: str) -> Health:
     with open_connection(url) as connection:
         try:
             statements = Statements(connection)
-            row = statements.health()
-            schema = schema_found(statements, where)
+            (row,) = statements.rows(_HealthRow, "health")
+            schema = installed_version(statements, where)
         except psycopg.Error as error:
             raise failed(error, where) from error
     return Health(
-        where, row.server, row.number, row.gist_installed, row.gist_available,
-        row.fsync == "on" and row.synchronous_commit != "off", row.standby, schema,
+        where=where, server=row.server, number=row.number, gist_installed=row.gist_installed,
+        gist_available=row.gist_available, durable=row.fsync == "on" and row.synchronous_commit != "off",
+        standby=row.standby, schema=schema,
     )  # fmt: skip

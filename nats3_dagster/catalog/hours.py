@@ -1,11 +1,10 @@
-"""Hours: the live chunks summed by hour, kept by triggers; no chunk is read."""
+"""Hours: the sums of the live chunks of each hour. Triggers keep them; no chunk is read."""
 
 from itertools import groupby
 
-from nats3_dagster.catalog.session import Session
-from nats3_dagster.model import Archive, HourSummary, HourWindow, Incarnation, SeqRange
-
-_SUMS = ("chunks", "messages", "absent", "payload_bytes", "stored_bytes")
+from nats3_dagster.catalog.pool import Session
+from nats3_dagster.catalog.rows import HourRow, WindowRow
+from nats3_dagster.model import Archive, HourSummary, HourWindow
 
 
 class Hours:
@@ -21,35 +20,36 @@ class Hours:
         """Hours that have live chunks, ascending: those from `first` to `last`, both included, and changed after the
         archive's revision `since`."""
         with self._session.reading() as sql:
-            rows = sql.list_hours(
-                archive=archive.id, first_hour=first, last_hour=last, since_revision=since, limit_to=limit, skip=offset
-            )
-            by_hour = [(hour, list(group)) for hour, group in groupby(rows, lambda row: row.hour)]
-        return tuple(
-            HourSummary(
-                hour, *(sum(getattr(row, name) for row in group) for name in _SUMS),
-                first_ns=min(row.first_ns for row in group), last_ns=max(row.last_ns for row in group),
-                spans=tuple((Incarnation(r.stream, r.created_ns), SeqRange(r.first_seq, r.last_seq)) for r in group),
-                revision=max(row.revision for row in group),
-            )
-            for hour, group in by_hour
-        )  # fmt: skip
+            rows = sql.rows(
+                HourRow, "list_hours", archive=archive.id, first_hour=first, last_hour=last, since_revision=since,
+                limit_to=limit, skip=offset,
+            )  # fmt: skip
+        return tuple(_summary(hour, list(group)) for hour, group in groupby(rows, lambda row: row.hour))
 
     def count(self, archive: Archive) -> int:
         """How many hours have live chunks."""
         with self._session.reading() as sql:
-            return sql.hour_count(archive=archive.id)
+            return sql.value(int, "hour_count", archive=archive.id)
 
     def revision(self, archive: Archive) -> int:
         """A number that grows with every change of the archive's chunks and gaps: a reader's cursor for `hours`."""
         with self._session.reading() as sql:
-            return sql.revision(archive=archive.id)
+            return sql.value(int, "revision", archive=archive.id)
 
     def windows(self, archive: Archive, hour: str) -> tuple[HourWindow, ...]:
         """The sequences that the hour accounts for, one range for each incarnation that has chunks in it: from behind
         the last sequence of the hours before to its own last one."""
         with self._session.reading() as sql:
-            return tuple(
-                HourWindow(Incarnation(w.stream, w.created_ns), SeqRange(w.first_seq, w.last_seq))
-                for w in sql.windows_of_hour(archive=archive.id, hour=hour)
-            )
+            rows = sql.rows(WindowRow, "windows_of_hour", archive=archive.id, hour=hour)
+        return tuple(row.window() for row in rows)
+
+
+def _summary(hour: str, rows: list[HourRow]) -> HourSummary:
+    """The hour over all incarnations that have chunks in it."""
+    return HourSummary(
+        hour=hour, chunks=sum(row.chunks for row in rows), messages=sum(row.messages for row in rows),
+        absent=sum(row.absent for row in rows), payload_bytes=sum(row.payload_bytes for row in rows),
+        stored_bytes=sum(row.stored_bytes for row in rows), first_ns=min(row.first_ns for row in rows),
+        last_ns=max(row.last_ns for row in rows), spans=tuple(row.span for row in rows),
+        revision=max(row.revision for row in rows),
+    )  # fmt: skip

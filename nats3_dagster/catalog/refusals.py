@@ -1,7 +1,7 @@
-"""What Postgres says, as one line with the next step.
+"""Errors of Postgres and libpq, each as one of ours: one line, with the next step.
 
-The rule kept here: no text of ours holds the address as it was given, because a password may be in it, nor the text
-that libpq makes when it cannot parse one.
+Invariant: no text has the address as it was given, because a password may be in it, nor libpq's text about an address
+that it cannot parse.
 """
 
 import re
@@ -17,7 +17,7 @@ from nats3_dagster.steps import Next
 _RUN_AGAIN = "Run it again: it then plans with what is there"
 _DEFECT = "This is a defect: report it with the run's log"
 
-# What libpq says while connecting. It carries no SQLSTATE, so its words have to do.
+# Errors of libpq while connecting have no SQLSTATE: they are known by their words.
 _CONNECTING: tuple[tuple[LiteralString, LiteralString], ...] = (
     ("no password supplied|authentication failed", "Correct the user or password in NATS3_POSTGRES_URL"),
     ("no pg_hba.conf entry", "Allow this host, user and database in the server's pg_hba.conf"),
@@ -31,65 +31,67 @@ _CONNECTING: tuple[tuple[LiteralString, LiteralString], ...] = (
 
 
 def cannot_connect(error: psycopg.Error, where: str) -> CatalogError:
-    """The error of a connection that was not made to `where` (host, port and database)."""
+    """The error of a failed connection to `where` (host, port and database)."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # The server's own word, else the first line of what libpq tried.
-    said = next((line for line in lines if "FATAL:" in line), lines[0] if lines else "no reason given")
-    said = said.rpartition("FATAL:")[2].strip() or said
-    said = re.sub(r"^connection failed: |^connection to server at .*? failed: ", "", said)
-    said = re.sub(r"^connection to server at .*? failed: ", "", said)
+    # The server's own message, else the first line of what libpq tried.
+    message = next((line for line in lines if "FATAL:" in line), lines[0] if lines else "no reason given")
+    message = message.rpartition("FATAL:")[2].strip() or message
+    message = re.sub(r"^connection failed: |^connection to server at .*? failed: ", "", message)
+    message = re.sub(r"^connection to server at .*? failed: ", "", message)
     for pattern, hint in _CONNECTING:
         if re.search(pattern, str(error)):
-            return CatalogError(f"Postgres at {where} refused us: {said}", hint)
-    return CatalogError(f"Postgres at {where} is not reachable: {said}", "Start it, or correct NATS3_POSTGRES_URL")
+            return CatalogError(f"Postgres at {where} refused us: {message}", hint)
+    return CatalogError(f"Postgres at {where} is not reachable: {message}", "Start it, or correct NATS3_POSTGRES_URL")
 
 
 def failed(error: psycopg.Error, where: str) -> CatalogError:
-    """The error of a statement, where no rule of the schema was broken."""
-    said = error.diag.message_primary or (str(error).splitlines() or ["no reason given"])[0]
+    """The error of a statement that broke no constraint of the schema."""
+    message = error.diag.message_primary or (str(error).splitlines() or ["no reason given"])[0]
     match error:
         case errors.DeadlockDetected() | errors.SerializationFailure():
-            return Conflict(f"Postgres ended this transaction for another: {said}", "Nothing was written: run it again")
+            return Conflict(
+                f"Postgres ended this transaction for another: {message}", "Nothing was written: run it again"
+            )
         case errors.LockNotAvailable() | errors.QueryCanceled():
             return Conflict(
-                f"Another process holds a lock on the catalog: {said}", "Look in pg_locks for one that hangs"
+                f"Another process holds a lock on the catalog: {message}", "Look in pg_locks for one that hangs"
             )
         case errors.UndefinedTable() | errors.UndefinedFunction() | errors.UndefinedColumn():
-            return CatalogError(f"The catalog in {where} is not what this release needs: {said}", Next.MIGRATE())
+            return CatalogError(f"The catalog in {where} is not what this release needs: {message}", Next.MIGRATE())
         case errors.InsufficientPrivilege():
-            return CatalogError(f"The role may not do this in {where}: {said}", "Grant it the schema nats3")
+            return CatalogError(f"The role may not do this in {where}: {message}", "Grant it the schema nats3")
         case errors.ReadOnlySqlTransaction():
             return CatalogError(f"Postgres at {where} is read-only", "Name the primary server in NATS3_POSTGRES_URL")
         case errors.DiskFull() | errors.OutOfMemory():
-            return CatalogError(f"Postgres at {where} is out of room: {said}", "Make room; nothing was written")
+            return CatalogError(f"Postgres at {where} is out of room: {message}", "Make room; nothing was written")
         case errors.IntegrityError():
-            return CatalogError(f"Postgres refused what breaks a rule of the catalog: {said}", _DEFECT)
+            return CatalogError(f"Postgres refused what breaks a rule of the catalog: {message}", _DEFECT)
         case psycopg.OperationalError():
             return CatalogError(
-                f"The connection to Postgres at {where} was lost: {said}",
+                f"The connection to Postgres at {where} was lost: {message}",
                 "Run it again; what was not committed was not written",
             )
         case _:
-            return CatalogError(f"Postgres at {where} refused a statement: {said}", _DEFECT)
+            return CatalogError(f"Postgres at {where} refused a statement: {message}", _DEFECT)
 
 
 def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
     """The error of a migration that `user` ran."""
-    said = error.diag.message_primary or ""
+    message = error.diag.message_primary or ""
     match error:
-        case errors.InsufficientPrivilege() if "extension" in said:
+        case errors.InsufficientPrivilege() if "extension" in message:
             return CatalogError(
                 f"The role {user} may not create the extension btree_gist in {where}",
                 "As an administrator, run there: CREATE EXTENSION btree_gist; then migrate again",
             )
         case errors.InsufficientPrivilege():
             return CatalogError(
-                f"The role {user} may not create the schema nats3 in {where}: {said}",
+                f"The role {user} may not create the schema nats3 in {where}: {message}",
                 f'As an administrator, run there: CREATE SCHEMA nats3 AUTHORIZATION "{user}"; then migrate again',
             )
         case errors.FeatureNotSupported() | errors.UndefinedFile():
             return CatalogError(
-                f"Postgres at {where} lacks the extension btree_gist: {said}",
+                f"Postgres at {where} lacks the extension btree_gist: {message}",
                 Next.INSTALL_CONTRIB(),
             )
         case _:
@@ -97,7 +99,7 @@ def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
 
 
 def broken_rule(error: psycopg.IntegrityError, archive: str) -> CatalogError:
-    """What a commit to `archive` ran into, told by the constraint. The rows and ranges are in Postgres' DETAIL."""
+    """The error of a commit to `archive` that broke a constraint. The rows and ranges are in Postgres' DETAIL."""
     detail = error.diag.message_detail or ""
     ranges = [str(r) for r in from_multirange(detail)]
     ours, theirs = (*ranges, "?", "?")[:2]
@@ -121,5 +123,7 @@ def broken_rule(error: psycopg.IntegrityError, archive: str) -> CatalogError:
         case "covered_from_start":
             return CatalogError(f"Archive {archive} does not begin that early: {detail}", _DEFECT)
         case constraint:
-            said = error.diag.message_primary
-            return CatalogError(f"What archive {archive} was to take does not add up ({constraint}): {said}", _DEFECT)
+            message = error.diag.message_primary
+            return CatalogError(
+                f"What archive {archive} was to take does not add up ({constraint}): {message}", _DEFECT
+            )

@@ -1,28 +1,30 @@
-"""Replays: what was asked for, which chunks it takes, what became of each.
+"""Replays: what was asked for, which chunks a replay takes, and what became of each.
 
-The rule kept here: one process at a time drives a replay (`lock_replay`), and only the attempt begun last records
-results; Postgres refuses a chunk as done that does not account for all its messages, and a success with chunks left.
+Invariant: one process at a time drives a replay (`lock`), and only its newest attempt records results. Postgres refuses
+a chunk as done that does not account for all its messages, and a success with chunks left.
 """
 
 import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from typing import NoReturn
 
 import psycopg
 from psycopg import errors
 
-from nats3_dagster.catalog.connection import Statements, open_connection
+from nats3_dagster.catalog.connection import open_connection
+from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.rows import chunk_of, replay_chunk_of, replay_of, replay_spec_json
-from nats3_dagster.catalog.session import Session
+from nats3_dagster.catalog.rows import AttemptRow, ChunkRow, ReplayRow, StateRow, replay_spec_json
+from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Chunk, ChunkResult, Replay, ReplayChunk, ReplaySpec, ReplayState, ReplayTarget
 from nats3_dagster.steps import Next
 
 
 class Replays:
-    """Create, drive, look at."""
+    """Record, drive and list replays."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -34,14 +36,15 @@ class Replays:
         """Record a replay of these chunks in this order. `replay_id`: 16 hex digits. Raises Conflict when one of the
         chunks is no longer live."""
         with self._session.transaction() as sql:
-            sql.create_replay(
-                replay=replay_id, archive=archive.id, spec=replay_spec_json(spec), chunks=len(chunks), run_id=run_id
-            )
-            sql.add_targets(
-                replay=replay_id, streams=[t.incarnation.stream for t in targets],
+            sql.run(
+                "create_replay", replay=replay_id, archive=archive.id, spec=replay_spec_json(spec), chunks=len(chunks),
+                run_id=run_id,
+            )  # fmt: skip
+            sql.run(
+                "add_targets", replay=replay_id, streams=[t.incarnation.stream for t in targets],
                 created=[t.incarnation.created_ns for t in targets], since=[t.since_seq for t in targets],
             )  # fmt: skip
-            planned = sql.plan_chunks(replay=replay_id, archive=archive.id, chunks=[c.id for c in chunks])
+            planned = sql.run("plan_chunks", replay=replay_id, archive=archive.id, chunks=[c.id for c in chunks])
             if planned != len(chunks):
                 raise Conflict(
                     f"Chunks of archive {archive.name} were retired since the replay was planned", "Plan again"
@@ -51,31 +54,31 @@ class Replays:
     def get(self, replay_id: str) -> Replay:
         """Raises OperatorError when there is none."""
         with self._session.reading() as sql:
-            rows = list(sql.replays(replay=replay_id, archive=None, limit_to=1))
-        return replay_of(rows[0]) if rows else _unknown(replay_id)
+            row = sql.row(ReplayRow, "replays", replay=replay_id, archive=None, limit_to=1)
+        return row.replay() if row else _unknown(replay_id)
 
     def select(self, archive: Archive | None = None, *, limit: int | None = None) -> tuple[Replay, ...]:
         """Those of the archive, or all; newest first."""
         with self._session.reading() as sql:
-            rows = sql.replays(replay=None, archive=archive and archive.id, limit_to=limit)
-            return tuple(replay_of(row) for row in rows)
+            rows = sql.rows(ReplayRow, "replays", replay=None, archive=archive and archive.id, limit_to=limit)
+        return tuple(row.replay() for row in rows)
 
     def counts(self) -> dict[ReplayState, int]:
-        """How many replays are in each state that any is in."""
+        """How many replays are in each state; a state without any is left out."""
         with self._session.reading() as sql:
-            return {row.state: row.replays for row in sql.replay_counts()}
+            return {row.state: row.replays for row in sql.rows(StateRow, "replay_counts")}
 
     @contextmanager
     def lock(self, replay_id: str) -> Generator[None]:
-        """Hold the replay for this process: on a connection of its own, so that it ends when the process does, and a
-        lost connection of the catalog's does not end it. Raises Conflict when another process holds it."""
+        """Lock the replay for this process. The lock has a connection of its own: it ends when the process does, not
+        when the catalog loses a connection. Raises Conflict when another process has it."""
         self.get(replay_id)
         with open_connection(self._session.url) as connection:
             try:
-                held = Statements(connection).try_lock(replay=replay_id)
+                locked = Statements(connection).value(bool, "try_lock", replay=replay_id)
             except psycopg.Error as error:
                 raise failed(error, self._session.where) from error
-            if not held:
+            if not locked:
                 raise Conflict(f"Replay {replay_id} is being run by another process", "Wait for it, or end it first")
             yield
 
@@ -83,12 +86,12 @@ class Replays:
         """The number of the new attempt, from 1. An earlier one that never ended counts as lost. Raises Conflict when
         the replay has succeeded."""
         with self._session.transaction() as sql:
-            row = sql.lock_replay(replay=replay_id) or _unknown(replay_id)
+            row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or _unknown(replay_id)
             if row.state == "succeeded":
                 raise Conflict(f"Replay {replay_id} has succeeded", "Create a new one to publish again")
-            attempt = sql.begin_attempt(replay=replay_id)
-            sql.lose_attempts(replay=replay_id)
-            sql.add_attempt(replay=replay_id, attempt=attempt, run_id=run_id)
+            attempt = sql.value(int, "begin_attempt", replay=replay_id)
+            sql.run("lose_attempts", replay=replay_id)
+            sql.run("add_attempt", replay=replay_id, attempt=attempt, run_id=run_id)
         return attempt
 
     def record(
@@ -97,16 +100,17 @@ class Replays:
         """These chunks are done; those that were done before stay as they are. Raises Conflict when a later attempt
         has begun, CatalogError when the counts of a chunk do not add up."""
         with self._session.transaction() as sql:
-            row = sql.lock_replay(replay=replay_id) or _unknown(replay_id)
+            row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or _unknown(replay_id)
             if row.attempt != attempt:
                 raise Conflict(
                     f"Attempt {attempt} of replay {replay_id} was overtaken by attempt {row.attempt}",
                     "Leave the replay to the process that runs it now",
                 )
             try:
-                sql.record_results(
-                    replay=replay_id, attempt=attempt, run_id=run_id, results=json.dumps([asdict(r) for r in results])
-                )
+                sql.run(
+                    "record_results", replay=replay_id, attempt=attempt, run_id=run_id,
+                    results=json.dumps([asdict(r) for r in results]),
+                )  # fmt: skip
             except errors.CheckViolation as error:
                 raise CatalogError(
                     f"Replay {replay_id} does not account for all messages of a chunk: {error.diag.message_detail}",
@@ -114,45 +118,45 @@ class Replays:
                 ) from error
 
     def finish(self, replay_id: str, state: ReplayState, error: str | None = None) -> None:
-        """End the attempt. Raises CatalogError when `state` is succeeded and chunks are left."""
+        """End the attempt and the replay. Raises CatalogError when `state` is succeeded and chunks are left."""
         with self._session.transaction() as sql:
-            row = sql.lock_replay(replay=replay_id) or _unknown(replay_id)
+            row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or _unknown(replay_id)
             try:
-                sql.end_replay(replay=replay_id, state=state, error=error)
+                sql.run("end_replay", replay=replay_id, state=state, error=error)
             except errors.CheckViolation as broken:
                 raise CatalogError(
                     f"Replay {replay_id} has chunks left and cannot have succeeded",
                     "Run it again: it goes on where it was",
                 ) from broken
-            sql.end_attempt(replay=replay_id, attempt=row.attempt, state=state, error=error)
+            sql.run("end_attempt", replay=replay_id, attempt=row.attempt, state=state, error=error)
 
     def delete(self, replay_id: str) -> None:
-        """Take it out of the lists; what it published stays. Raises OperatorError when there is none, Conflict when a
-        process runs it."""
+        """Take the replay out of the lists; what it published stays. Raises OperatorError when there is none, Conflict
+        when a process runs it."""
         with self.lock(replay_id), self._session.transaction() as sql:
-            sql.delete_replay(replay=replay_id)
+            sql.run("delete_replay", replay=replay_id)
 
     def pending(self, replay_id: str) -> tuple[Chunk, ...]:
         """The chunks that are not done, in the order of the plan. Raises CatalogError when one was retired since."""
         with self._session.reading() as sql:
-            rows = list(sql.pending_chunks(replay=replay_id))
+            rows = sql.rows(ChunkRow, "pending_chunks", replay=replay_id)
         if retired := [row.key for row in rows if row.deleted_at is not None]:
             raise CatalogError(
                 f"Replay {replay_id} still needs {len(retired)} chunks that were retired, {retired[0]} first",
                 "Create a new replay of what is left in the archive",
             )
-        return tuple(chunk_of(row, row.archive) for row in rows)
+        return tuple(row.chunk() for row in rows)
 
     def chunks(self, replay_id: str) -> tuple[ReplayChunk, ...]:
         """What became of each chunk, in the order of the plan."""
         with self._session.reading() as sql:
-            return tuple(replay_chunk_of(row) for row in sql.replay_chunks(replay=replay_id))
+            return tuple(sql.rows(ReplayChunk, "replay_chunks", replay=replay_id))
 
     def of_chunk(self, chunk_id: int) -> tuple[ReplayChunk, ...]:
         """What replays did with this chunk, newest first."""
         with self._session.reading() as sql:
-            return tuple(replay_chunk_of(row) for row in sql.published_by(chunk=chunk_id))
+            return tuple(sql.rows(ReplayChunk, "published_by", chunk=chunk_id))
 
 
-def _unknown(replay_id: str) -> Replay:
+def _unknown(replay_id: str) -> NoReturn:
     raise OperatorError(f"There is no replay {replay_id}", Next.LIST_REPLAYS())

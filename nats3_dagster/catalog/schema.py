@@ -1,7 +1,7 @@
-"""The schema's version: bring a database to it, and refuse one that has another.
+"""The schema's version: migrate a database to it, and refuse one that has another.
 
-The rule kept here: two migrators do not race (a Postgres lock, in migrations/sql/prepare.sql), all migrations together
-are one transaction, and code never runs on a schema it was not written for.
+Invariant: two migrators follow one another (by a lock, in migrations/sql/prepare.sql), all migrations together are one
+transaction, and code never runs on a schema it was not written for.
 """
 
 from pathlib import Path
@@ -10,13 +10,14 @@ from threading import Lock
 import psycopg
 from psycopg import errors
 
-from nats3_dagster.catalog.connection import Statements, address, open_connection
+from nats3_dagster.catalog.connection import address, open_connection
 from nats3_dagster.catalog.refusals import failed, not_migrated
+from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.steps import Next
 
 # The newest migration in migrations/versions. A test holds the two together.
-VERSION = "0002"
+VERSION = "0003"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 # Alembic's context is one for a process: two threads would take it from each other.
 _ALEMBIC = Lock()
@@ -24,28 +25,26 @@ _ALEMBIC = Lock()
 
 def check_version(statements: Statements, where: str) -> None:
     """Raises CatalogError unless the database has this release's schema."""
-    found = schema_found(statements, where)
-    if found is None:
+    version = installed_version(statements, where)
+    if version is None:
         raise CatalogError(f"There is no catalog in the database {where}", Next.MAKE_CATALOG())
-    if found != VERSION:
-        raise CatalogError(
-            f"The catalog in {where} has schema {found}, and this release {VERSION}", Next.MIGRATE()
-        )
+    if version != VERSION:
+        raise CatalogError(f"The catalog in {where} has schema {version}, and this release {VERSION}", Next.MIGRATE())
 
 
 def migrate(url: str) -> None:
-    """Bring the database to this release's schema; nothing happens where it is there already. Raises CatalogError."""
+    """Migrate the database to this release's schema, unless it has it. Raises CatalogError."""
     where = address(url)
     with open_connection(url) as connection:
         if connection.info.server_version < 140000:
             release = connection.info.server_version // 10000
             raise CatalogError(f"Postgres at {where} is release {release}", "Use 14 or newer: older has no multiranges")
         try:
-            found = schema_found(Statements(connection), where)
+            version = installed_version(Statements(connection), where)
         except psycopg.Error as error:
             raise failed(error, where) from error
         user = connection.info.user
-    if found == VERSION:
+    if version == VERSION:
         return
     try:
         _upgrade(url)
@@ -53,17 +52,18 @@ def migrate(url: str) -> None:
         raise not_migrated(error, where, user) from error
 
 
-def schema_found(statements: Statements, where: str) -> str | None:
-    """The version found, None where there is no schema. Raises CatalogError when it is newer than VERSION."""
+def installed_version(statements: Statements, where: str) -> str | None:
+    """The version that the database has, None where there is no schema. Raises CatalogError when it is newer than
+    VERSION."""
     try:
-        found = statements.schema_version()
+        version = statements.value_or_none(str, "schema_version")
     except (errors.UndefinedTable, errors.InvalidSchemaName):
         return None
-    if found is not None and found > VERSION:
+    if version is not None and version > VERSION:
         raise CatalogError(
-            f"The catalog in {where} has schema {found}, newer than this release's {VERSION}", "Upgrade nats3-dagster"
+            f"The catalog in {where} has schema {version}, newer than this release's {VERSION}", "Upgrade nats3-dagster"
         )
-    return found
+    return version
 
 
 def _upgrade(url: str) -> None:

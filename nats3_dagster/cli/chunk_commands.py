@@ -170,7 +170,7 @@ def _detailed(catalog: "Catalog", archive: "Archive", hours: Sequence[str] | Non
     """The chunks with all that the catalog keeps of each, page by page: subjects are many."""
     page: tuple[Chunk, ...] | None = None
     while page is None or len(page) == PAGE:
-        after = page[-1].id if page else None
+        after = (page[-1].meta.incarnation, page[-1].meta.covers.last) if page else None
         page = catalog.chunks.select(
             archive, hours=hours or None, with_subjects=True, with_deleted=True, after=after, limit=PAGE
         )

@@ -274,8 +274,22 @@ def test_chunks_are_listed_in_the_order_of_the_stream(catalog, logs):
     assert _covers(catalog.chunks.select(logs, limit=3)) == [(1, 10), (11, 20), (21, 30)]
     paged, after = [], None
     while page := catalog.chunks.select(logs, limit=1, after=after):
-        paged, after = [*paged, *page], page[-1].id
+        paged, after = [*paged, *page], (page[-1].meta.incarnation, page[-1].meta.covers.last)
     assert tuple(paged) == everything
+
+
+@pytest.mark.parametrize("recapture", [False, True])
+def test_a_page_goes_on_after_its_last_chunk_was_retired(catalog, logs, recapture):
+    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.chunks.commit(logs, [chunk(n, n + 9) for n in (1, 11, 21, 31)] + [chunk(1, 5, incarnation=AGAIN)])
+    page = catalog.chunks.select(logs, limit=2)
+    catalog.chunks.retire(logs, [page[-1].id], recapture=recapture)
+    page = catalog.chunks.select(logs, limit=2, after=(LOGS, 20))
+    assert _covers(page) == [(21, 30), (31, 40)]
+    catalog.chunks.retire(logs, [page[-1].id], recapture=recapture)
+    page = catalog.chunks.select(logs, limit=2, after=(LOGS, 40))
+    assert [(c.meta.incarnation, *c.meta.covers) for c in page] == [(AGAIN, 1, 5)]
+    assert catalog.chunks.select(logs, after=(AGAIN, 5)) == ()
 
 
 @pytest.mark.parametrize(

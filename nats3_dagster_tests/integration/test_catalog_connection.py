@@ -1,13 +1,16 @@
 """The connection: one clear line for each way it fails, never the password, and made again only between calls."""
 
+import os
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.catalog import Catalog, migrate
+from nats3_dagster.catalog.pool import MAX_CONNECTIONS
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.errors import CatalogError
 from nats3_dagster_tests.catalog_case import chunk, spec, state
@@ -19,13 +22,35 @@ def catalog(postgres_url):
         yield catalog
 
 
+_SESSIONS = """
+from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
+
+
 def _end_sessions(url):
     """As a restart of the server does to every session."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
-            " where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
-        )
+        connection.execute(f"select pg_terminate_backend(pid, 5000) {_SESSIONS}")
+
+
+def _sessions(url):
+    """How many connections the database has beside this one."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        ((count,),) = connection.execute(f"select count(*) {_SESSIONS}")
+        return count
+
+
+def _all_at_once(catalog, threads=MAX_CONNECTIONS):
+    """Run a transaction in each of so many threads, each open until all are."""
+    barrier = Barrier(threads)
+
+    def wait_inside(_):
+        with catalog.session.transaction() as sql:
+            barrier.wait(30)
+            return sql.value(int, "hour_count", archive=0)
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert list(pool.map(wait_inside, range(threads))) == [0] * threads
 
 
 @pytest.mark.parametrize(
@@ -65,8 +90,9 @@ def test_a_server_restarted_between_two_calls_is_not_noticed(tmp_path):
         with Catalog.connect(server.url()) as catalog:
             archive = catalog.archives.create(spec(), state())
             server.stop()
-            with pytest.raises(CatalogError, match="not reachable"):
-                catalog.archives.all()
+            for _ in range(MAX_CONNECTIONS + 1):
+                with pytest.raises(CatalogError, match="not reachable"):
+                    catalog.archives.all()
             server.start()
             assert catalog.archives.all() == (archive,)
             catalog.chunks.commit(archive, [chunk(1, 10)])
@@ -98,6 +124,80 @@ def test_calls_of_several_threads_do_not_mix(catalog):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: catalog.chunks.commit(archive, [chunk(n * 10 + 1, n * 10 + 10)]), range(40)))
         assert set(pool.map(lambda _: len(catalog.chunks.select(archive)), range(16))) == {40}
+
+
+def test_a_transaction_of_one_thread_does_not_hold_up_another(catalog):
+    opened, over = Event(), Event()
+
+    def slow():
+        with catalog.session.transaction():
+            catalog.archives.create(spec("slow"), state())
+            opened.set()
+            assert over.wait(60)
+
+    with ThreadPoolExecutor(2) as pool:
+        transaction = pool.submit(slow)
+        assert opened.wait(30)
+        try:
+            assert pool.submit(catalog.archives.all).result(20) == ()
+        finally:
+            over.set()
+        transaction.result(30)
+    assert [archive.name for archive in catalog.archives.all()] == ["slow"]
+
+
+def test_as_many_connections_as_threads_at_once_and_no_more_than_the_maximum(catalog, postgres_url):
+    for _ in range(20):
+        catalog.archives.all()
+    with catalog.session.transaction(), catalog.session.transaction():
+        catalog.archives.create(spec(), state())
+    assert _sessions(postgres_url) == 1
+    _all_at_once(catalog)
+    with ThreadPoolExecutor(2 * MAX_CONNECTIONS) as pool:
+        names = list(pool.map(lambda _: catalog.archives.get("logs").name, range(10 * MAX_CONNECTIONS)))
+    assert names == ["logs"] * (10 * MAX_CONNECTIONS)
+    assert _sessions(postgres_url) == MAX_CONNECTIONS
+
+
+def test_several_connections_lost_between_two_calls_are_made_again(catalog, postgres_url):
+    _all_at_once(catalog)
+    _end_sessions(postgres_url)
+    _all_at_once(catalog)
+
+
+def test_a_call_that_finds_no_connection_free_says_so(postgres_url, monkeypatch):
+    monkeypatch.setattr("nats3_dagster.catalog.pool.MAX_CONNECTIONS", 1)
+    monkeypatch.setattr("nats3_dagster.catalog.pool._WAIT_S", 0.1)
+    with (
+        Catalog.connect(postgres_url) as catalog,
+        ThreadPoolExecutor(1) as pool,
+        catalog.session.transaction(),
+        pytest.raises(CatalogError, match="All 1 connections of this process .* in use.*pg_stat_activity"),
+    ):
+        pool.submit(catalog.archives.all).result(30)
+
+
+def test_a_catalog_closed_during_a_call_leaves_no_connection(postgres_url):
+    with Catalog.connect(postgres_url) as catalog:
+        _all_at_once(catalog, 3)
+        with catalog.session.transaction():
+            catalog.close()
+            assert _sessions(postgres_url) == 1
+            assert catalog.archives.all() == ()
+    assert _sessions(postgres_url) == 0
+
+
+def test_a_forked_process_does_not_share_the_connections(catalog):
+    child = os.fork()
+    if child == 0:
+        try:
+            catalog.archives.all()
+        except CatalogError as error:
+            os._exit(17 if "forked" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+    assert catalog.archives.all() == ()
 
 
 def test_a_failure_inside_a_transaction_undoes_it(catalog):

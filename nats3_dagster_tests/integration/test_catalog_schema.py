@@ -1,18 +1,23 @@
 """The schema: made from nothing, made once, and refused where it does not fit the code."""
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.catalog import Catalog, migrate
+from nats3_dagster.catalog.rows import ArchiveRow, ChunkRow, CoverageRow, HourRow, StreamRow
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.errors import CatalogError
+from nats3_dagster.model import Mode, Reason, ReplayChunk, ReplayState
+from nats3_dagster_tests.catalog_case import chunk, spec, state
 
 _TABLES = "select oid from pg_class where relnamespace = 'nats3'::regnamespace order by 1"
 
@@ -67,6 +72,46 @@ def test_the_code_knows_its_newest_migration():
     assert max(path.name[:4] for path in versions if path.name.endswith(".py")) == VERSION
 
 
+@pytest.mark.parametrize(
+    ("relation", "row", "joined"),
+    [
+        ("archive", ArchiveRow, set()), ("incarnation", StreamRow, set()), ("coverage_view", CoverageRow, set()),
+        ("chunk_view", ChunkRow, set()), ("replay_chunk", ReplayChunk, set()),
+        ("hour", HourRow, {"stream", "created_ns"}),
+    ],
+)  # fmt: skip
+def test_a_row_has_a_field_for_each_column(postgres_url, relation, row, joined):
+    columns = "select column_name from information_schema.columns where table_schema = 'nats3' and table_name = '{}'"
+    rows = _run(postgres_url, columns.format(relation)) or []
+    assert {name for (name,) in rows} | joined == {field.name for field in fields(row)}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "kind"),
+    [("gap_reason_check", Reason), ("archive_mode_check", Mode), ("replay_state_check", ReplayState)],
+)
+def test_the_schema_and_the_model_know_the_same_words(postgres_url, constraint, kind):
+    rule = f"select pg_get_constraintdef(oid) from pg_constraint where conname = '{constraint}'"
+    ((rule,),) = _run(postgres_url, rule) or []
+    assert set(re.findall(r"'(\w+)'::text", rule)) == set(get_args(kind))
+
+
+def test_a_catalog_of_an_earlier_release_keeps_its_rows(postgres_url):
+    with Catalog.connect(postgres_url) as catalog:
+        archive = catalog.archives.create(spec(), state())
+        catalog.chunks.commit(archive, [chunk(1, 10)])
+        before = catalog.chunks.select(archive)
+    _run(
+        postgres_url, "drop view nats3.chunk_view, nats3.coverage_view",
+        "update nats3.alembic_version set version_num = '0002'",
+    )  # fmt: skip
+    with pytest.raises(CatalogError, match=f"schema 0002, and this release {VERSION}"):
+        Catalog.connect(postgres_url)
+    migrate(postgres_url)
+    with Catalog.connect(postgres_url) as catalog:
+        assert catalog.chunks.select(archive) == before
+
+
 def test_processes_that_race_to_migrate_make_it_once(empty_postgres_url):
     program = "import sys; from nats3_dagster.catalog import migrate; migrate(sys.argv[1])"
     racers = [subprocess.Popen([sys.executable, "-c", program, empty_postgres_url]) for _ in range(3)]
@@ -81,11 +126,11 @@ def test_threads_that_race_to_migrate_make_it_once(empty_postgres_url):
 
 
 def test_a_database_without_the_schema_is_refused_with_the_way_out(empty_postgres_url):
-    with pytest.raises(CatalogError, match="There is no catalog in .* nats3 migrate"):
+    with pytest.raises(CatalogError, match="There is no catalog in .*Make it: migrate"):
         Catalog.connect(empty_postgres_url)
 
 
-@pytest.mark.parametrize(("version", "say"), [("0000", "Run nats3 migrate"), ("9999", "Upgrade nats3-dagster")])
+@pytest.mark.parametrize(("version", "say"), [("0000", "Migrate the catalog"), ("9999", "Upgrade nats3-dagster")])
 def test_a_schema_of_another_release_is_refused(postgres_url, version, say):
     _run(postgres_url, f"update nats3.alembic_version set version_num = '{version}'")
     with pytest.raises(CatalogError, match=f"{version}.*{say}"):

@@ -174,14 +174,14 @@ def test_a_database_before_and_behind(
     ran = nats3("doctor", "-o", "json")
     assert findings(ran, "postgres", "fail") == [
         ("Extension btree_gist is there and not installed", "Install it: nats3 migrate"),
-        ("The catalog has no schema, this release needs 0002", "Run nats3 migrate"),
+        ("The catalog has no schema, this release needs 0003", "Run nats3 migrate"),
     ]
     nats3.ok("migrate")
     assert findings(nats3("doctor", "-o", "json"), "postgres", "fail") == []
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("UPDATE nats3.alembic_version SET version_num = '0000'")
     assert findings(nats3("doctor", "-o", "json"), "postgres", "fail") == [
-        ("The catalog has schema 0000, this release needs 0002", "Run nats3 migrate")
+        ("The catalog has schema 0000, this release needs 0003", "Run nats3 migrate")
     ]
 
 

@@ -1,4 +1,5 @@
--- name: create_archive(name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level)^
+-- name: create_archive(name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level)
+-- The new archive.
 insert into nats3.archive
     (name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level)
 values (:name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
@@ -6,34 +7,43 @@ values (:name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :m
 returning *;
 
 -- name: archives()
+-- The archives that are not deleted, by name.
 select * from nats3.archive where deleted_at is null order by name;
 
--- name: archive(name)^
+-- name: archive(name)
+-- The archive of this name that is not deleted.
 select * from nats3.archive where name = :name and deleted_at is null;
 
 -- name: archive_names()
+-- The names of the archives that are not deleted.
 select name from nats3.archive where deleted_at is null order by name;
 
--- name: lock_archive(archive)$
+-- name: lock_archive(archive)
+-- The archive's id unless it is deleted, locked until the transaction ends: commits and deletes follow one another.
 select id from nats3.archive where id = :archive and deleted_at is null for no key update;
 
--- name: change_archive(name, bucket, prefix, max_messages, max_bytes, max_age_s, zstd_level)^
+-- name: change_archive(name, bucket, prefix, max_messages, max_bytes, max_age_s, zstd_level)
+-- The archive with its new bucket, prefix, thresholds and compression.
 update nats3.archive set bucket = :bucket, prefix = :prefix, max_messages = :max_messages, max_bytes = :max_bytes,
     max_age_s = :max_age_s, zstd_level = :zstd_level
 where name = :name and deleted_at is null
 returning *;
 
--- name: pause_archive(name, paused)^
+-- name: pause_archive(name, paused)
+-- The archive, its sensors stopped or started.
 update nats3.archive set paused = :paused where name = :name and deleted_at is null returning *;
 
--- name: delete_archive(archive)!
+-- name: delete_archive(archive)
+-- Marks the archive as deleted, which frees its name.
 update nats3.archive set deleted_at = now() where id = :archive;
 
--- name: retire_archive(archive)!
+-- name: retire_archive(archive)
+-- Retires all live chunks of the archive.
 update nats3.chunk set deleted_at = now() where archive_id = :archive and deleted_at is null;
 
 -- name: archive_totals()
--- begins_ns: the first message that is captured or that the stream still has; the archive's own birth where that is earlier.
+-- The archives that are not deleted, by name, with the sums over what they cover.
+-- begins_ns: the first message that is captured or that the stream still has, or the archive's creation if it is earlier.
 select a.*, coalesce(c.incarnations, 0) as incarnations, coalesce(c.chunks, 0) as chunks,
        coalesce(c.messages, 0) as messages, coalesce(c.payload_bytes, 0) as payload_bytes,
        coalesce(c.stored_bytes, 0) as stored_bytes, c.first_ns, c.last_ns,

@@ -1,5 +1,5 @@
 -- name: add_chunks(archive, run_id, chunks)
--- One statement for all, so that the triggers sum them once.
+-- Adds the chunks of a JSON array, all in one statement, so that the triggers sum them once.
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, deleted, first_ns, last_ns, payload_bytes,
                          largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, dagster_run_id)
 select :archive, incarnation_id, hour, int8range(first_seq, last_seq, '[]'), messages, deleted::int8multirange, first_ns,
@@ -11,18 +11,18 @@ from json_to_recordset(:chunks::json) as c(
 order by incarnation_id, first_seq
 returning id, bucket, key;
 
--- name: copy_subjects()#
+-- name: copy_subjects()
+-- Takes the messages of each chunk by subject.
 copy nats3.chunk_subject (chunk_id, subject, messages) from stdin;
 
--- name: removed_since(buckets, keys, since)$
+-- name: removed_since(buckets, keys, since)
+-- The key of one of these objects that was removed from the store since a time.
 select r.key from unnest(:buckets::text[], :keys::text[]) as o(bucket, key)
 join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
 
 -- name: list_chunks(archive, incarnation, hours, timed, first_ns, end_ns, first_seq, last_seq, after, limit_to)
-select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
-       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.minutes, c.committed_at, c.dagster_run_id,
-       i.stream, i.created_ns
-from nats3.chunk c join nats3.incarnation i on i.id = c.incarnation_id
+-- The live chunks of one incarnation that meet all conditions given, by sequence: a page of them, behind `after`.
+select * from nats3.chunk_view c
 where c.archive_id = :archive and c.incarnation_id = :incarnation and c.deleted_at is null
   and (:hours::text[] is null or c.hour = any(:hours::text[]))
   and (not :timed::boolean or int8range(c.first_ns, c.last_ns, '[]') && int8range(:first_ns::bigint, :end_ns::bigint))
@@ -31,27 +31,26 @@ where c.archive_id = :archive and c.incarnation_id = :incarnation and c.deleted_
 order by lower(c.seqs)
 limit :limit_to;
 
--- name: chunk(chunk)^
-select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
-       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.minutes, c.committed_at, c.dagster_run_id,
-       i.stream, i.created_ns, a.name as archive
-from nats3.chunk c
-join nats3.incarnation i on i.id = c.incarnation_id
-join nats3.archive a on a.id = c.archive_id
-where c.id = :chunk and c.deleted_at is null;
+-- name: chunk(chunk)
+-- A live chunk by its id.
+select * from nats3.chunk_view where id = :chunk and deleted_at is null;
 
--- name: chunk_id(bucket, key)$
+-- name: chunk_id(bucket, key)
+-- The id of the live chunk that has this object.
 select id from nats3.chunk where bucket = :bucket and key = :key and deleted_at is null;
 
 -- name: deleted_of(chunks)
+-- The absent sequences of each of these chunks.
 select id, deleted::text as deleted from nats3.chunk where id = any(:chunks::bigint[]);
 
 -- name: subjects_of(chunks)
+-- The messages of each of these chunks by subject.
 select s.chunk_id, array_agg(s.subject) as subjects, array_agg(s.messages) as messages
 from nats3.chunk_subject s where s.chunk_id = any(:chunks::bigint[])
 group by s.chunk_id;
 
 -- name: subject_counts(archive, hours)
+-- The messages of these hours by subject, over the live chunks that were counted by subject.
 select subject, sum(messages)::bigint as messages
 from nats3.chunk_subject
 where chunk_id = any(array(
@@ -59,15 +58,18 @@ where chunk_id = any(array(
 group by subject
 order by subject;
 
--- name: uncounted(archive, hours)$
+-- name: uncounted(archive, hours)
+-- How many messages of these hours are in live chunks that were not counted by subject.
 select coalesce(sum(messages), 0)::bigint from nats3.chunk
 where archive_id = :archive and deleted_at is null and hour = any(:hours::text[]) and subjects is null;
 
 -- name: retire_chunks(archive, chunks)
+-- Retires those of the chunks that are live; their ids.
 update nats3.chunk set deleted_at = now()
 where archive_id = :archive and id = any(:chunks::bigint[]) and deleted_at is null
 returning id;
 
--- name: add_retired_gaps(chunks, run_id)!
+-- name: add_retired_gaps(chunks, run_id)
+-- Makes the sequences of these chunks gaps of the reason `retired`.
 insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id)
 select archive_id, incarnation_id, seqs, 'retired', :run_id from nats3.chunk where id = any(:chunks::bigint[]);

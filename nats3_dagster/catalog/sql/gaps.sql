@@ -1,12 +1,13 @@
--- name: add_gaps(archive, run_id, incarnations, reasons, ranges)!
+-- name: add_gaps(archive, run_id, incarnations, reasons, ranges)
+-- Adds a gap for each range of each multirange.
 insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id)
 select :archive, g.incarnation_id, r, g.reason, :run_id
 from unnest(:incarnations::bigint[], :reasons::text[], :ranges::text[]) as g(incarnation_id, reason, ranges)
 cross join unnest(g.ranges::int8multirange) as r;
 
 -- name: list_gaps(archive, stream, created_ns, first_seq, last_seq)
-select i.stream, i.created_ns, g.reason, lower(g.seqs) as first_seq, upper(g.seqs) - 1 as last_seq, g.recorded_at,
-       g.dagster_run_id
+-- The gaps of the archive, or of one incarnation, that touch first to last; in the order of the stream.
+select i.stream, i.created_ns, g.reason, g.seqs
 from nats3.gap g join nats3.incarnation i on i.id = g.incarnation_id
 where g.archive_id = :archive
   and (:created_ns::bigint is null or (i.stream = :stream and i.created_ns = :created_ns))

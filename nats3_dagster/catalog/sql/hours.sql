@@ -1,4 +1,5 @@
 -- name: list_hours(archive, first_hour, last_hour, since_revision, limit_to, skip)
+-- The chosen hours that have live chunks, ascending, a row for each incarnation; limit and skip count hours.
 with chosen as (
     select hour from nats3.hour
     where archive_id = :archive
@@ -13,8 +14,10 @@ from chosen join nats3.hour h using (hour) join nats3.incarnation i on i.id = h.
 where h.archive_id = :archive
 order by h.hour, i.created_ns;
 
--- name: hour_count(archive)$
+-- name: hour_count(archive)
+-- How many hours of the archive have live chunks.
 select count(distinct hour) from nats3.hour where archive_id = :archive;
 
--- name: revision(archive)$
+-- name: revision(archive)
+-- How often the archive's chunks and gaps have changed.
 select revision from nats3.archive where id = :archive;

@@ -1,7 +1,9 @@
--- name: lock_removals()^
+-- name: lock_removals()
+-- Lets claims and commits wait for one another: a claim holds this lock alone, a commit shares it.
 select pg_advisory_xact_lock(hashtextextended('nats3.removal', 0));
 
 -- name: claim_removals(bucket, keys)
+-- Claims the objects that neither a live chunk nor the newest seal of an hour has; their keys.
 insert into nats3.removal (bucket, key)
 select :bucket, key from unnest(:keys::text[]) as o(key)
 where not exists (select from nats3.chunk c where c.bucket = :bucket and c.key = o.key and c.deleted_at is null)
@@ -12,15 +14,18 @@ where not exists (select from nats3.chunk c where c.bucket = :bucket and c.key =
 on conflict (bucket, key) do update set claimed_at = now(), removed_at = null
 returning key;
 
--- name: finish_removals(bucket, keys)!
+-- name: finish_removals(bucket, keys)
+-- Marks claimed objects as removed from the store.
 update nats3.removal set removed_at = clock_timestamp()
 where bucket = :bucket and key = any(:keys::text[]) and removed_at is null;
 
 -- name: archives_named(name)
+-- The ids of all archives that have or had this name.
 select id from nats3.archive where name = :name order by id;
 
 -- name: dead_manifests(archive, after, limit_to)
--- Those of a deleted archive, and those that a later seal of the hour took the place of.
+-- Manifests of seals that no longer count, and that are not removed yet, page by page.
+-- A seal no longer counts when its archive is deleted, or when the hour has a later one.
 select s.id, s.bucket, s.key from nats3.seal s join nats3.archive a on a.id = s.archive_id
 where s.archive_id = :archive and s.id > :after
   and (a.deleted_at is not null or exists (
@@ -30,6 +35,7 @@ order by s.id
 limit :limit_to;
 
 -- name: removable(archive, after, limit_to)
+-- Objects of retired chunks that no live chunk has, and that are not removed yet, page by page.
 select c.id, c.bucket, c.key from nats3.chunk c
 where c.archive_id = :archive and c.deleted_at is not null and c.id > :after
   and not exists (

@@ -1,60 +1,73 @@
--- name: create_replay(replay, archive, spec, chunks, run_id)!
+-- name: create_replay(replay, archive, spec, chunks, run_id)
+-- Records a replay.
 insert into nats3.replay (id, archive_id, spec, chunks, dagster_run_id)
 values (:replay, :archive, :spec::jsonb, :chunks, :run_id);
 
--- name: plan_chunks(replay, archive, chunks)!
+-- name: plan_chunks(replay, archive, chunks)
+-- Records the replay's chunks in the order given; those that are no longer live are left out.
 insert into nats3.replay_chunk (replay_id, chunk_id, position, planned)
 select :replay, c.id, p.position, c.messages
 from unnest(:chunks::bigint[]) with ordinality as p(chunk_id, position)
 join nats3.chunk c on c.id = p.chunk_id and c.archive_id = :archive and c.deleted_at is null
 order by p.position;
 
--- name: add_targets(replay, streams, created, since)!
+-- name: add_targets(replay, streams, created, since)
+-- Records the streams that take what the replay publishes.
 insert into nats3.replay_target (replay_id, stream, created_ns, since_seq)
 select :replay, t.* from unnest(:streams::text[], :created::bigint[], :since::bigint[]) as t;
 
 -- name: replays(replay, archive, limit_to)
-select r.*, a.name as archive,
+-- One replay, those of an archive, or all, newest first; with the runs that drove them and their targets.
+select r.id, r.spec, r.state, r.attempt, r.error, r.chunks, r.chunks_done, r.selected, r.published, r.found, r.duplicates,
+       r.created_at, r.started_at, r.finished_at,
        array(select t.dagster_run_id from nats3.replay_attempt t
              where t.replay_id = r.id and t.dagster_run_id is not null order by t.attempt) as run_ids,
        (select coalesce(json_agg(t order by t.stream, t.created_ns), '[]') from nats3.replay_target t
         where t.replay_id = r.id) as targets
-from nats3.replay r join nats3.archive a on a.id = r.archive_id
+from nats3.replay r
 where r.deleted_at is null and (:replay::text is null or r.id = :replay)
   and (:archive::bigint is null or r.archive_id = :archive)
 order by r.created_at desc
 limit :limit_to;
 
 -- name: replay_counts()
+-- How many replays are in each state.
 select state, count(*) as replays from nats3.replay where deleted_at is null group by state order by state;
 
--- name: lock_replay(replay)^
+-- name: lock_replay(replay)
+-- How far the replay is, locked until the transaction ends.
 select state, attempt from nats3.replay where id = :replay and deleted_at is null for no key update;
 
--- name: begin_attempt(replay)$
+-- name: begin_attempt(replay)
+-- Begins another attempt of the replay; its number.
 update nats3.replay set state = 'running', attempt = attempt + 1, error = null, finished_at = null,
     started_at = coalesce(started_at, now())
 where id = :replay
 returning attempt;
 
--- name: lose_attempts(replay)!
--- An attempt that never ended was killed.
+-- name: lose_attempts(replay)
+-- Marks attempts that never ended as lost: they were killed.
 update nats3.replay_attempt set state = 'lost', finished_at = now() where replay_id = :replay and state = 'running';
 
--- name: add_attempt(replay, attempt, run_id)!
+-- name: add_attempt(replay, attempt, run_id)
+-- Records the attempt that began.
 insert into nats3.replay_attempt (replay_id, attempt, dagster_run_id) values (:replay, :attempt, :run_id);
 
--- name: end_attempt(replay, attempt, state, error)!
+-- name: end_attempt(replay, attempt, state, error)
+-- Ends the attempt, unless it is lost.
 update nats3.replay_attempt set state = :state, error = :error, finished_at = now()
 where replay_id = :replay and attempt = :attempt and state = 'running';
 
--- name: end_replay(replay, state, error)!
+-- name: end_replay(replay, state, error)
+-- Ends the replay.
 update nats3.replay set state = :state, error = :error, finished_at = now() where id = :replay;
 
--- name: delete_replay(replay)!
+-- name: delete_replay(replay)
+-- Takes the replay out of all lists.
 update nats3.replay set deleted_at = now() where id = :replay and deleted_at is null;
 
--- name: record_results(replay, attempt, run_id, results)$
+-- name: record_results(replay, attempt, run_id, results)
+-- Marks chunks as done with their counts, and adds these to the replay's sums; how many chunks were not done before.
 -- A chunk that is done stays as it is: its counts are those of the attempt that finished it.
 with recorded as (
     update nats3.replay_chunk c set state = 'done', selected = r.selected, published = r.published, found = r.found,
@@ -76,24 +89,22 @@ where p.id = :replay
 returning s.done;
 
 -- name: pending_chunks(replay)
-select c.id, c.hour, lower(c.seqs) as first_seq, upper(c.seqs) - 1 as last_seq, c.messages, c.first_ns, c.last_ns,
-       c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.minutes, c.committed_at, c.dagster_run_id,
-       i.stream, i.created_ns, a.name as archive, c.deleted_at
-from nats3.replay_chunk p
-join nats3.chunk c on c.id = p.chunk_id
-join nats3.incarnation i on i.id = c.incarnation_id
-join nats3.archive a on a.id = c.archive_id
+-- The chunks that the replay has not done, retired ones too, in the order of its plan.
+select c.*
+from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
 where p.replay_id = :replay and p.state <> 'done'
 order by p.position;
 
 -- name: replay_chunks(replay)
+-- What became of each chunk of the replay, in the order of its plan.
 select * from nats3.replay_chunk where replay_id = :replay order by position;
 
 -- name: published_by(chunk)
--- The replays of a chunk, newest first.
+-- What became of a chunk in each replay, newest replay first.
 select p.* from nats3.replay_chunk p join nats3.replay r on r.id = p.replay_id
 where p.chunk_id = :chunk and r.deleted_at is null
 order by r.created_at desc;
 
--- name: try_lock(replay)$
+-- name: try_lock(replay)
+-- Whether this connection now holds the replay, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.replay.' || :replay, 0));

@@ -1,6 +1,7 @@
 -- name: unsealed_hours(archive, stream, created_ns, bound, first_hour, last_hour, limit_to)
--- Those of the hours that touch no hole, and have no seal or changed since. A hole touches the last hour before it, the
--- first one behind, and all between. `bound` is the last sequence that the incarnation it is given for must account for.
+-- The hours from first to last that touch no hole, and have no seal or changed since theirs.
+-- A hole touches the last hour before it, the first one behind, and all between. `bound` is the last sequence that the
+-- archive must account for of the incarnation given.
 with hole as (
     select c.incarnation_id, h as seqs
     from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
@@ -43,7 +44,8 @@ where not wanted.begins <@ (select hours from blocked)
 order by wanted.hour
 limit :limit_to;
 
--- name: hour_to_seal(archive, hour)^
+-- name: hour_to_seal(archive, hour)
+-- The hour's revision and number of chunks, both 0 without messages, and the number of its next seal.
 select coalesce(max(h.revision), 0) as revision, coalesce(sum(h.chunks), 0)::bigint as chunks,
        1 + coalesce((select max(number) from nats3.seal where archive_id = :archive and hour = :hour), 0) as number
 from nats3.hour h where h.archive_id = :archive and h.hour = :hour;
@@ -60,22 +62,28 @@ join nats3.incarnation i on i.id = h.incarnation_id
 where h.archive_id = :archive and h.hour = :hour
 order by i.created_ns;
 
--- name: lock_removals_shared()^
+-- name: lock_removals_shared()
+-- Makes claims of objects wait until the transaction ends (see lock_removals).
 select pg_advisory_xact_lock_shared(hashtextextended('nats3.removal', 0));
 
--- name: object_claimed(bucket, key)$
+-- name: object_claimed(bucket, key)
+-- Whether the object is being removed from the store.
 select exists (select from nats3.removal where bucket = :bucket and key = :key and removed_at is null);
 
--- name: add_seal(archive, hour, number, revision, chunks, messages, gaps, bucket, key, sha256, stored_bytes, run_id)$
+-- name: add_seal(archive, hour, number, revision, chunks, messages, gaps, bucket, key, sha256, stored_bytes, dagster_run_id)
+-- Adds the seal if the hour is as it was sealed; its id.
 insert into nats3.seal (archive_id, hour, number, revision, chunks, messages, gaps, bucket, key, sha256, stored_bytes,
                         dagster_run_id)
-select :archive, :hour, :number, :revision, :chunks, :messages, :gaps, :bucket, :key, :sha256, :stored_bytes, :run_id
+select :archive, :hour, :number, :revision, :chunks, :messages, :gaps, :bucket, :key, :sha256, :stored_bytes,
+       :dagster_run_id
 from nats3.hour h where h.archive_id = :archive and h.hour = :hour
 having (coalesce(max(h.revision), 0), coalesce(sum(h.chunks), 0)) = (:revision::bigint, :chunks::numeric)
 returning id;
 
 -- name: list_seals(archive, first_hour, last_hour)
-select distinct on (s.hour) s.*,
+-- The newest seal of each hour from first to last, and whether the hour is still as it was sealed.
+select distinct on (s.hour) s.hour, s.number, s.revision, s.chunks, s.messages, s.gaps, s.bucket, s.key, s.sha256,
+       s.stored_bytes, s.dagster_run_id, s.sealed_at,
        (s.revision, s.chunks) = (coalesce(h.revision, 0), coalesce(h.chunks, 0)) as valid
 from nats3.seal s
 left join lateral (

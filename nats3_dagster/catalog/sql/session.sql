@@ -1,10 +1,13 @@
--- name: set_session()#
+-- name: set_session()
+-- Times are in UTC, and no statement waits for a lock for long.
 set time zone 'UTC';
 -- A commit that waits longer than this for another one of the same archive waits for a process that hangs.
 set lock_timeout = '60s';
 
--- name: schema_version()$
+-- name: schema_version()
+-- The newest migration that the database has.
 select version_num from nats3.alembic_version;
 
--- name: now()$
+-- name: now()
+-- The server's clock.
 select clock_timestamp();

@@ -1,0 +1,130 @@
+"""The connections of one process to a catalog. A thread has one of its own for as long as a call lasts.
+
+Invariant: a call is one transaction: all of it is committed, or it raises. A lost connection is replaced between two
+calls, never within one.
+"""
+
+import os
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from nats3_dagster.catalog.connection import Connection, address, open_connection
+from nats3_dagster.catalog.refusals import failed
+from nats3_dagster.catalog.schema import check_version
+from nats3_dagster.catalog.statements import Statements
+from nats3_dagster.errors import CatalogError
+
+MAX_CONNECTIONS = 8
+# How long a call waits for a connection while other threads use all of them: as long as for a lock (session.sql).
+_WAIT_S = 60
+
+
+class Session:
+    """Calls and transactions in a catalog of this release's schema. Calls of several threads run side by side.
+
+    It is a pool of its own: psycopg_pool connects in threads of its own, so a refused password or a server that is down
+    would be a timeout without a reason."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.where = address(url)
+        self._process = os.getpid()
+        self._thread = _Thread()
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._closed = False
+        # The one used last is taken first: a process with one thread has one connection.
+        self._idle = [self._open()]
+
+    def close(self) -> None:
+        """Close the connections; those that other threads use are closed when their calls end."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    @contextmanager
+    def reading(self) -> Generator[Statements]:
+        """For one statement. Inside another call of the same thread it runs on that one's connection. Raises
+        CatalogError."""
+        try:
+            if self._thread.statements is not None:
+                yield self._thread.statements
+                return
+            connection = self._take()
+            self._thread.statements = Statements(connection)
+            try:
+                yield self._thread.statements
+            finally:
+                self._thread.statements = None
+                self._give_back(connection)
+        except psycopg.Error as error:
+            raise failed(error, self.where) from error
+
+    @contextmanager
+    def transaction(self) -> Generator[Statements]:
+        """All that is done inside is committed at its end, or nothing is. Inside another one it is a part of that."""
+        with self.reading() as statements, statements.connection.transaction():
+            yield statements
+
+    def _take(self) -> Connection:
+        if os.getpid() != self._process:
+            raise CatalogError("The catalog was opened before this process was forked", "Open it in each process")
+        if not self._free.acquire(timeout=_WAIT_S):
+            raise CatalogError(
+                f"All {MAX_CONNECTIONS} connections of this process to Postgres at {self.where} are in use",
+                "Look in pg_stat_activity for what they wait for",
+            )
+        try:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            return connection if connection is not None and _answers(connection) else self._open()
+        except BaseException:
+            self._free.release()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            keep = not self._closed and connection.info.transaction_status == TransactionStatus.IDLE
+            if keep:
+                self._idle.append(connection)
+        if not keep:
+            connection.close()
+        self._free.release()
+
+    def _open(self) -> Connection:
+        connection = open_connection(self.url)
+        try:
+            statements = Statements(connection)
+            check_version(statements, self.where)
+            statements.run("set_session")
+        except psycopg.Error as error:
+            connection.close()
+            raise failed(error, self.where) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class _Thread(threading.local):
+    """What a thread has of the pool."""
+
+    # Those of its connection while a call of this thread lasts.
+    statements: Statements | None = None
+
+
+def _answers(connection: Connection) -> bool:
+    """Whether the connection can be used. Only an answer shows that the server was not restarted since the last call:
+    0.1 ms on one host. If not, it is closed."""
+    try:
+        connection.execute("")
+    except psycopg.OperationalError:
+        connection.close()
+        return False
+    return True

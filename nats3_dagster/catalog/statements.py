@@ -1,0 +1,71 @@
+"""The statements of sql/*.sql, run by name on a connection; each column of a row is matched to a field by its name."""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosql
+from psycopg.rows import class_row, scalar_row
+
+from nats3_dagster.catalog.connection import Connection
+
+T = TypeVar("T")
+
+
+class Statements:
+    """The values of a statement's parameters are given by name. Every call raises psycopg.Error when Postgres refuses
+    the statement."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def rows(self, kind: type[T], statement: str, /, **values: object) -> list[T]:
+        """The rows, each as a `kind` that has a field for each column. Raises TypeError where the two differ."""
+        with self.connection.cursor(row_factory=class_row(kind)) as cursor:
+            return cursor.execute(_text(statement), values or None).fetchall()
+
+    def row(self, kind: type[T], statement: str, /, **values: object) -> T | None:
+        """The first row, None when there is none."""
+        rows = self.rows(kind, statement, **values)
+        return rows[0] if rows else None
+
+    def values(self, kind: type[T], statement: str, /, **values: object) -> list[T]:
+        """The first column of each row."""
+        with self.connection.cursor(row_factory=scalar_row) as cursor:
+            column: list[Any] = cursor.execute(_text(statement), values or None).fetchall()
+        assert all(isinstance(value, kind) for value in column), f"{statement} does not answer with {kind.__name__}"
+        return column
+
+    def value(self, kind: type[T], statement: str, /, **values: object) -> T:
+        """The first column of the one row that a statement like `select count(*)` always has."""
+        (value,) = self.values(kind, statement, **values)
+        return value
+
+    def value_or_none(self, kind: type[T], statement: str, /, **values: object) -> T | None:
+        """The first column of the first row, None when there is no row."""
+        column = self.values(kind, statement, **values)
+        return column[0] if column else None
+
+    def run(self, statement: str, /, **values: object) -> int:
+        """How many rows the statement wrote, or read."""
+        return self.connection.execute(_text(statement), values or None).rowcount
+
+    def copy(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Write the rows by `copy ... from stdin`."""
+        with self.connection.cursor() as cursor, cursor.copy(_text(statement)) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+
+def _text(statement: str) -> bytes:
+    return _statements()[statement]
+
+
+@cache
+def _statements() -> dict[str, bytes]:
+    """The SQL of each statement by its name, with parameters as psycopg writes them."""
+    queries: Any = aiosql.from_path(Path(__file__).parent / "sql", "psycopg")  # pyright: ignore[reportUnknownMemberType]
+    # Beside each statement aiosql lists another name for a cursor over it.
+    names = [name for name in queries.available_queries if not name.endswith("_cursor")]
+    return {name: getattr(queries, name).sql.encode() for name in names}
