@@ -5,7 +5,7 @@ and Partitioning"). `*` stands for one token, a final `>` for one or more. Pure 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 
 from nats3_dagster.errors import OperatorError
@@ -29,19 +29,6 @@ def check_filter(text: str) -> str:
         if "*" in token and token != "*":
             raise OperatorError(f"{text!r} is not a subject filter: {token!r} mixes * with text", hint)
     return text
-
-
-def is_literal(subject: str) -> bool:
-    """Whether the filter has no wildcard, so that it matches itself only."""
-    return not any(token in ("*", ">") for token in subject.split("."))
-
-
-def regex_of(filters: Iterable[str]) -> str:
-    """A pattern for `re.fullmatch` and RE2 (`^(?:...)$` included) that matches what any of `filters` does."""
-    parts = [
-        r"\.".join({"*": "[^.]+", ">": ".+"}.get(token, re.escape(token)) for token in f.split(".")) for f in filters
-    ]
-    return "^(?s:" + "|".join(parts) + ")$"
 
 
 def matches(filter_: str, subject: str) -> bool:

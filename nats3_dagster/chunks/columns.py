@@ -7,16 +7,13 @@ limits makes files that older readers refuse, and so needs a new FORMAT_VERSION 
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.messages import MESSAGES, Int64s
 
 FORMAT_VERSION: Final = 1
-
-Int64s = npt.NDArray[np.int64]
 
 # One message costs one ranged read of about this much, before compression. 32 groups make a chunk of 64 MiB.
 ROW_GROUP_BYTES: Final = 2 << 20

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.chunks.columns import Int64s
 from nats3_dagster.chunks.footer import Footer
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
+from nats3_dagster.model.messages import Int64s
 
 
 def meta_of(

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from nats3_dagster.errors import TargetError
+from nats3_dagster.model.messages import Int64s
 from nats3_dagster.steps import Next
 
-Int64s = NDArray[np.int64]
 _UNPRINTABLE = re.compile(r"[\s\0]")
 # Verb, reply subject and sizes: what a control line has beside its subject.
 _LINE_BYTES = 160

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from nats3_dagster.jetstream.scan import FrameError, Frames, Int64s
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.model.messages import MESSAGES, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nats3_dagster.errors import SourceError
+from nats3_dagster.model.messages import Int64s
 
 # Longer than any control line; only INFO of a large cluster comes near.
 _MAX_LINE = 1 << 20
@@ -17,7 +18,6 @@ _MAX_LINE = 1 << 20
 _FEW_BYTES = 8 << 10
 _CRLF = b"\r\n"
 _MAX_DIGITS = 9
-Int64s = NDArray[np.int64]
 
 
 class FrameError(SourceError):
