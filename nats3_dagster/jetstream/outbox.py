@@ -16,9 +16,10 @@ from nats.errors import Error
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers, refusal
 from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import Status
 from nats3_dagster.jetstream.encode import Encoded
+from nats3_dagster.jetstream.fence import GONE, NONE_YET, nobody_listens, until_stored
 from nats3_dagster.jetstream.scan import FrameError, Frames
-from nats3_dagster.jetstream.settle import GONE, NONE_YET, nobody_listens, until_stored
 
 # How long a publisher that was stopped takes to make sure of what it sent.
 STOP_S = 3.0
@@ -186,7 +187,7 @@ class Outbox:
     def _refused(self, answer: Answer, subject: str) -> None:
         """A stream said no, or there is none: nothing more is sent."""
         self._stopped = True
-        if answer.status != "503":
+        if answer.status != Status.NO_RESPONDERS:
             self.fail(refusal(answer, subject))
         elif self.failure is None and self._asking is None:
             self._asking = asyncio.create_task(self._ask_who_listens(subject))

@@ -20,11 +20,10 @@ from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.batch import BatchOutbox
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.encode import Encoded, Publication, encode
-from nats3_dagster.jetstream.fence import attempt_at_work, fence_subject, superseded
+from nats3_dagster.jetstream.fence import attempt_at_work, fence_subject, superseded, until_gone, until_stored
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.outbox import STOP_S, Outbox
-from nats3_dagster.jetstream.settle import until_gone, until_stored
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
 INFLIGHT_MESSAGES = 4096

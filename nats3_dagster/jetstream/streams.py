@@ -15,8 +15,8 @@ from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 from nats3_dagster.jetstream.api import Refused, pages, request
 from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.fence import subject_of_both, until_stored
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.settle import subject_of_both, until_stored
 from nats3_dagster.model import Incarnation, StreamState
 from nats3_dagster.subjects import overlap
 
