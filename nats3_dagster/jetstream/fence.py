@@ -24,7 +24,9 @@ from nats3_dagster.jetstream.api import PATIENCE_S, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import probe_passes
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import stream_info
 from nats3_dagster.steps import Next, Step
+from nats3_dagster.subjects import overlap
 
 ASK_S = 0.5
 # Above every attempt: a request with it ends a replay for good.
@@ -47,6 +49,19 @@ def raise_fence(link: Link, replay_id: str, attempt: int, timeout_s: float = 10.
 
     Raises TargetError when a newer attempt runs, or an older one does not stop in time."""
     link.call(_raise, replay_id, attempt, timeout_s)
+
+
+def settle(link: Link, stream: str, pattern: str = ">", timeout_s: float = 10.0) -> None:
+    """Return when the stream has stored every message that reached it before, so that who reads it misses none of
+    them. Only subjects that `pattern` takes are published to. Raises Interrupted when that takes longer."""
+
+    async def work(client: Connection) -> None:
+        subjects = (await stream_info(client, stream)).subjects
+        subject = next((subject_of_both(s, pattern) for s in subjects if overlap(s, pattern)), None)
+        if subject:
+            await until_stored(client, subject, time.monotonic() + timeout_s)
+
+    link.call(work)
 
 
 async def attempt_at_work(client: Connection, replay_id: str, attempt: int, timeout_s: float) -> int | None:
