@@ -1,7 +1,7 @@
 """Subjects: NATS filters, and the transform that maps a subject to another.
 
-The rule kept here: names and semantics are those of NATS (docs.nats.io, "Subject-Based Messaging" and "Subject Mapping
-and Partitioning"). `*` stands for one token, a final `>` for one or more. Pure text, no I/O.
+Names and semantics are those of NATS (docs.nats.io, "Subject-Based Messaging" and "Subject Mapping and Partitioning"):
+`*` stands for one token, a final `>` for one or more. Pure text, no I/O.
 """
 
 import re
@@ -16,7 +16,7 @@ _MANY_TOKENS = ("split", "splitfromleft", "splitfromright", "slicefromleft", "sl
 
 
 def check_filter(text: str) -> str:
-    """`text` when it is a subject filter; raises OperatorError that says which token is wrong."""
+    """`text` if it is a subject filter. Raises OperatorError that says which token is wrong."""
     hint = "Subjects are tokens joined by dots; * stands alone for one token, > alone for all the rest at the end"
     if not text or re.search(r"[\s\0]", text):
         raise OperatorError(f"{text!r} is not a subject filter", hint)
@@ -63,7 +63,7 @@ class Transform:
 
     The destination may hold `>` (when the source does), `$n` and the functions wildcard, partition, left, right, split,
     splitfromleft, splitfromright, slicefromleft and slicefromright in `{{...}}`; without any of them all messages get
-    that one subject. Raises OperatorError when the two do not fit."""
+    that one subject. Raises OperatorError if the two do not fit together."""
 
     def __init__(self, source: str, destination: str) -> None:
         self.source = check_filter(source)

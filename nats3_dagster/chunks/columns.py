@@ -1,7 +1,7 @@
 """The columns of a chunk, and the limits of its row groups.
 
-The rule kept here: what is written in this module is part of format version 1. Changing any of it but the row group
-limits makes files that older readers refuse, and so needs a new FORMAT_VERSION and new golden files.
+Invariant: all of this but the limits is part of format version 1. A change makes files that older readers refuse, so it
+needs a new FORMAT_VERSION and new golden files.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ FORMAT_VERSION: Final = 1
 ROW_GROUP_BYTES: Final = 2 << 20
 # Messages of a few bytes would otherwise make groups of hundreds of thousands of rows.
 ROW_GROUP_ROWS: Final = 1 << 16
-# Where a chunk rolls: what a worker holds is bounded, and a replay fetches about this much ahead.
+# Where a chunk ends and the next one begins: it bounds a worker's memory, and a replay fetches about this much ahead.
 CHUNK_BYTES: Final = 64 << 20
 CHUNK_MESSAGES: Final = 1_000_000
 
@@ -56,7 +56,7 @@ def as_wire(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def sizes(batch: pa.RecordBatch, *columns: str) -> Int64s:
-    """Bytes that each message takes in these columns together, a null counting as none."""
+    """Bytes of each message in these columns together; a null has none."""
     total = np.zeros(batch.num_rows, np.int64)
     for name in columns:
         length = pc.binary_length(batch.column(name))

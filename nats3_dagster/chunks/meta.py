@@ -1,7 +1,6 @@
-"""The catalog's row of a chunk, made alike by the writer and from a chunk that is read back.
+"""The catalog's row of a chunk, as the writer makes it and as it is made again from the object.
 
-The rule kept here: both sides count with the same code, so that a rebuild from the bucket gives the rows that a capture
-committed.
+Invariant: both count with the same code, so a rebuild from the bucket gives the rows that a capture committed.
 """
 
 from collections.abc import Mapping

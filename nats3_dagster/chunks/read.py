@@ -163,7 +163,7 @@ class ChunkReader:
 
 
 def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:
-    """The row group as one batch, if it is the one that the footer describes."""
+    """The row group as one batch. Raises ChunkError unless it is the one that the footer describes."""
     table.validate(full=True)
     batch = table.combine_chunks().to_batches()[0]
     numbers = batch.column("seq").to_numpy()
@@ -179,7 +179,7 @@ def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:
 
 @contextmanager
 def _arrow_errors() -> Generator[None]:
-    """Arrow's many errors about bad bytes, as the one that callers are promised."""
+    """Turns Arrow's many errors about bad bytes into ChunkError."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError, TypeError, IndexError) as error:

@@ -1,8 +1,8 @@
 """Writing a chunk: MESSAGES batches in, the bytes of one Parquet object and its ChunkMeta out.
 
-The rule kept here: the same messages give the same bytes, however they were cut into batches, with the same versions of
-pyarrow and its codecs; so a capture that is tried again asks for the key that it may already have written. Row groups
-are cut by their messages only, and no clock, host or run id goes into a file.
+Invariant: the same messages give the same bytes, however they were cut into batches, with the same versions of pyarrow
+and its codecs. So a capture that is tried again asks for the key that it may already have written. Row groups follow
+from the messages only, and no clock, host or run id goes into a file.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from nats3_dagster.model.messages import Int64s
 # levels the rest. Page checksums, page index and bloom filter together are below the noise.
 _OPTIONS: Final[Mapping[str, Any]] = {
     "compression": "zstd",
-    # Deltas of sequences and times are one or two bytes; payloads and header blocks are the compressor's business.
+    # Deltas of sequences and times are one or two bytes; payloads and header blocks are left to the compressor.
     "column_encoding": {
         "seq": "DELTA_BINARY_PACKED",
         "time": "DELTA_BINARY_PACKED",
@@ -127,7 +127,7 @@ class ChunkWriter:
         return max(rows, 0) if self.messages else min(max(rows, 1), batch.num_rows)
 
     def finish(self, covers: SeqRange, list_deleted: bool) -> tuple[pa.Buffer, ChunkMeta]:
-        """The whole object, and what it says of itself. The writer is of no use afterwards.
+        """The whole object, and the catalog's row of it. The writer cannot be used afterwards.
 
         `list_deleted`: the archive takes every subject, so a sequence within `covers` that is not here was deleted at
         the source. Raises ChunkError for a chunk without messages or with one out of `covers`."""

@@ -19,14 +19,15 @@ class Behind(Lost):
     """The consumer is at its end, and the stream's leader holds a message of the range that it did not send."""
 
 
-def behind(stream: str, server: str, seen: int, held: int) -> Behind:
-    """The consumer on `server` (empty without a cluster) has nothing after sequence `seen`, the leader has `held`."""
+def behind(stream: str, server: str, seen: int, leader_seq: int) -> Behind:
+    """The consumer on `server` (empty without a cluster) has nothing after sequence `seen`, the leader has
+    `leader_seq`."""
     on, reason = "", "the server counts too few messages as pending"
     hint = "Run this again when less is published"
     if server:
         on, reason = f" on server {server}", f"its replica lags behind the leader, or {reason}"
         hint = f"Run this again when all replicas are current (nats stream info {stream})"
-    what = f"The consumer{on} has nothing of {stream} after sequence {seen}, and the stream's leader holds {held}"
+    what = f"The consumer{on} has nothing of {stream} after sequence {seen}, and the stream's leader holds {leader_seq}"
     return Behind(f"{what}: {reason}", hint)
 
 

@@ -7,7 +7,7 @@ messages without a hole, and the last one lies at or beyond the range's end, or 
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from nats.aio.msg import Msg
@@ -17,12 +17,11 @@ from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.breaks import Lost, behind
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, ErrCode, Status, pull_request_ended, version_of
+from nats3_dagster.jetstream.codes import ErrCode, Status, pull_request_ended
 from nats3_dagster.jetstream.frames import last_ack
 from nats3_dagster.jetstream.scan import FrameError, Frames
 from nats3_dagster.jetstream.streams import delete_consumer, first_held, same_stream_info, stream_changed
 from nats3_dagster.model import Incarnation, SeqRange
-from nats3_dagster.subjects import covers, overlap
 
 # A pull request ends at either; two are always under way, so that the server never waits for one.
 PULL_MESSAGES = 32_768
@@ -44,27 +43,29 @@ Item = list[Frames] | End | SourceError
 
 
 class RangeConsumer:
-    """Delivers to `deliver`, in the loop's thread: lists of Frames, then an End or an error, and then nothing more."""
+    """Calls `deliver`, in the loop's thread: with lists of Frames, then with an End or an error, and then never again.
+
+    A list has at least `batch_rows` messages or `batch_bytes` bytes of frames, but for the last one."""
 
     def __init__(
-        self, client: Connection, incarnation: Incarnation, seqs: SeqRange, subjects: Sequence[str], headers_only: bool,
-        batch_rows: int, batch_bytes: int, deliver: Callable[[Item], None],
+        self, client: Connection, incarnation: Incarnation, seqs: SeqRange, filters: tuple[str, ...],
+        headers_only: bool, batch_rows: int, batch_bytes: int, deliver: Callable[[Item], None],
     ) -> None:  # fmt: skip
         self._client, self._incarnation, self._seqs, self._headers_only = client, incarnation, seqs, headers_only
         self._batch_rows, self._batch_bytes, self._deliver = batch_rows, batch_bytes, deliver
         self.name = f"nats3-{secrets.token_hex(8)}"
         self.marker = b""
-        self.filters = filters_for(subjects, version_of(client.info))
+        self.filters = filters  # that the server applies; empty when it sends everything
         self._inbox = client.new_inbox()
-        self._requests = 0
-        self._asked = self._received = 0
-        self._last_seen = seqs.first - 1
-        self._blocks: list[Frames] = []
+        self._requests = 0  # pull requests made
+        self._asked = self._received = 0  # messages
+        self._last_seen = seqs.first - 1  # sequence
+        self._blocks: list[Frames] = []  # for the next batch, with its messages and bytes
         self._rows = self._size = 0
-        self._untaken = 0
+        self._untaken = 0  # bytes delivered that the caller has not taken yet
         self._max_bytes = max(PULL_BYTES, client.max_payload + (64 << 10))
         self._ended = False
-        self._heard = asyncio.Event()
+        self._activity = asyncio.Event()  # the server sent something
         self._watch: asyncio.Task[None] | None = None
         # The consumer says that nothing is pending. Nothing is concluded from that before the leader has confirmed it.
         self._drained = False
@@ -73,15 +74,15 @@ class RangeConsumer:
 
     async def open(self) -> None:
         """Make the consumer and ask for the first messages. Raises StreamChanged or SourceError."""
-        made = await self._create()
-        cluster: dict[str, Any] = made.get("cluster") or {}
+        created = await self._create()
+        cluster: dict[str, Any] = created.get("cluster") or {}
         self._server = str(cluster.get("leader") or "")
         # Asked after the consumer was made: had the stream been made again before, this would show it.
         state = await same_stream_info(self._client, self._incarnation)
         if state.first_seq > self._seqs.last:  # the leader's word
             self._finish(End())
             return
-        if not made["num_pending"]:
+        if not created["num_pending"]:
             self._drained = True
             await self._confirm()
             return
@@ -140,7 +141,7 @@ class RangeConsumer:
         except FrameError as error:
             self._finish(error)
             return
-        self._heard.set()
+        self._activity.set()
         self._received += len(frames)
         if ack.consumer_seq != self._received:
             self._finish(Lost(f"The server skipped messages: {ack.consumer_seq} sent, {self._received} came"))
@@ -216,10 +217,10 @@ class RangeConsumer:
             )  # fmt: skip
 
     async def _on_status(self, message: Msg) -> None:
-        """What the server says of a pull request; messages never come here, whatever their headers are called."""
+        """The status of a pull request. Messages never come here, whatever their headers are called."""
         headers = message.headers or {}
         status, text = headers.get("Status", ""), headers.get("Description", "")
-        self._heard.set()
+        self._activity.set()
         if status == Status.HEARTBEAT or self._ended:
             return
         if pull_request_ended(status, text):
@@ -231,17 +232,17 @@ class RangeConsumer:
             self._finish(Lost(f"The server ended the consumer: {status} {text}".strip()))
 
     async def _watch_over(self) -> None:
-        """Where the server falls silent, or idles with less than it promised, ask it how things stand."""
-        seen = -1
+        """When the server falls silent, or idles and has sent less than was asked for, ask for the consumer's state."""
+        received = -1
         while not self._ended:
-            self._heard.clear()
+            self._activity.clear()
             try:
-                await asyncio.wait_for(self._heard.wait(), 3 * HEARTBEAT_S)
+                await asyncio.wait_for(self._activity.wait(), 3 * HEARTBEAT_S)
             except TimeoutError:
                 if self._asked == self._received:
                     continue  # the caller is busy, and nothing was asked for
-            if self._received != seen:
-                seen = self._received
+            if self._received != received:
+                received = self._received
                 continue
             await self._probe()
 
@@ -262,14 +263,3 @@ class RangeConsumer:
             self._start_confirming()
         elif self._asked > received:
             self._finish(Lost("The server does not send what is pending"))
-
-
-def filters_for(subjects: Sequence[str], version: tuple[int, int, int]) -> tuple[str, ...]:
-    """The filters that the server can apply exactly; empty when it must send everything, and the caller selects."""
-    distinct = list(dict.fromkeys(subjects))
-    needed = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
-    if len(needed) > 1 and (
-        version < SEVERAL_FILTERS or any(overlap(a, b) for i, a in enumerate(needed) for b in needed[i + 1 :])
-    ):
-        return ()
-    return tuple(needed)

@@ -28,8 +28,8 @@ CLOSE_S = 10.0
 
 
 async def connect(options: NatsOptions, *, reconnect: bool = True) -> Connection:
-    """A connection to one of the servers. Raises OperatorError for files of the login that cannot be used, SourceError
-    in one line if no server takes us."""
+    """A connection to one of the servers. Raises OperatorError if a file of the login is invalid, SourceError if no
+    server takes us."""
     options.check_files()
     client = Connection(options)
     try:

@@ -1,7 +1,6 @@
-"""Administration: what servers and streams are, and where in a stream a time is.
+"""Streams: what a server and its streams are, and where in a stream a time is.
 
-The rule kept here: synchronous functions over a Link, each safe to call again; times and sequences come from the server
-and are exact.
+Synchronous functions over a Link, each safe to call again. Times and sequences come from the server and are exact.
 """
 
 import difflib
@@ -21,13 +20,13 @@ from nats3_dagster.model import Incarnation, SeqRange, StreamState
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What the server says of itself. `max_payload` is in bytes and counts header block and payload together."""
+    """What the server says of itself."""
 
     version: tuple[int, int, int]
     name: str
-    address: str
-    max_payload: int
-    jetstream: bool
+    address: str  # host:port
+    max_payload: int  # bytes of header block and payload of a message together
+    jetstream: bool  # whether it has JetStream
 
 
 def server_info(link: Link) -> ServerInfo:
@@ -91,8 +90,7 @@ def message_from(link: Link, stream: str, seq: int) -> tuple[int, int] | None:
 def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
     """Make a stream, or find it with this very configuration; settings the server is too old for are left out.
 
-    Raises OperatorError when the name is taken by another configuration, Refused for one that the server will not
-    have."""
+    Raises OperatorError if the name is taken by another configuration, Refused if the server refuses this one."""
 
     async def work(client: Connection) -> StreamState:
         settings = known_settings(config, version_of(client.info))
@@ -205,26 +203,26 @@ async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:
         "mem_storage": True, "num_replicas": 1, "inactive_threshold": 10 * SECOND_NS,
     }  # fmt: skip
     try:
-        made = await request(client, f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
+        created = await request(client, f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
     except Refused as error:
         raise (await _unknown(client, stream) if error.code == ErrCode.STREAM_NOT_FOUND else error) from error
     await request(client, f"CONSUMER.DELETE.{stream}.{name}")
     # A new consumer counts as delivered what lies before its start.
-    first = int(made["delivered"]["stream_seq"]) + 1
+    first = int(created["delivered"]["stream_seq"]) + 1
     # Where messages were deleted, 2.9 may name one that is too early, the one before the deleted ones: then look.
-    found = await next_message(client, stream, first)
-    if found is None or found[1] >= time_ns:
+    message = await next_message(client, stream, first)
+    if message is None or message[1] >= time_ns:
         return first
-    first, end = found[0] + 1, (await stream_info(client, stream)).last_seq + 1
+    first, end = message[0] + 1, (await stream_info(client, stream)).last_seq + 1
     while first < end:
         middle = (first + end) // 2
-        found = await next_message(client, stream, middle)
-        if found is None or found[1] >= time_ns:
+        message = await next_message(client, stream, middle)
+        if message is None or message[1] >= time_ns:
             end = middle
         else:
-            first = found[0] + 1
-    found = await next_message(client, stream, end)
-    return found[0] if found else (await stream_info(client, stream)).last_seq + 1
+            first = message[0] + 1
+    message = await next_message(client, stream, end)
+    return message[0] if message else (await stream_info(client, stream)).last_seq + 1
 
 
 def _state(info: Mapping[str, Any]) -> StreamState:
