@@ -3,7 +3,7 @@
 Invariant: what we act on is in the key-value metadata, and only used when its digest matches. Parquet has checksums for
 pages and none for its footer: a flipped bit in a row group's statistics would make a reader skip messages silently. So
 the bounds of the row groups are in the metadata too, and Parquet's own statistics are for other engines. (Python must
-not even look at them: Arrow 26 ends the process, uncatchably, when the type of a column does not match there.) Where the
+not even look at them: Arrow 26 ends the process, uncatchably, if the type of a column does not match there.) Where the
 object's SHA-256 is unknown or cannot be computed, in a rebuild or a ranged read, the digest takes its place.
 """
 

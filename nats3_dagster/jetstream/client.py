@@ -184,7 +184,7 @@ class Connection(Client):
             writer.transport.abort()
 
     async def refused(self, subject: str) -> str:
-        """Wait until the server says that we may not publish to `subject`, or receive answers; what it said."""
+        """Wait until the server says that we may not publish to `subject`, or receive no answers. Returns its words."""
         self._refusals.clear()
         while True:
             self._refusal_came.clear()
@@ -195,7 +195,7 @@ class Connection(Client):
 
     @property
     def faults(self) -> Mapping[str, Exception]:
-        """What each server, or the way to it, did last: by its `host:port`."""
+        """The last fault of each server, or of the way to it, by `host:port`."""
         return self._faults
 
     async def _connect_to_server(self, s: Srv) -> None:

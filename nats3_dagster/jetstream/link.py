@@ -162,7 +162,7 @@ def _failure(faults: Mapping[str, Exception]) -> SourceError:
 
 
 def _describe(address: str, error: Exception) -> tuple[str, str]:
-    """One line and a hint for what a server, or the way to it, did."""
+    """One line and a hint for the fault of a server, or of the way to it."""
     text = str(error).lower()
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message or "it cannot be verified"

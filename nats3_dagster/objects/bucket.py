@@ -65,7 +65,7 @@ class Bucket:
         return False
 
     def create(self, key: str, data: bytes | memoryview) -> bool:
-        """One create-only PUT. True when the store says that this one created the object. For trying out a store: what is
+        """One create-only PUT. True if the store says that this one created the object. For trying out a store: what is
         to be kept goes through `put_new`."""
         return self._create(key, memoryview(data).cast("B"))
 

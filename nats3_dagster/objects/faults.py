@@ -94,7 +94,7 @@ def not_s3(where: Place) -> StoreError:
 
 
 def refused(where: Place, code: str, status: int, message: str) -> StoreError:
-    """The StoreError for an answer of the store: S3's error code and message (empty for none), HTTP status (0 for none)."""
+    """The StoreError for a refusal of the store: S3's error code and message (or empty) and the HTTP status (or 0)."""
     what, hint = _CODES.get(code) or _STATUSES.get(status) or ("", "")
     if not what:
         answer = " ".join(part for part in (str(status) if status else "", code, message) if part)
