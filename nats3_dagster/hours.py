@@ -1,7 +1,7 @@
 """Hours: the UTC partition key `YYYY-MM-DD-HH:00` and its bounds.
 
-The rule kept here: times are whole nanoseconds since 1970-01-01T00:00:00Z in plain integers, because
-JetStream's store times have nanoseconds and `datetime` has not.
+Invariant: times are whole nanoseconds since 1970-01-01T00:00:00Z in plain integers, because JetStream's store times
+have nanoseconds and `datetime` has not.
 """
 
 import re
@@ -23,7 +23,7 @@ def hour_of(time_ns: int) -> str:
 
 
 def hour_start(hour: str) -> int:
-    """First nanosecond of the hour. Raises OperatorError when `hour` is no key."""
+    """First nanosecond of the hour. Raises OperatorError for an invalid key."""
     if not _KEY.fullmatch(hour):
         raise OperatorError(f"{hour!r} is not an hour", "Write it as YYYY-MM-DD-HH:00, in UTC")
     try:

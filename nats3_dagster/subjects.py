@@ -1,11 +1,11 @@
 """Subjects: NATS filters, and the transform that maps a subject to another.
 
-The rule kept here: names and semantics are those of NATS (docs.nats.io, "Subject-Based Messaging" and "Subject Mapping
-and Partitioning"). `*` stands for one token, a final `>` for one or more. Pure text, no I/O.
+Names and semantics are those of NATS (docs.nats.io, "Subject-Based Messaging" and "Subject Mapping and Partitioning"):
+`*` stands for one token, a final `>` for one or more. Pure text, no I/O.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 
 from nats3_dagster.errors import OperatorError
@@ -16,7 +16,7 @@ _MANY_TOKENS = ("split", "splitfromleft", "splitfromright", "slicefromleft", "sl
 
 
 def check_filter(text: str) -> str:
-    """`text` when it is a subject filter; raises OperatorError that says which token is wrong."""
+    """`text` if it is a subject filter. Raises OperatorError that says which token is wrong."""
     hint = "Subjects are tokens joined by dots; * stands alone for one token, > alone for all the rest at the end"
     if not text or re.search(r"[\s\0]", text):
         raise OperatorError(f"{text!r} is not a subject filter", hint)
@@ -29,19 +29,6 @@ def check_filter(text: str) -> str:
         if "*" in token and token != "*":
             raise OperatorError(f"{text!r} is not a subject filter: {token!r} mixes * with text", hint)
     return text
-
-
-def is_literal(subject: str) -> bool:
-    """Whether the filter has no wildcard, so that it matches itself only."""
-    return not any(token in ("*", ">") for token in subject.split("."))
-
-
-def regex_of(filters: Iterable[str]) -> str:
-    """A pattern for `re.fullmatch` and RE2 (`^(?:...)$` included) that matches what any of `filters` does."""
-    parts = [
-        r"\.".join({"*": "[^.]+", ">": ".+"}.get(token, re.escape(token)) for token in f.split(".")) for f in filters
-    ]
-    return "^(?s:" + "|".join(parts) + ")$"
 
 
 def matches(filter_: str, subject: str) -> bool:
@@ -76,7 +63,7 @@ class Transform:
 
     The destination may hold `>` (when the source does), `$n` and the functions wildcard, partition, left, right, split,
     splitfromleft, splitfromright, slicefromleft and slicefromright in `{{...}}`; without any of them all messages get
-    that one subject. Raises OperatorError when the two do not fit."""
+    that one subject. Raises OperatorError if the two do not fit together."""
 
     def __init__(self, source: str, destination: str) -> None:
         self.source = check_filter(source)

@@ -1,28 +1,25 @@
 """The columns of a chunk, and the limits of its row groups.
 
-The rule kept here: what is written in this module is part of format version 1. Changing any of it but the row group
-limits makes files that older readers refuse, and so needs a new FORMAT_VERSION and new golden files.
+Invariant: all of this but the limits is part of format version 1. A change makes files that older readers refuse, so it
+needs a new FORMAT_VERSION and new golden files.
 """
 
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.messages import MESSAGES, Int64s
 
 FORMAT_VERSION: Final = 1
-
-Int64s = npt.NDArray[np.int64]
 
 # One message costs one ranged read of about this much, before compression. 32 groups make a chunk of 64 MiB.
 ROW_GROUP_BYTES: Final = 2 << 20
 # Messages of a few bytes would otherwise make groups of hundreds of thousands of rows.
 ROW_GROUP_ROWS: Final = 1 << 16
-# Where a chunk rolls: what a worker holds is bounded, and a replay fetches about this much ahead.
+# Where a chunk ends and the next one begins: it bounds a worker's memory, and a replay fetches about this much ahead.
 CHUNK_BYTES: Final = 64 << 20
 CHUNK_MESSAGES: Final = 1_000_000
 
@@ -59,7 +56,7 @@ def as_wire(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def sizes(batch: pa.RecordBatch, *columns: str) -> Int64s:
-    """Bytes that each message takes in these columns together, a null counting as none."""
+    """Bytes of each message in these columns together; a null has none."""
     total = np.zeros(batch.num_rows, np.int64)
     for name in columns:
         length = pc.binary_length(batch.column(name))

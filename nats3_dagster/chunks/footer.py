@@ -1,10 +1,10 @@
-"""A chunk's footer: what the file says of itself, apart from where its bytes come from.
+"""A chunk's footer: what the file says of itself, wherever its bytes come from.
 
-The rule kept here: what we act on stands in the key-value metadata, and is believed when its digest matches. Parquet
-has checksums for pages and none for its footer: a flipped bit in a row group's statistics would make a reader skip
-messages without a word. So the bounds of the row groups are kept here once more, and Parquet's own statistics are for
-other engines. (Nor may they be looked at from Python: Arrow 26 ends the process, uncatchably, when the type of a column
-does not match there.) Where the whole object's SHA-256 is unknown, in a ranged read or a rebuild, the digest stands in.
+Invariant: what we act on is in the key-value metadata, and only used when its digest matches. Parquet has checksums for
+pages and none for its footer: a flipped bit in a row group's statistics would make a reader skip messages silently. So
+the bounds of the row groups are in the metadata too, and Parquet's own statistics are for other engines. (Python must
+not even look at them: Arrow 26 ends the process, uncatchably, if the type of a column does not match there.) Where the
+object's SHA-256 is unknown or cannot be computed, in a rebuild or a ranged read, the digest takes its place.
 """
 
 import hashlib
@@ -29,29 +29,29 @@ DAMAGED = Next.OBJECT_DAMAGED()
 
 
 class RowGroup(NamedTuple):
-    """Rows, and the smallest and largest sequence and store time, of one row group."""
+    """One row group."""
 
     rows: int
     first_seq: int
     last_seq: int
-    first_ns: int
-    last_ns: int
+    first_ns: int  # smallest store time
+    last_ns: int  # largest store time
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """Everything that the key-value metadata and the row groups say. `stream_config` is canonical JSON."""
+    """Everything that the key-value metadata and the row groups say."""
 
     archive: str
-    bucket: str
+    bucket: str  # where it was written; a copy elsewhere is as good
     prefix: str
     incarnation: Incarnation
-    hour: str
-    covers: SeqRange
-    lists_deleted: bool
-    payload_bytes: int
-    largest_bytes: int
-    stream_config: str = field(repr=False)
+    hour: str  # YYYY-MM-DD-HH:00, UTC
+    covers: SeqRange  # the sequences that the chunk accounts for
+    lists_deleted: bool  # whether a sequence that is not in the file was deleted at the source
+    payload_bytes: int  # subjects, header blocks and payloads of all messages
+    largest_bytes: int  # header block and payload of the largest message
+    stream_config: str = field(repr=False)  # canonical JSON
     row_groups: tuple[RowGroup, ...] = field(repr=False)
 
     @property
@@ -96,7 +96,7 @@ def canonical_json(value: Mapping[str, Any]) -> str:
 
 
 def read_footer(metadata: pq.FileMetaData) -> Footer:
-    """The footer of a chunk. Raises ChunkError for a file that is no chunk, of a newer version, or damaged."""
+    """The footer of a chunk, proven. Raises ChunkError for a file that is no chunk, of a newer version, or damaged."""
     raw: dict[bytes, bytes] = metadata.metadata or {}
     pairs = {
         key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
@@ -156,7 +156,7 @@ def _parsed(pairs: Mapping[str, str]) -> Footer:
 
 
 def _agree(footer: Footer, pairs: Mapping[str, str]) -> None:
-    """Raises ChunkError when the metadata contradicts itself: a writer's mistake, for the digest matched."""
+    """Raises ChunkError if the metadata contradicts itself: a writer's mistake, because the digest matched."""
     bounds = [footer.covers.first - 1]
     for group in footer.row_groups:
         bounds += [group.first_seq, group.last_seq]

@@ -1,8 +1,8 @@
 """A manifest: the object beside the chunks of an hour that says the hour is complete, and proves it.
 
-The rule kept here: for each incarnation of the stream the chunks and gaps listed tile the sequences of the hour, from
-behind the hour before to its last message, without a hole and without an overlap; a manifest that does not is neither
-written nor read. The same hour in the same state gives the same bytes. JSON, compressed with zstandard.
+Invariants: for each incarnation of the stream the chunks and gaps tile the sequences of the hour, from behind the hour
+before to its last message, without a hole and without an overlap; any other manifest is neither written nor read. The
+same hour in the same state gives the same bytes. JSON, compressed with zstandard.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import Reason, SeqRange
 
 MANIFEST_VERSION = 1
-# What zstandard's levels up to 19 use at most.
+# Bytes: the largest window of zstandard's levels up to 19.
 _MOST_WINDOW = 8 << 20
 
 
@@ -30,14 +30,14 @@ class ManifestChunk:
     """A chunk of the hour, as the catalog has it."""
 
     key: str
-    sha256: str
-    stored_bytes: int
+    sha256: str  # hex
+    stored_bytes: int  # of the object
     first_seq: int
     last_seq: int
     messages: int
-    payload_bytes: int
-    first_ns: int
-    last_ns: int
+    payload_bytes: int  # subjects, header blocks and payloads
+    first_ns: int  # smallest store time
+    last_ns: int  # largest store time
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,18 @@ class ManifestGap:
 
 @dataclass(frozen=True, slots=True)
 class ManifestPart:
-    """One incarnation of the stream: `first_seq` to `last_seq` are in `chunks` or in `gaps`, both ascending."""
+    """One incarnation of the stream: each sequence from first to last is in one chunk or one gap."""
 
-    created_ns: int
+    created_ns: int  # when the stream was created
     first_seq: int
     last_seq: int
-    chunks: tuple[ManifestChunk, ...]
-    gaps: tuple[ManifestGap, ...] = ()
+    chunks: tuple[ManifestChunk, ...]  # ascending
+    gaps: tuple[ManifestGap, ...] = ()  # ascending
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An hour of an archive. `number` counts the seals of this hour: the highest one tells its present state. Without
-    `parts` no message of the hour is in the archive, and none is missing."""
+    """An hour of an archive."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # pyright: ignore[reportUnannotatedClassAttribute]
 
@@ -71,9 +70,9 @@ class Manifest:
     stream: str
     bucket: str
     prefix: str
-    hour: str
-    number: int
-    parts: tuple[ManifestPart, ...] = ()
+    hour: str  # YYYY-MM-DD-HH:00, UTC
+    number: int  # of the hour's seals, from 1: the highest one is its present state
+    parts: tuple[ManifestPart, ...] = ()  # none: no message of the hour is in the archive, and none is missing
 
     @property
     def messages(self) -> int:
@@ -95,11 +94,11 @@ class Manifest:
     def check(self) -> None:
         """Raises ChunkError unless chunks and gaps tile each part, and no chunk has more messages than sequences."""
         for part in self.parts:
-            held = sorted([SeqRange(c.first_seq, c.last_seq) for c in part.chunks] + [
+            ranges = sorted([SeqRange(c.first_seq, c.last_seq) for c in part.chunks] + [
                 SeqRange(g.first_seq, g.last_seq) for g in part.gaps])  # fmt: skip
-            ends = [SeqRange(0, part.first_seq - 1), *held, SeqRange(part.last_seq + 1, 0)]
-            for before, after in pairwise(ends):
-                if after.first != before.last + 1 or (after in held and after.size < 1):
+            tiles = [SeqRange(0, part.first_seq - 1), *ranges, SeqRange(part.last_seq + 1, 0)]
+            for before, after in pairwise(tiles):
+                if after.first != before.last + 1 or (after in ranges and after.size < 1):
                     what = "are in no chunk and no gap" if after.first > before.last + 1 else "are there twice"
                     raise ChunkError(
                         f"The manifest of {self.archive} {self.hour} does not add up: sequences between {before.last} "
@@ -111,7 +110,7 @@ class Manifest:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """What `encode` made. Raises ChunkError for anything else, and for a version newer than this release's."""
+    """The manifest that `encode` wrote. Raises ChunkError for anything else, and for a newer version."""
     try:
         # As a stream: a flipped bit in the frame's size would make it ask for that much memory at once.
         stream = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()
@@ -124,13 +123,13 @@ def decode_manifest(data: bytes) -> Manifest:
     if version != MANIFEST_VERSION:
         raise ChunkError(f"The manifest has version {version}, this release reads {MANIFEST_VERSION}", "Upgrade nats3")
     try:
-        found = _adapter().validate_python(fields)
+        manifest = _adapter().validate_python(fields)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise ChunkError(f"The manifest cannot be read: {where}: {first['msg']}", DAMAGED) from error
-    found.check()
-    return found
+    manifest.check()
+    return manifest
 
 
 def manifest_key(prefix: str, archive: str, hour: str, number: int, sha256: str) -> str:

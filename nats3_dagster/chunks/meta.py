@@ -1,7 +1,6 @@
-"""The catalog's row of a chunk, made alike by the writer and from a chunk that is read back.
+"""The catalog's row of a chunk, as the writer makes it and as it is made again from the object.
 
-The rule kept here: both sides count with the same code, so that a rebuild from the bucket gives the rows that a capture
-committed.
+Invariant: both count with the same code, so a rebuild from the bucket gives the rows that a capture committed.
 """
 
 from collections.abc import Mapping
@@ -10,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.chunks.columns import Int64s
 from nats3_dagster.chunks.footer import Footer
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
+from nats3_dagster.model.messages import Int64s
 
 
 def meta_of(

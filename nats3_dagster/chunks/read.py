@@ -1,7 +1,7 @@
 """Reading a chunk: proof first, then its messages.
 
-The rule kept here: a chunk is read exactly as it was written, or ChunkError is raised. Whatever bytes come in, no other
-error goes out and no message is left out silently.
+Invariant: a chunk is read exactly as it was written, or ChunkError is raised. Whatever bytes come in, no other error
+goes out and no message is left out silently.
 """
 
 import hashlib
@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nats3_dagster.chunks.columns import SCHEMA, Int64s, body_sizes, payload_sizes
+from nats3_dagster.chunks.columns import SCHEMA, body_sizes, payload_sizes
 from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
 from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.messages import MESSAGES, Int64s
 
 # Compared with what the catalog expects. Not the bucket: an archive may be read from a copy of its bucket. Not
 # `deleted` and `subjects`: the footer does not hold them, and the SHA-256 proves the columns they come from.
@@ -35,10 +35,10 @@ _IDENTITY = (
 
 
 def open_chunk(data: bytes | memoryview | pa.Buffer, expect: ChunkMeta | None = None) -> "ChunkReader":
-    """A reader of the object's bytes, whose footer is proven.
+    """A reader of a whole object's bytes, whose footer is proven.
 
-    With `expect` also size, SHA-256 and identity are, so nothing can be wrong any more. Without it, damage of a page is
-    found when its messages are read (see `ChunkReader.verify`). Raises ChunkError."""
+    With `expect` size, SHA-256 and identity are proven too, so nothing can be wrong any more. Without it, a damaged
+    page is found when its messages are read (see `ChunkReader.verify`). Raises ChunkError."""
     buffer = pa.py_buffer(data)
     sha256 = hashlib.sha256(buffer).hexdigest()
     if expect is not None:
@@ -46,37 +46,44 @@ def open_chunk(data: bytes | memoryview | pa.Buffer, expect: ChunkMeta | None = 
             raise ChunkError(f"{expect.key} has {buffer.size} bytes and should have {expect.stored_bytes}", DAMAGED)
         if sha256 != expect.sha256:
             raise ChunkError(f"{expect.key} has SHA-256 {sha256} and should have {expect.sha256}", DAMAGED)
-    if bytes(memoryview(buffer)[:4]) != b"PAR1":
-        raise ChunkError("The object is not Parquet", DAMAGED)
-    with _garbage():
-        footer = read_footer(pq.read_metadata(pa.BufferReader(buffer)))
-    meta = meta_of(footer, sha256=sha256, stored_bytes=buffer.size)
+    reader = open_source(pa.BufferReader(buffer), sha256=sha256, stored_bytes=buffer.size)
     if expect is not None:
-        for name in _IDENTITY:
-            if getattr(meta, name) != getattr(expect, name):
-                raise ChunkError(
-                    f"{expect.key} has {name} {getattr(meta, name)} and should have {getattr(expect, name)}", DAMAGED
-                )
-    return ChunkReader(buffer, footer, meta)
+        prove_identity(reader.meta, expect)
+    return reader
+
+
+def open_source(source: pa.NativeFile, *, sha256: str, stored_bytes: int) -> "ChunkReader":
+    """A reader that takes the footer, and later each row group, from the places of `source` where they are.
+
+    `sha256` and `stored_bytes` are those of the whole object, which is not read here: only the footer is proven, by its
+    own digest, and each row group when it is read. Raises ChunkError."""
+    with _arrow_errors():
+        if source.read_at(4, 0) != b"PAR1":
+            raise ChunkError("The object is not Parquet", DAMAGED)
+        parquet = pq.read_metadata(source)
+        footer = read_footer(parquet)
+    return ChunkReader(source, parquet, footer, meta_of(footer, sha256=sha256, stored_bytes=stored_bytes))
+
+
+def prove_identity(meta: ChunkMeta, expect: ChunkMeta) -> None:
+    """Raises ChunkError unless a footer's `meta` describes the chunk that the catalog expects."""
+    for name in _IDENTITY:
+        if getattr(meta, name) != getattr(expect, name):
+            raise ChunkError(
+                f"{expect.key} has {name} {getattr(meta, name)} and should have {getattr(expect, name)}", DAMAGED
+            )
 
 
 class ChunkReader:
-    """The messages of one chunk. `meta` comes from the footer: its `deleted`, `subjects` and `minutes` are None (see
-    `verify`)."""
+    """The messages of one chunk, read from `source` row group by row group.
 
-    def __init__(self, source: pa.Buffer, footer: Footer, meta: ChunkMeta) -> None:
+    `meta` comes from the footer: its `deleted`, `subjects` and `minutes` are None (see `verify`)."""
+
+    def __init__(self, source: pa.NativeFile, parquet: pq.FileMetaData, footer: Footer, meta: ChunkMeta) -> None:
         self._source = source
-        self._footer = footer
+        self._parquet = parquet
+        self.footer = footer
         self.meta = meta
-
-    @property
-    def stream_config(self) -> str:
-        """The stream's configuration when the chunk was written, as JSON."""
-        return self._footer.stream_config
-
-    @property
-    def row_groups(self) -> tuple[RowGroup, ...]:
-        return self._footer.row_groups
 
     def batches(
         self,
@@ -94,19 +101,20 @@ class ChunkReader:
         names = list(columns) if columns is not None else MESSAGES.names
         wanted = {*names, "seq", *(["time_ns"] if times else [])}
         ordered = [name for name in SCHEMA.names if name in wanted]
-        with _garbage():
+        with _arrow_errors():
             file = pq.ParquetFile(
-                pa.BufferReader(self._source),
+                self._source,
+                metadata=self._parquet,
                 read_dictionary=["subject"] if dictionary else None,
                 page_checksum_verification=True,
                 pre_buffer=False,
             )
-        for index, group in enumerate(self._footer.row_groups):
+        for index, group in enumerate(self.footer.row_groups):
             if seqs is not None and (group.last_seq < seqs.first or group.first_seq > seqs.last):
                 continue
             if times is not None and (group.last_ns < times[0] or group.first_ns >= times[1]):
                 continue
-            with _garbage():
+            with _arrow_errors():
                 batch = _whole(file.read_row_group(index, columns=ordered, use_threads=False), group, index)
             if seqs is not None:
                 numbers = batch.column("seq").to_numpy()
@@ -125,7 +133,7 @@ class ChunkReader:
         This rebuilds the catalog's row from the object alone. Raises ChunkError."""
         counts: dict[str, int] | None = {}
         gaps: list[Int64s] = []
-        last = self._footer.row_groups[0].first_seq - 1
+        last = self.footer.row_groups[0].first_seq - 1
         size = largest = 0
         minutes = np.zeros(60, np.int64)
         for batch in self.batches(SCHEMA.names):
@@ -136,26 +144,26 @@ class ChunkReader:
             size += int(payload_sizes(batch).sum())
             largest = max(largest, int(body_sizes(batch).max()))
             counts = add_counts(counts, pa.chunked_array([batch.column("subject")]))
-            minutes += by_minute(batch.column("time_ns").to_numpy(), self._footer.hour)
+            minutes += by_minute(batch.column("time_ns").to_numpy(), self.footer.hour)
             micros = batch.column("time").view(pa.int64()).to_numpy()
             if (micros != batch.column("time_ns").to_numpy() // 1000).any():
                 raise ChunkError(f"The columns time and time_ns of {self.meta.key} differ", DAMAGED)
-        if (size, largest) != (self._footer.payload_bytes, self._footer.largest_bytes):
+        if (size, largest) != (self.footer.payload_bytes, self.footer.largest_bytes):
             raise ChunkError(f"The messages of {self.meta.key} do not have the sizes that its footer names", DAMAGED)
-        covers = self._footer.covers
-        first = self._footer.row_groups[0].first_seq
+        covers = self.footer.covers
+        first = self.footer.row_groups[0].first_seq
         return meta_of(
-            self._footer,
+            self.footer,
             sha256=self.meta.sha256,
             stored_bytes=self.meta.stored_bytes,
-            deleted=ranges_between(covers, first, last, gaps) if self._footer.lists_deleted else None,
+            deleted=ranges_between(covers, first, last, gaps) if self.footer.lists_deleted else None,
             subjects=None if counts is None else dict(sorted(counts.items())),
             minutes=minutes,
         )
 
 
 def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:
-    """The row group as one batch, if it is the one that the footer describes."""
+    """The row group as one batch. Raises ChunkError unless it is the one that the footer describes."""
     table.validate(full=True)
     batch = table.combine_chunks().to_batches()[0]
     numbers = batch.column("seq").to_numpy()
@@ -170,8 +178,8 @@ def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:
 
 
 @contextmanager
-def _garbage() -> Generator[None]:
-    """Arrow's many errors about bad bytes, as the one that callers are promised."""
+def _arrow_errors() -> Generator[None]:
+    """Turns Arrow's many errors about bad bytes into ChunkError."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError, TypeError, IndexError) as error:

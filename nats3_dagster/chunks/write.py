@@ -1,8 +1,8 @@
 """Writing a chunk: MESSAGES batches in, the bytes of one Parquet object and its ChunkMeta out.
 
-The rule kept here: the same messages give the same bytes, however they were cut into batches, with the same versions of
-pyarrow and its codecs; so a capture that is tried again asks for the key that it may already have written. Row groups
-are cut by their messages only, and no clock, host or run id goes into a file.
+Invariant: the same messages give the same bytes, however they were cut into batches, with the same versions of pyarrow
+and its codecs. So a capture that is tried again asks for the key that it may already have written. Row groups follow
+from the messages only, and no clock, host or run id goes into a file.
 """
 
 import hashlib
@@ -19,7 +19,6 @@ from nats3_dagster.chunks.columns import (
     ROW_GROUP_BYTES,
     ROW_GROUP_ROWS,
     SCHEMA,
-    Int64s,
     as_wire,
     body_sizes,
     fitting,
@@ -30,12 +29,13 @@ from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
 from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
+from nats3_dagster.model.messages import Int64s
 
 # Measured with 1M messages of 256 B of JSON, one core: 0.5 us a message, of which zstd level 3 is 0.3 and pages and
 # levels the rest. Page checksums, page index and bloom filter together are below the noise.
 _OPTIONS: Final[Mapping[str, Any]] = {
     "compression": "zstd",
-    # Deltas of sequences and times are one or two bytes; payloads and header blocks are the compressor's business.
+    # Deltas of sequences and times are one or two bytes; payloads and header blocks are left to the compressor.
     "column_encoding": {
         "seq": "DELTA_BINARY_PACKED",
         "time": "DELTA_BINARY_PACKED",
@@ -127,7 +127,7 @@ class ChunkWriter:
         return max(rows, 0) if self.messages else min(max(rows, 1), batch.num_rows)
 
     def finish(self, covers: SeqRange, list_deleted: bool) -> tuple[pa.Buffer, ChunkMeta]:
-        """The whole object, and what it says of itself. The writer is of no use afterwards.
+        """The whole object, and the catalog's row of it. The writer cannot be used afterwards.
 
         `list_deleted`: the archive takes every subject, so a sequence within `covers` that is not here was deleted at
         the source. Raises ChunkError for a chunk without messages or with one out of `covers`."""

@@ -1,5 +1,5 @@
 """JetStream: connect, read a range, publish, administrate. The only place that speaks NATS.
 
-The rule kept here: nats-py owns the connection (servers, TLS, logins, JetStream API calls). Messages in bulk never pass
-its per-message path: they go between the socket and Arrow arrays.
+nats-py owns the connection: servers, TLS, logins, JetStream API calls. Messages in bulk never pass its path for single
+messages: they go between the socket and Arrow arrays.
 """

@@ -1,7 +1,7 @@
 """Publish acknowledgements: what a stream answers to a message. Pure, no I/O.
 
-The rule kept here: good answers are counted in bulk, anything else is read one by one, and an answer that we do not
-understand is never counted as good.
+Invariant: an answer that we do not understand is never counted as good. Plain acknowledgements are counted in bulk,
+anything else is read one by one.
 """
 
 import json
@@ -10,37 +10,29 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from nats3_dagster.errors import Interrupted, TargetError
+from nats3_dagster.jetstream.codes import ErrCode, message_passes
 from nats3_dagster.jetstream.scan import FrameError, Frames, numbers_at
 
 # A plain acknowledgement is {"stream":"S","seq":7} or {"stream":"S","domain":"D","seq":7}.
 _PLAIN, _REMARKABLE = b'\r\n{"stream":', (b'"error"', b'"duplicate"')
 
-# The server is too busy or has no leader just now: what it refused so may be sent again.
-_PASSING_CODES = (429,)
-_PASSING_ERR_CODES = (10008, 10118, 10167)
-# What Raft itself says has no err_code (2.9): "raft: not leader" while a leader is being replaced.
-_RAFT = "raft: "
-# A batch that the stream does not know: so after a change of its leader.
-_UNKNOWN_BATCH = 10208
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer: `token` is the reply subject after our inbox. `status` is that of a status line (503: nobody
-    listens), `body` the JSON of any other."""
+    """One answer to a message."""
 
-    token: str
-    status: str
-    body: Mapping[str, Any]
+    token: str  # the reply subject after our inbox
+    status: str  # of a status line (codes.Status), else empty
+    body: Mapping[str, Any]  # the JSON; empty for a status line
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Why the message was refused: code, err_code and description; empty when it was not."""
+        """Why the message was refused: code, err_code and description. Empty if it was not refused."""
         return self.body.get("error") or {}
 
     @property
     def number(self) -> int:
-        """Of the message it is for: the token, or in a batch its third last part."""
+        """The number of the message: the token itself, or in a batch its third last part. Raises FrameError."""
         parts = self.token.split(".")
         text = parts[0] if len(parts) == 1 else parts[-3]
         if not text.isdigit():
@@ -49,7 +41,7 @@ class Answer:
 
 
 def plain_numbers(frames: Frames, marker: bytes) -> list[int] | None:
-    """The numbers of the messages that were acknowledged, when nothing else came. Raises FrameError."""
+    """The numbers of the acknowledged messages, or None if there is any other answer among them. Raises FrameError."""
     buffer, start, end = frames.buffer, frames.start, frames.end
     if buffer.count(_PLAIN, start, end) != len(frames):
         return None
@@ -62,7 +54,7 @@ def plain_numbers(frames: Frames, marker: bytes) -> list[int] | None:
 
 
 def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
-    """Each answer. Raises FrameError."""
+    """The answers one by one. Raises FrameError."""
     starts, marks, eols = frames.starts.tolist(), frames.marks.tolist(), frames.eols.tolist()
     for start, mark, eol, end in zip(starts, marks, eols, [*starts[1:], frames.end], strict=True):
         start_of_token = mark + len(marker)
@@ -85,14 +77,14 @@ def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
 
 
 def refusal(answer: Answer, subject: str) -> TargetError:
-    """What a stream's no to a message means for the replay."""
+    """The error for a message that a stream refused: Interrupted if the stream may take it later."""
     if answer.status:
         return Interrupted(f"NATS answered a message on {subject} with the status {answer.status}")
-    code, err_code = answer.error.get("code"), answer.error.get("err_code")
-    if err_code == _UNKNOWN_BATCH:
+    err_code = answer.error.get("err_code")
+    if err_code == ErrCode.BATCH_UNKNOWN:
         return Interrupted("The stream forgot a batch, as after a change of its leader")
     stream, reason = answer.body.get("stream") or "A stream", answer.error.get("description")
     text = f"{stream} refused a message on {subject}: {reason} ({err_code})"
-    if code in _PASSING_CODES or err_code in _PASSING_ERR_CODES or str(reason).startswith(_RAFT):
+    if message_passes(answer.error):
         return Interrupted(text)
     return TargetError(text, "Change the stream's configuration or limits, then run the replay again")

@@ -1,29 +1,28 @@
-"""The JetStream API: one request, one answer, and what a refusal means.
+"""The JetStream API: one request, one answer.
 
-The rule kept here: a request is sent again only while the server is away or electing a leader, never after an answer.
-All requests of ours are safe to send twice.
+A request is sent again only while the server is away or elects a leader. All of our requests are safe to send twice.
 """
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from nats import errors as nats_errors
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import ErrCode, request_passes
 
 TIMEOUT_S = 5.0
 # How long a server may be away (a restart, an election) before a request fails.
 PATIENCE_S = 15.0
-# "JetStream system temporarily unavailable", "no suitable peers", "stream/consumer is offline": an election, mostly.
-_PASSING = (10008, 10005, 10118, 10119)
+ASK_AGAIN_S = 0.2
 
 
 class Refused(SourceError):
-    """The JetStream API answered with an error; `code` is its err_code."""
+    """The JetStream API answered with an error; `code` is its err_code, 0 if the server itself refused."""
 
     def __init__(self, what: str, hint: str = "", code: int = 0) -> None:
         super().__init__(what, hint)
@@ -33,28 +32,23 @@ class Refused(SourceError):
 async def request(
     client: Connection, subject: str, body: Mapping[str, Any] | None = None, patience_s: float = PATIENCE_S
 ) -> dict[str, Any]:
-    """The answer of `$JS.API.<subject>`. Raises Refused for an error in it, SourceError when none comes."""
-    payload = json.dumps(body or {}).encode()
-    until = time.monotonic() + patience_s
-    while True:
-        try:
-            answer = await _ask(client, f"$JS.API.{subject}", payload)
-        except Refused:
-            raise
-        except SourceError:
-            if client.is_closed or time.monotonic() > until:
-                raise
-        else:
-            error = answer.get("error")
-            if not error:
-                return answer
-            if error.get("err_code") not in _PASSING or time.monotonic() > until:
-                raise _refused(error)
-        await asyncio.sleep(0.2)
+    """The answer of `$JS.API.<subject>`. For `patience_s` it is asked for again while a leader is elected or the server
+    is away. Raises Refused for an error in the answer, SourceError if none comes."""
+
+    def may_pass(error: BaseException) -> bool:
+        if isinstance(error, Refused):
+            return request_passes(error.code)
+        return isinstance(error, SourceError) and not client.is_closed
+
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(may_pass), stop=stop_after_delay(patience_s), wait=wait_fixed(ASK_AGAIN_S),
+        reraise=True,
+    )  # fmt: skip
+    return await retrying(_ask, client, f"$JS.API.{subject}", json.dumps(body or {}).encode())
 
 
 async def pages(client: Connection, subject: str, key: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-    """The items of a listing that comes in pages."""
+    """The items of a listing that comes in pages; `key` is their name in each page."""
     offset = 0
     while True:
         answer = await request(client, subject, {**body, "offset": offset})
@@ -67,6 +61,14 @@ async def pages(client: Connection, subject: str, key: str, body: Mapping[str, A
 
 
 async def _ask(client: Connection, subject: str, payload: bytes) -> dict[str, Any]:
+    """One request. Raises Refused or SourceError."""
+    answer = await _answer(client, subject, payload)
+    if error := answer.get("error"):
+        raise _refused(error)
+    return answer
+
+
+async def _answer(client: Connection, subject: str, payload: bytes) -> dict[str, Any]:
     address = client.address
     asking = asyncio.ensure_future(client.request(subject, payload, timeout=TIMEOUT_S))
     refusing = asyncio.ensure_future(client.refused(subject))
@@ -93,10 +95,10 @@ async def _ask(client: Connection, subject: str, payload: bytes) -> dict[str, An
 
 def _refused(error: Mapping[str, Any]) -> Refused:
     text, code = str(error.get("description", "no reason given")), int(error.get("err_code") or 0)
-    hints = {
-        10039: "Enable JetStream for this account",
-        10076: "Start the server with -js, or use one that has JetStream",
-        10047: "Free storage on the server, or raise its JetStream limits",
-        10023: "Raise the JetStream limits of the account or server",
+    hints: dict[int, str] = {
+        ErrCode.NOT_ENABLED_FOR_ACCOUNT: "Enable JetStream for this account",
+        ErrCode.NOT_ENABLED: "Start the server with -js, or use one that has JetStream",
+        ErrCode.NO_STORAGE: "Free storage on the server, or raise its JetStream limits",
+        ErrCode.NO_RESOURCES: "Raise the JetStream limits of the account or server",
     }
     return Refused(f"JetStream refused: {text} ({code})", hints.get(code, ""), code)

@@ -1,7 +1,7 @@
 """Fast-ingest batches (nats-server 2.14 and later, ADR-50): an outbox whose acknowledgements are cumulative.
 
-The rule kept here: gap mode `fail`, so that what a batch stored is always a beginning of what was sent, in order. Every
-flush ends the batch, and the stream's own count of it must be ours.
+Invariant: what a batch has stored is always a beginning of what was sent, in order (gap mode `fail`). Every flush ends
+the batch, and the stream's own count of it must be ours.
 """
 
 import time
@@ -25,13 +25,13 @@ _END, _PING = 3, 4
 class BatchOutbox(Outbox):
     """In reply subjects messages are counted from 1 in each batch: `<inbox>.<batch>.<flow>.fail.<count>.<op>.$FI`."""
 
-    _batch = ""
-    _asked_flow = FLOW
-    _subject = b""
+    _batch = ""  # the id; empty between two batches
+    _asked_flow = FLOW  # messages between two acknowledgements, as we asked
+    _subject = b""  # one that the stream captures, for messages of the protocol
     _first = 0  # the number of the batch's first message
-    _flow = 0  # messages between two acknowledgements; 0: the server has not said yet
+    _flow = 0  # messages between two acknowledgements, as the server says; 0: it has not said yet
     _ending = _end_sent = _pinged = False
-    _waiting_since = 0.0
+    _waiting_since = 0.0  # of time.monotonic
 
     def flow_for(self, largest: int) -> int:
         """The flow for messages of at most that size: nothing is acknowledged before so many messages are sent, and
@@ -49,7 +49,7 @@ class BatchOutbox(Outbox):
         self._waiting_since = time.monotonic()
 
     def end(self) -> None:
-        """End the batch after all that was given: without an answer to its messages, this one is waited for."""
+        """End the batch after all messages given. The answer to this is waited for, and confirms them all."""
         self._ending = True
         self._pump()
 
@@ -65,7 +65,7 @@ class BatchOutbox(Outbox):
         super()._pump()
         if self._ending and not self._queue and not self._end_sent and not self._stopped:
             self._end_sent = True
-            self._say(self.sent - self._first + 1, _END)
+            self._send_protocol(self.sent - self._first + 1, _END)
 
     def _on_frames(self, frames: Frames) -> None:
         try:
@@ -101,22 +101,22 @@ class BatchOutbox(Outbox):
 
     def _overdue(self, now: float) -> bool:
         """Acknowledgements come in groups: a part of one may wait for as long as the pace of the replay wants."""
-        unheard = self.sent > self._first and not self._flow
+        unanswered = self.sent > self._first and not self._flow
         if not self._batch or not (
-            unheard or self._end_sent or self._pinged or (self._flow and self.sent - self.acked >= self._flow)
+            unanswered or self._end_sent or self._pinged or (self._flow and self.sent - self.acked >= self._flow)
         ):
             self._waiting_since = now
         return now - self._waiting_since > self._ack_timeout_s
 
-    def _beat(self) -> None:
-        quiet = time.monotonic() - self._spoke > KEEP_ALIVE_S
+    def _keep_alive(self) -> None:
+        quiet = time.monotonic() - self._sent_at > KEEP_ALIVE_S
         if quiet and self._flow and self._batch and not self._end_sent and not self._stopped:
             self._pinged = True
-            self._say(self.sent - self._first, _PING)
+            self._send_protocol(self.sent - self._first, _PING)
 
-    def _say(self, count: int, op: int) -> None:
-        """Send a message of the protocol's own, which is not stored."""
-        self._spoke = time.monotonic()
+    def _send_protocol(self, count: int, op: int) -> None:
+        """Send a message of the protocol itself, which is not stored."""
+        self._sent_at = time.monotonic()
         reply = f"{self.reply(self._batch, self._asked_flow)}{count}.{op}.$FI".encode()
         if not self._client.send(b"PUB %b %b 0\r\n\r\n" % (self._subject, reply)):
             self.fail(Interrupted("The connection to NATS was lost"))

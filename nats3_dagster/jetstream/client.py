@@ -1,7 +1,6 @@
-"""The client: nats-py's, with the bulk path, and its errors in one clear line.
+"""nats-py's client with the bulk path: frames of one subscription pass from the socket to a callback in blocks.
 
-The rule kept here: nothing that nats-py meets is logged as an error or lost: it is noted, and told by whoever asked in
-vain. No line holds a secret.
+Invariant: nothing that nats-py meets is logged as an error or lost. It is kept for who asked in vain.
 """
 
 import asyncio
@@ -10,25 +9,83 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nats.aio.client import Client, Srv
 from nats.aio.transport import TcpTransport
-from nats.errors import AuthorizationError, Error, SecureConnRequiredError
-from nkeys import NkeysError  # pyright: ignore[reportMissingTypeStubs]
+from nats.errors import AuthorizationError, ProtocolError, SecureConnRequiredError
+from nats.protocol.parser import Parser
 
-from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.bulk import BulkParser
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.scan import Frames
+from nats3_dagster.jetstream.scan import FrameError, Frames, frame_end, scan
 
 log = logging.getLogger(__name__)
 # nats-py reads 32 KiB at once: ten times the system calls and parser runs that the bulk path needs.
 READ_BYTES = 1 << 20
 RECONNECT_WAIT_S = 0.5
 RECONNECTS = 60
+# More than any payload a server can be configured for (64 MiB): a length beyond it is garbage and not a message.
+MAX_FRAME = 1 << 28
+
+
+class BulkParser(Parser):
+    """nats-py's parser, with the frames of one subscription taken out of it in blocks.
+
+    Invariants: whatever is not such a frame goes to nats-py's own parser, whole, in its order. Only ProtocolError
+    leaves it, because nats-py reconnects on that and stops reading for good on anything else."""
+
+    _marker: bytes | None = None
+    _sink: Callable[[Frames], None] | None = None
+
+    def divert(self, marker: bytes, sink: Callable[[Frames], None]) -> None:
+        """From now on hand frames with `marker` in their control line to `sink`, in blocks."""
+        self._marker, self._sink = marker, sink
+
+    def reset(self) -> None:
+        """Forget what came before: the connection is a new one."""
+        super().reset()
+        self._unparsed: list[bytes] = []
+        self._unparsed_size = 0
+        self._wanted_size = 0
+
+    async def parse(self, data: bytes = b"") -> None:
+        """Take all complete frames out of what came so far. Raises ProtocolError."""
+        self._unparsed.append(data)
+        self._unparsed_size += len(data)
+        # A large message comes in many reads: joining them at each would copy it again and again.
+        if self._unparsed_size < self._wanted_size:
+            return
+        buffer = data if len(self._unparsed) == 1 else b"".join(self._unparsed)
+        self._unparsed, self._unparsed_size, self._wanted_size = [], 0, 0
+        try:
+            at = await self._take(buffer)
+        except (ProtocolError, OSError):
+            raise
+        except Exception as error:
+            raise ProtocolError from error
+        if at < len(buffer):
+            self._unparsed = [buffer[at:]]
+            self._unparsed_size = len(buffer) - at
+
+    async def _take(self, buffer: bytes) -> int:
+        at = 0
+        while at < len(buffer):
+            if self._marker is not None and self._sink is not None:
+                frames = scan(buffer, at, self._marker)
+                if len(frames):
+                    self._sink(frames)
+                    at = frames.end
+                    continue
+            end = frame_end(buffer, at)
+            if end > len(buffer):
+                if end - at > MAX_FRAME:
+                    raise FrameError(f"NATS announced a message of {end - at} bytes")
+                self._wanted_size = end - at
+                break
+            await super().parse(buffer[at:end])
+            at = end
+        return at
 
 
 class WideTransport(TcpTransport):
@@ -58,7 +115,7 @@ class WideTransport(TcpTransport):
 
 
 class Connection(Client):
-    """nats-py's client with the bulk path. Make it with `connect`."""
+    """A connection with the bulk path. Make it with `link.connect`."""
 
     def __init__(self, options: NatsOptions) -> None:
         super().__init__()
@@ -127,7 +184,7 @@ class Connection(Client):
             writer.transport.abort()
 
     async def refused(self, subject: str) -> str:
-        """Wait until the server says that we may not publish to `subject`, or receive answers; what it said."""
+        """Wait until the server says that we may not publish to `subject`, or receive no answers. Returns its words."""
         self._refusals.clear()
         while True:
             self._refusal_came.clear()
@@ -136,12 +193,10 @@ class Connection(Client):
                     return refusal
             await self._refusal_came.wait()
 
-    def failure(self) -> SourceError:
-        """Why no server took us: the last fault of each, in one line."""
-        faults = [_describe(address, fault) for address, fault in self._faults.items()]
-        whats = list(dict.fromkeys(what for what, _ in faults))
-        hint = next((hint for _, hint in faults if hint), "Check NATS3_NATS_URL, and that the server runs")
-        return SourceError("; ".join(whats) or "NATS does not answer", hint)
+    @property
+    def faults(self) -> Mapping[str, Exception]:
+        """The last fault of each server, or of the way to it, by `host:port`."""
+        return self._faults
 
     async def _connect_to_server(self, s: Srv) -> None:
         self._address = f"{s.uri.hostname}:{s.uri.port or 4222}"
@@ -177,48 +232,3 @@ class Connection(Client):
         self.lost.set()
         for callback in self.on_loss:
             callback()
-
-
-async def connect(options: NatsOptions, *, reconnect: bool = True) -> Connection:
-    """A connection to one of the servers. Raises OperatorError for files that are none, SourceError in one line when no
-    server takes us."""
-    options.check_files()
-    client = Connection(options)
-    try:
-        await client.open(reconnect)
-    except (TimeoutError, Error, OSError) as error:
-        await client.close()
-        failure = client.failure()
-        raise failure from error
-    except (NkeysError, ValueError) as error:
-        with suppress(AssertionError):  # nats-py, of a client that did not come as far as a socket
-            await client.close()
-        raise SourceError("The NATS login's key is malformed", "Check the creds file or nkey seed") from error
-    return client
-
-
-def _describe(address: str, error: Exception) -> tuple[str, str]:
-    """One line and a hint for what a server, or the way to it, did."""
-    text = str(error).lower()
-    if isinstance(error, ssl.SSLCertVerificationError):
-        reason = error.verify_message or "it cannot be verified"
-        what = f"The TLS certificate of NATS at {address} is not trusted: {reason}"
-        return what, "Set NATS3_NATS_TLS_CA to the file of its authority"
-    if isinstance(error, SecureConnRequiredError):
-        return f"NATS at {address} offers no TLS", "Use nats:// without TLS files, or configure tls on the server"
-    if isinstance(error, ssl.SSLError):
-        return (
-            f"TLS with NATS at {address} failed: {error.reason or 'no common protocol'}",
-            "Check the TLS files; a server that verifies clients needs NATS3_NATS_TLS_CERT and NATS3_NATS_TLS_KEY",
-        )
-    if isinstance(error, socket.gaierror):
-        return f"The host of NATS at {address} is unknown", "Check NATS3_NATS_URL"
-    if isinstance(error, ConnectionRefusedError):
-        return f"Nothing listens for NATS at {address}", "Start the server, or check NATS3_NATS_URL"
-    if "authorization" in text or "authentication" in text:
-        return f"NATS at {address} refused the login", "Check the user, password, token, creds file or nkey"
-    if isinstance(error, TimeoutError):
-        return f"NATS at {address} did not answer in time", "Check NATS3_NATS_URL, and that it is a NATS server"
-    if isinstance(error, OSError):
-        return f"NATS at {address} cannot be reached: {error.strerror or error}", ""
-    return f"NATS at {address}: {str(error).removeprefix('nats: ') or type(error).__name__}", ""

@@ -1,26 +1,27 @@
 """One ephemeral pull consumer over a range of a stream, in the loop of its connection.
 
-The rule kept here: what the caller has not taken yet bounds what is asked for. The end is proven: the consumer numbered
-all messages without a hole, and the last one lies at or beyond the range's end, or the server says nothing is pending.
+Invariants: what the caller has not taken yet bounds what is asked for. The end is proven: the consumer numbered all
+messages without a hole, and the last one lies at or beyond the range's end, or the stream's leader holds none after it.
 """
 
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from nats.aio.msg import Msg
 
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.hours import SECOND_NS, format_time
+from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.api import Refused, request
+from nats3_dagster.jetstream.breaks import Lost, behind
 from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import ErrCode, Status, pull_request_ended
 from nats3_dagster.jetstream.frames import last_ack
 from nats3_dagster.jetstream.scan import FrameError, Frames
-from nats3_dagster.jetstream.streams import delete_consumer, stream_info, version_of
+from nats3_dagster.jetstream.streams import delete_consumer, first_held, same_stream_info, stream_changed
 from nats3_dagster.model import Incarnation, SeqRange
-from nats3_dagster.subjects import covers, overlap
 
 # A pull request ends at either; two are always under way, so that the server never waits for one.
 PULL_MESSAGES = 32_768
@@ -32,12 +33,6 @@ HEARTBEAT_S = 1.0
 EXPIRES_S = 30.0
 # A consumer whose reader died is gone after this; a reader that is held up longer makes a new one.
 INACTIVE_S = 60
-_REQUEST_DONE = ("batch completed", "message size exceeds maxbytes")
-_STREAM_NOT_FOUND, _NOT_A_SUBSET, _OVERLAP = 10059, 10093, 10138
-
-
-class Lost(SourceError):
-    """This consumer is no more, or cannot be trusted: go on with a new one after the last message taken."""
 
 
 class End:
@@ -48,38 +43,48 @@ Item = list[Frames] | End | SourceError
 
 
 class RangeConsumer:
-    """Delivers to `deliver`, in the loop's thread: lists of Frames, then an End or an error, and then nothing more."""
+    """Calls `deliver`, in the loop's thread: with lists of Frames, then with an End or an error, and then never again.
+
+    A list has at least `batch_rows` messages or `batch_bytes` bytes of frames, but for the last one."""
 
     def __init__(
-        self, client: Connection, incarnation: Incarnation, seqs: SeqRange, subjects: Sequence[str], headers_only: bool,
-        batch_rows: int, batch_bytes: int, deliver: Callable[[Item], None],
+        self, client: Connection, incarnation: Incarnation, seqs: SeqRange, filters: tuple[str, ...],
+        headers_only: bool, batch_rows: int, batch_bytes: int, deliver: Callable[[Item], None],
     ) -> None:  # fmt: skip
         self._client, self._incarnation, self._seqs, self._headers_only = client, incarnation, seqs, headers_only
         self._batch_rows, self._batch_bytes, self._deliver = batch_rows, batch_bytes, deliver
         self.name = f"nats3-{secrets.token_hex(8)}"
         self.marker = b""
-        self.filters = filters_for(subjects, version_of(client.info))
+        self.filters = filters  # that the server applies; empty when it sends everything
         self._inbox = client.new_inbox()
-        self._requests = 0
-        self._asked = self._received = 0
-        self._last_seen = seqs.first - 1
-        self._blocks: list[Frames] = []
+        self._requests = 0  # pull requests made
+        self._asked = self._received = 0  # messages
+        self._last_seen = seqs.first - 1  # sequence
+        self._blocks: list[Frames] = []  # for the next batch, with its messages and bytes
         self._rows = self._size = 0
-        self._untaken = 0
+        self._untaken = 0  # bytes delivered that the caller has not taken yet
         self._max_bytes = max(PULL_BYTES, client.max_payload + (64 << 10))
         self._ended = False
-        self._heard = asyncio.Event()
+        self._activity = asyncio.Event()  # the server sent something
         self._watch: asyncio.Task[None] | None = None
+        # The consumer says that nothing is pending. Nothing is concluded from that before the leader has confirmed it.
+        self._drained = False
+        self._confirming: asyncio.Task[None] | None = None
+        self._server = ""  # the server that the consumer is on; empty without a cluster
 
     async def open(self) -> None:
         """Make the consumer and ask for the first messages. Raises StreamChanged or SourceError."""
-        made = await self._create()
+        created = await self._create()
+        cluster: dict[str, Any] = created.get("cluster") or {}
+        self._server = str(cluster.get("leader") or "")
         # Asked after the consumer was made: had the stream been made again before, this would show it.
-        state = await stream_info(self._client, self._incarnation.stream)
-        if state.incarnation != self._incarnation:
-            raise _changed(self._incarnation, f"made again at {format_time(state.incarnation.created_ns)}")
-        if not made["num_pending"] or state.first_seq > self._seqs.last:
+        state = await same_stream_info(self._client, self._incarnation)
+        if state.first_seq > self._seqs.last:  # the leader's word
             self._finish(End())
+            return
+        if not created["num_pending"]:
+            self._drained = True
+            await self._confirm()
             return
         sub = await self._client.subscribe(f"{self._inbox}.*", cb=self._on_status)  # pyright: ignore[reportUnknownMemberType]
         self.marker = b" %d $JS.ACK." % sub._id  # pyright: ignore[reportPrivateUsage]
@@ -93,8 +98,9 @@ class RangeConsumer:
     async def close(self) -> None:
         """Delete the consumer; a server that is away deletes it by itself."""
         self._ended = True
-        if self._watch:
-            self._watch.cancel()
+        for task in (self._watch, self._confirming):
+            if task:
+                task.cancel()
         if self._client.is_connected:
             await delete_consumer(self._client, self._incarnation.stream, self.name)
 
@@ -119,9 +125,9 @@ class RangeConsumer:
                 self._client, f"CONSUMER.CREATE.{stream}.{self.name}", {"stream_name": stream, "config": config}
             )
         except Refused as error:
-            if error.code == _STREAM_NOT_FOUND:
-                raise _changed(self._incarnation, "deleted") from error
-            if error.code in (_NOT_A_SUBSET, _OVERLAP) and self.filters:
+            if error.code == ErrCode.STREAM_NOT_FOUND:
+                raise stream_changed(self._incarnation, "deleted") from error
+            if error.code in (ErrCode.FILTER_NOT_IN_STREAM, ErrCode.FILTERS_OVERLAP) and self.filters:
                 # 2.9 refuses filters wider than the stream's subjects: then the caller selects.
                 self.filters = ()
                 return await self._create()
@@ -135,7 +141,7 @@ class RangeConsumer:
         except FrameError as error:
             self._finish(error)
             return
-        self._heard.set()
+        self._activity.set()
         self._received += len(frames)
         if ack.consumer_seq != self._received:
             self._finish(Lost(f"The server skipped messages: {ack.consumer_seq} sent, {self._received} came"))
@@ -144,12 +150,41 @@ class RangeConsumer:
         self._blocks.append(frames)
         self._rows += len(frames)
         self._size += frames.size
-        if ack.seq >= self._seqs.last or not ack.pending:
+        if ack.seq >= self._seqs.last:
             self._finish(End())
             return
+        self._drained = not ack.pending
+        if self._drained:
+            self._start_confirming()
         if self._rows >= self._batch_rows or self._size >= self._batch_bytes:
             self._hand_over()
         self._pull()
+
+    def _start_confirming(self) -> None:
+        if self._confirming is None or self._confirming.done():
+            self._confirming = asyncio.create_task(self._confirm())
+
+    async def _confirm(self) -> None:
+        try:
+            await self._confirm_end()
+        except StreamChanged as error:
+            self._finish(error)
+        except SourceError as error:
+            self._finish(Lost(f"The end of the read cannot be confirmed: {error.what}", error.hint))
+
+    async def _confirm_end(self) -> None:
+        """End the read where the stream's leader holds no message of it after the last one seen.
+
+        Only what comes after needs proof. A replica stores in the leader's order, so one that lags has all that the
+        leader has up to its own last message; and a consumer sends in order and numbers without a hole."""
+        while self._drained and not self._ended:  # it may send more meanwhile: then ask again, or go on
+            seen = self._last_seen
+            rest = SeqRange(seen + 1, self._seqs.last)
+            seq = await first_held(self._client, self._incarnation, rest, self.filters)
+            if seq is None:
+                self._finish(End())
+            elif self._last_seen == seen:
+                self._finish(behind(self._incarnation.stream, self._server, seen, seq))
 
     def _hand_over(self) -> None:
         if self._blocks:
@@ -182,13 +217,13 @@ class RangeConsumer:
             )  # fmt: skip
 
     async def _on_status(self, message: Msg) -> None:
-        """What the server says of a pull request; messages never come here, whatever their headers are called."""
+        """The status of a pull request. Messages never come here, whatever their headers are called."""
         headers = message.headers or {}
         status, text = headers.get("Status", ""), headers.get("Description", "")
-        self._heard.set()
-        if status == "100" or self._ended:
+        self._activity.set()
+        if status == Status.HEARTBEAT or self._ended:
             return
-        if status == "408" or (status == "409" and text.lower() in _REQUEST_DONE):
+        if pull_request_ended(status, text):
             if headers.get("Nats-Pending-Bytes") == str(self._max_bytes):
                 self._max_bytes *= 2  # stored when the server's max_payload was larger than it is now
             self._asked -= min(int(headers.get("Nats-Pending-Messages") or 0), self._asked - self._received)
@@ -197,17 +232,17 @@ class RangeConsumer:
             self._finish(Lost(f"The server ended the consumer: {status} {text}".strip()))
 
     async def _watch_over(self) -> None:
-        """Where the server falls silent, or idles with less than it promised, ask it how things stand."""
-        seen = -1
+        """When the server falls silent, or idles and has sent less than was asked for, ask for the consumer's state."""
+        received = -1
         while not self._ended:
-            self._heard.clear()
+            self._activity.clear()
             try:
-                await asyncio.wait_for(self._heard.wait(), 3 * HEARTBEAT_S)
+                await asyncio.wait_for(self._activity.wait(), 3 * HEARTBEAT_S)
             except TimeoutError:
                 if self._asked == self._received:
                     continue  # the caller is busy, and nothing was asked for
-            if self._received != seen:
-                seen = self._received
+            if self._received != received:
+                received = self._received
                 continue
             await self._probe()
 
@@ -223,25 +258,8 @@ class RangeConsumer:
             return
         if info["delivered"]["consumer_seq"] != received:
             self._finish(Lost(f"The server sent {info['delivered']['consumer_seq']} messages, {received} came"))
-        elif not info["num_pending"]:
-            self._finish(End())  # what was still pending has been deleted from the stream meanwhile
+        elif not info["num_pending"]:  # what was still pending may have been deleted from the stream meanwhile
+            self._drained = True
+            self._start_confirming()
         elif self._asked > received:
             self._finish(Lost("The server does not send what is pending"))
-
-
-def filters_for(subjects: Sequence[str], version: tuple[int, int, int]) -> tuple[str, ...]:
-    """The filters that the server can apply exactly; empty when it must send everything, and the caller selects."""
-    distinct = list(dict.fromkeys(subjects))
-    needed = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
-    if len(needed) > 1 and (
-        version < (2, 10) or any(overlap(a, b) for i, a in enumerate(needed) for b in needed[i + 1 :])
-    ):
-        return ()
-    return tuple(needed)
-
-
-def _changed(incarnation: Incarnation, what: str) -> StreamChanged:
-    return StreamChanged(
-        f"Stream {incarnation.stream} was {what} since this was planned",
-        "Plan again; sequences of the old stream that were not captured are lost",
-    )

@@ -1,7 +1,7 @@
-"""Publications: what goes to the server for a batch of messages, as one buffer. Pure, no I/O.
+"""Encoding: the frames that publish a batch of messages, in one buffer. Pure, no I/O.
 
-The rule kept here: one pass of an Arrow kernel builds the frames of a whole batch (0.5 us a message); no frame is built
-for a subject or a size that the protocol or the server would not take, so nothing in a message can become a command.
+One pass of an Arrow kernel builds the frames of a whole batch: 0.5 us a message. Invariant: no frame is built for a
+subject or a size that the protocol or the server would not take, so nothing in a message can become a command.
 """
 
 import re
@@ -11,26 +11,25 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from nats3_dagster.errors import TargetError
+from nats3_dagster.model.messages import Int64s
 from nats3_dagster.steps import Next
 
-Int64s = NDArray[np.int64]
 _UNPRINTABLE = re.compile(r"[\s\0]")
 # Verb, reply subject and sizes: what a control line has beside its subject.
 _LINE_BYTES = 160
-# Arrow's offsets are 32 bits; a slice of this size is also what one encoding holds in memory.
+# Arrow's offsets are 32 bits; a slice of this size is also what one encoding takes of memory.
 _SLICE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Frames in a row: `buffer` holds them, `ends` where each ends, `subjects` whom they are for."""
+    """The frames of some messages."""
 
-    buffer: memoryview
-    ends: Int64s
-    subjects: pa.Array
+    buffer: memoryview  # the frames, one after the other
+    ends: Int64s  # where each frame ends in `buffer`, bytes
+    subjects: pa.Array  # of each message, string
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -42,15 +41,15 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Arrays of like length: subjects (string), headers (binary, null for none), data (binary)."""
+    """Messages to publish: three arrays of the same length."""
 
-    subjects: pa.Array
-    headers: pa.Array
-    data: pa.Array
+    subjects: pa.Array  # string
+    headers: pa.Array  # binary, the header block as on the wire; null for none
+    data: pa.Array  # binary, the payload
 
     @classmethod
     def of(cls, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> "Publication":
-        """Chunked arrays and missing headers are evened out."""
+        """From arrays that may be chunked; `headers` None means that no message has any."""
         arrays = (subjects, pa.nulls(len(data), pa.binary()) if headers is None else headers, data)
         return cls(*(a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays))
 
@@ -59,16 +58,16 @@ class Publication:
 
     @property
     def sizes(self) -> Int64s:
-        """Bytes of header block and payload together: what max_payload limits."""
+        """Bytes of header block and payload of each message together: what max_payload limits."""
         return _lengths(self.headers) + _lengths(self.data)
 
     @property
     def frame_sizes(self) -> Int64s:
-        """Bytes of each on the wire, at most."""
+        """Bytes of each frame on the wire, at most."""
         return self.sizes + _lengths(self.subjects) + _LINE_BYTES
 
     def slices(self) -> Iterator["Publication"]:
-        """Cut so that the frames of each stay within what one encoding holds."""
+        """Parts whose frames fit into one encoding (_SLICE_BYTES); a larger message is a part of its own."""
         total = np.cumsum(self.frame_sizes)
         at = 0
         while at < len(self):
@@ -84,9 +83,10 @@ class Publication:
     def _slice(self, start: int, end: int) -> "Publication":
         return Publication(self.subjects[start:end], self.headers[start:end], self.data[start:end])
 
-    def check(self, max_payload: int, known: set[str]) -> None:
-        """Raises TargetError for a message that the server would not take, or that no server should be sent. `known`
-        are subjects already checked; it grows, up to a bound."""
+    def check(self, max_payload: int, checked: set[str]) -> None:
+        """Raises TargetError for a message that the server would not take, or that no server should be sent.
+
+        `checked` are subjects that are known to be good; it grows, up to a bound. `max_payload` is in bytes."""
         sizes = self.sizes
         if len(sizes) and int(sizes.max()) > max_payload:
             at = int(sizes.argmax())
@@ -96,15 +96,15 @@ class Publication:
                 f"Set max_payload of the target server to at least {sizes[at]}",
             )
         for subject in pc.unique(self.subjects).to_pylist():
-            if subject not in known:
+            if subject not in checked:
                 if not publishable(subject):
                     raise TargetError(
                         f"{subject!r} is not a subject that can be published to",
                         Next.CHANGE_WRITE_SUBJECT(),
                     )
-                known.add(subject)
-        if len(known) > 100_000:
-            known.clear()
+                checked.add(subject)
+        if len(checked) > 100_000:
+            checked.clear()
 
 
 def publishable(subject: str | None) -> bool:
@@ -118,13 +118,13 @@ def encode(messages: Publication, reply: str, first: int, suffix: str = "") -> E
     """Frames whose reply subjects are `<reply><number><suffix>`, numbered from `first`."""
     header_sizes, sizes = _lengths(messages.headers), messages.sizes
     numbers = _text(np.arange(first, first + len(messages)))
-    none = messages.headers.null_count
-    if none == len(messages):
+    headerless = messages.headers.null_count
+    if headerless == len(messages):
         verb, lengths, headers = "PUB ", _text(sizes), b""
     else:
         verb, headers = "HPUB ", messages.headers
         lengths = _joined(_text(header_sizes), b" ", _text(sizes))
-        if none:
+        if headerless:
             without = pc.is_null(headers)
             verb = pc.if_else(without, pa.scalar(b"PUB ", pa.binary()), pa.scalar(b"HPUB ", pa.binary()))
             lengths = pc.if_else(without, _text(sizes), lengths)

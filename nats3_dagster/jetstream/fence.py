@@ -1,22 +1,42 @@
-"""The fence: a newer attempt of a replay makes sure that no older one publishes any more.
+"""The fence: nothing of an earlier publisher may still be on its way when a target is asked what it stores.
 
-The rule kept here: core NATS only. Every publisher of a replay listens on the replay's own subject; who hears a newer
-attempt sends nothing more, waits until what it sent is stored, and replies; or drops its connection without a word, and
-then nobody listens.
+Two things are made sure of. No older attempt of a replay publishes any more: every publisher listens on a subject of
+its replay, stops when a newer attempt asks there, and answers when what it sent is stored; or it drops its connection,
+and then nobody listens. And what a publisher that broke off has sent is in the target or will never be: it may still be
+in the server's buffers or in a stream's queue. Core NATS, and a message that a stream refuses, are enough for both.
 """
 
+import asyncio
+import json
+import re
 import time
+from contextlib import suppress
+from itertools import zip_longest
+from typing import Any
 
+from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay
 
-from nats3_dagster.errors import TargetError
+from nats3_dagster.errors import Interrupted, SourceError, TargetError
+from nats3_dagster.jetstream.api import PATIENCE_S, request
 from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import probe_passes
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import stream_info
+from nats3_dagster.steps import Next, Step
+from nats3_dagster.subjects import overlap
 
 ASK_S = 0.5
 # Above every attempt: a request with it ends a replay for good.
 CANCEL = 1 << 31
+# Hints where no stream listens on a subject: before the first message of a replay is stored, and after.
+NONE_YET = Next.CREATE_TARGET_FIRST()
+GONE = "It was deleted while messages were published: create a new replay"
+# No stream ever gets there, so a message that expects it is refused, in its turn behind all that came before it.
+_NO_SEQUENCE = 2**53 - 1
+_LAST_SEQUENCE = re.compile(r"wrong last sequence: (\d+)")
 
 
 def fence_subject(replay_id: str) -> str:
@@ -31,22 +51,27 @@ def raise_fence(link: Link, replay_id: str, attempt: int, timeout_s: float = 10.
     link.call(_raise, replay_id, attempt, timeout_s)
 
 
+def settle(link: Link, stream: str, pattern: str = ">", timeout_s: float = 10.0) -> None:
+    """Return when the stream has stored every message that reached it before, so that who reads it misses none of
+    them. Only subjects that `pattern` takes are published to. Raises Interrupted when that takes longer."""
+
+    async def work(client: Connection) -> None:
+        subjects = (await stream_info(client, stream)).subjects
+        subject = next((subject_of_both(s, pattern) for s in subjects if overlap(s, pattern)), None)
+        if subject:
+            await until_stored(client, subject, time.monotonic() + timeout_s)
+
+    link.call(work)
+
+
 async def attempt_at_work(client: Connection, replay_id: str, attempt: int, timeout_s: float) -> int | None:
     """The attempt of a publisher that answers, after it stopped if it is an older one; None when nobody listens.
 
     Raises nats.errors.TimeoutError when somebody listens and does not answer."""
-    until = time.monotonic() + timeout_s
-    while True:
-        try:
-            answer = await client.request(fence_subject(replay_id), b"%d" % attempt, timeout=ASK_S)
-        except NoRespondersError:
-            return None
-        except NatsTimeoutError:
-            # It is busy, or it went without an answer: then the next request says that nobody listens.
-            if time.monotonic() > until:
-                raise
-        else:
-            return int(answer.data) if answer.data.isdigit() else 0
+    answer = await _ask(client, fence_subject(replay_id), timeout_s, b"%d" % attempt)
+    if answer is None:
+        return None
+    return int(answer.data) if answer.data.isdigit() else 0
 
 
 def superseded(replay_id: str, attempt: int) -> TargetError:
@@ -56,18 +81,113 @@ def superseded(replay_id: str, attempt: int) -> TargetError:
     return TargetError(f"Attempt {attempt} of replay {replay_id} took over", "Follow that one; this one sends no more")
 
 
+async def until_gone(client: Connection, inbox: str, until: float) -> None:
+    """Return when the server has read all of the connection that listens on `inbox.>` and has closed it: then nobody
+    listens there. Raises Interrupted if it has not at `until` (of time.monotonic)."""
+    with suppress(NatsTimeoutError):
+        while (left := until - time.monotonic()) > 0:
+            if await _ask(client, f"{inbox}.gone", left) is None:
+                return
+    raise Interrupted(
+        f"NATS at {client.address} still holds a connection that was given up, with messages of this replay in it",
+        "Run the replay again when the server has dropped it",
+    )
+
+
+async def until_stored(client: Connection, subject: str, until: float) -> None:
+    """Return when the stream that listens on `subject` has stored all that came to it before; it gets nothing new.
+
+    Raises Interrupted if it has not at `until`, TargetError if there is no such stream any more."""
+    last = await _last_sequence(client, subject, until)
+    while last:
+        stream, sequence = last
+        info = await request(client, f"STREAM.INFO.{stream}", patience_s=max(0.0, until - time.monotonic()))
+        if info["state"]["last_seq"] >= sequence:
+            return
+        if time.monotonic() > until:
+            raise Interrupted(f"Stream {stream} has not stored its messages up to {sequence}", "Has it a leader?")
+        await asyncio.sleep(0.05)
+
+
+def subject_of_both(one: str, other: str) -> str:
+    """A subject that both filters take, which must overlap."""
+    pairs = zip_longest(one.split("."), other.split("."), fillvalue=">")
+    tokens = (b if a in ("*", ">") else a for a, b in pairs)
+    return ".".join("_" if token in ("*", ">") else token for token in tokens)
+
+
+async def nobody_listens(
+    client: Connection, subject: str, hint: str | Step, patience_s: float = PATIENCE_S
+) -> TargetError:
+    """The error for a message that nobody took. Between two leaders of a stream that is so for a moment (Interrupted);
+    or there is no stream, and `hint` (NONE_YET, GONE) says what to do."""
+    try:
+        names = (await request(client, "STREAM.NAMES", {"subject": subject}, patience_s)).get("streams")
+    except SourceError as error:
+        return Interrupted(f"Nobody listens on {subject}, and {error.what}", error.hint)
+    if names:
+        return Interrupted(f"Stream {names[0]} does not listen on {subject} just now", "Has it a leader?")
+    return TargetError(f"No stream listens on {subject}", hint)
+
+
+async def _ask(client: Connection, subject: str, timeout_s: float, payload: bytes = b"") -> Msg | None:
+    """The answer of who listens on the subject; None when nobody does. Raises nats.errors.TimeoutError when somebody
+    listens and does not answer.
+
+    One request is not enough: a connection may go without an answer, and then the next request says that nobody
+    listens."""
+    retrying = AsyncRetrying(
+        retry=retry_if_exception_type(NatsTimeoutError), stop=stop_after_delay(timeout_s), reraise=True
+    )
+    try:
+        return await retrying(client.request, subject, payload, timeout=ASK_S)
+    except NoRespondersError:
+        return None
+
+
 async def _raise(client: Connection, replay_id: str, attempt: int, timeout_s: float) -> None:
     until = time.monotonic() + timeout_s
-    while (left := until - time.monotonic()) > 0:
-        try:
-            found = await attempt_at_work(client, replay_id, attempt, left)
-        except NatsTimeoutError:
-            break
-        if found is None:
-            return
-        if found > attempt:
-            raise superseded(replay_id, found)
+    with suppress(NatsTimeoutError):
+        while (left := until - time.monotonic()) > 0:
+            at_work = await attempt_at_work(client, replay_id, attempt, left)
+            if at_work is None:
+                return
+            if at_work > attempt:
+                raise superseded(replay_id, at_work)
     raise TargetError(
         f"An earlier attempt of replay {replay_id} is still publishing and does not stop",
         "End its Spark job or process, then run the replay again",
     )
+
+
+async def _last_sequence(client: Connection, subject: str, until: float) -> tuple[str, int] | None:
+    """The stream that listens on `subject`, and the last sequence it has given; None where it takes nothing at all."""
+    headers = {"Nats-Expected-Last-Sequence": str(_NO_SEQUENCE)}
+    while (left := until - time.monotonic()) > 0:
+        try:
+            answer = await client.request(subject, headers=headers, timeout=ASK_S)
+        except NoRespondersError:
+            reason = await nobody_listens(client, subject, GONE, left)
+            if not isinstance(reason, Interrupted):
+                raise reason from None
+        except NatsTimeoutError:
+            continue
+        else:
+            stream, error = _refusal_of_probe(subject, answer.data)
+            if not probe_passes(error):
+                match = _LAST_SEQUENCE.search(str(error.get("description")))
+                return (stream, int(match[1])) if match else None
+        await asyncio.sleep(0.1)
+    raise Interrupted(f"No stream answers on {subject}", "Has the target a leader?")
+
+
+def _refusal_of_probe(subject: str, answer: bytes) -> tuple[str, dict[str, Any]]:
+    """The stream that answered, and why it refused."""
+    try:
+        body: dict[str, Any] = json.loads(answer)
+        return str(body["stream"]), body["error"]
+    except (ValueError, TypeError, KeyError):
+        raise TargetError(
+            f"What answers a message on {subject} is no stream: {answer[:100]!r}",
+            "Publish to subjects that one stream captures, and nobody else answers",
+        ) from None

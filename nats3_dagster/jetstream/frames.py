@@ -1,8 +1,7 @@
-"""Frames: what NATS' wire protocol holds in bulk, as Arrow columns. Pure, no I/O.
+"""Decoding: frames of NATS' wire protocol as Arrow columns. Pure, no I/O.
 
-The rule kept here: Python touches no single message, everything is done for thousands at once. Any garbage either
-parses or raises FrameError. Ack subjects are those of nats-server: 9 tokens (v1), 11 or more with a domain and an
-account (v2).
+Invariants: Python touches no single message, everything is done for thousands at once. Any garbage either parses or
+raises FrameError. Ack subjects are those of nats-server: 9 tokens (v1), 11 or more with a domain and an account (v2).
 """
 
 from collections.abc import Sequence
@@ -13,21 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from nats3_dagster.jetstream.scan import FrameError, Frames, Int64s
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.model.messages import MESSAGES, Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class Ack:
     """What the ack subject of one message says."""
 
-    seq: int
-    consumer_seq: int
-    pending: int
+    seq: int  # in the stream
+    consumer_seq: int  # how many messages the consumer has sent, this one included
+    pending: int  # messages that the consumer has still to send
 
 
 def last_ack(frames: Frames, marker: bytes) -> Ack:
-    """Of the last of the frames. Raises FrameError."""
+    """The Ack of the last frame. Raises FrameError."""
     tail = frames.buffer[int(frames.marks[-1]) + len(marker) : int(frames.eols[-1])].split(b" ", 1)[0].split(b".")
     if len(tail) != 7 and len(tail) < 9:
         raise FrameError("NATS sent an acknowledgement subject of a kind that we do not know")
@@ -40,10 +39,10 @@ def last_ack(frames: Frames, marker: bytes) -> Ack:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of a consumer: a batch of MESSAGES, and the sequences that the consumer itself gave them."""
+    """Messages of a consumer."""
 
-    batch: pa.RecordBatch
-    consumer_seqs: Int64s
+    batch: pa.RecordBatch  # of the schema MESSAGES
+    consumer_seqs: Int64s  # the consumer's own number of each message
 
 
 def messages(blocks: Sequence[Frames], marker: bytes) -> Messages:
@@ -94,12 +93,14 @@ def _messages(blocks: Sequence[Frames], marker: bytes) -> Messages:
 
 @dataclass(frozen=True, slots=True)
 class _Joined:
+    """Several Frames in one buffer, with positions as in Frames."""
+
     buffer: bytes
-    raw: NDArray[np.uint8]
+    raw: NDArray[np.uint8]  # the buffer as numbers
     starts: NDArray[np.int32]
     marks: NDArray[np.int32]
     eols: NDArray[np.int32]
-    ends: NDArray[np.int32]
+    ends: NDArray[np.int32]  # where each frame ends
 
 
 def _join(blocks: Sequence[Frames]) -> _Joined:
@@ -126,14 +127,16 @@ def _pieces(frames: _Joined, bounds: NDArray[np.int32]) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Acks:
-    seqs: pa.Array
-    times: pa.Array
-    consumer_seqs: pa.Array
-    header_sizes: NDArray[np.int32]
+    """What the control lines of some messages say."""
+
+    seqs: pa.Array  # int64, in the stream
+    times: pa.Array  # int64, store times in nanoseconds
+    consumer_seqs: pa.Array  # int64
+    header_sizes: NDArray[np.int32]  # bytes of the header block, 0 for none
 
 
 def _acks(tails: pa.Array, with_headers: NDArray[np.bool_]) -> _Acks:
-    """What stands in the rest of a control line: stream, consumer, deliveries, sequence, consumer sequence, time and
+    """Parses the rest of each control line: stream, consumer, deliveries, sequence, consumer sequence, time and
     pending, joined by dots (v2: a domain and an account before them, and maybe more after them); then the sizes."""
     split = pc.split_pattern(tails, ".")
     tokens, bounds = split.values, split.offsets.to_numpy()

@@ -1,12 +1,13 @@
-"""Connections for callers without an event loop: Spark tasks, Dagster, the command line.
+"""Connecting to NATS, and links: connections for callers without an event loop (Spark tasks, Dagster, commands).
 
-The rule kept here: one connection, in an event loop of its own thread, which ends with the `with` block. What nats-py
-raises leaves it as an error of ours.
+Invariant: what nats-py raises leaves here as an error of ours, in one line that holds no secret.
 """
 
 import asyncio
+import socket
+import ssl
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
@@ -14,15 +15,33 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from nats.aio.msg import Msg
-from nats.errors import Error
+from nats.errors import Error, SecureConnRequiredError
+from nkeys import NkeysError  # pyright: ignore[reportMissingTypeStubs]
 
 from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.client import Connection, connect
+from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.nats_options import NatsOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
 CLOSE_S = 10.0
+
+
+async def connect(options: NatsOptions, *, reconnect: bool = True) -> Connection:
+    """A connection to one of the servers. Raises OperatorError if a file of the login is invalid, SourceError if no
+    server takes us."""
+    options.check_files()
+    client = Connection(options)
+    try:
+        await client.open(reconnect)
+    except (TimeoutError, Error, OSError) as error:
+        await client.close()
+        raise _failure(client.faults) from error
+    except (NkeysError, ValueError) as error:
+        with suppress(AssertionError):  # nats-py, of a client that did not come as far as a socket
+            await client.close()
+        raise SourceError("The NATS login's key is malformed", "Check the creds file or nkey seed") from error
+    return client
 
 
 class Link:
@@ -132,3 +151,38 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:  # Windows has none
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def _failure(faults: Mapping[str, Exception]) -> SourceError:
+    """Why no server took us: the last fault of each, in one line."""
+    described = [_describe(address, fault) for address, fault in faults.items()]
+    whats = list(dict.fromkeys(what for what, _ in described))
+    hint = next((hint for _, hint in described if hint), "Check NATS3_NATS_URL, and that the server runs")
+    return SourceError("; ".join(whats) or "NATS does not answer", hint)
+
+
+def _describe(address: str, error: Exception) -> tuple[str, str]:
+    """One line and a hint for the fault of a server, or of the way to it."""
+    text = str(error).lower()
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message or "it cannot be verified"
+        what = f"The TLS certificate of NATS at {address} is not trusted: {reason}"
+        return what, "Set NATS3_NATS_TLS_CA to the file of its authority"
+    if isinstance(error, SecureConnRequiredError):
+        return f"NATS at {address} offers no TLS", "Use nats:// without TLS files, or configure tls on the server"
+    if isinstance(error, ssl.SSLError):
+        return (
+            f"TLS with NATS at {address} failed: {error.reason or 'no common protocol'}",
+            "Check the TLS files; a server that verifies clients needs NATS3_NATS_TLS_CERT and NATS3_NATS_TLS_KEY",
+        )
+    if isinstance(error, socket.gaierror):
+        return f"The host of NATS at {address} is unknown", "Check NATS3_NATS_URL"
+    if isinstance(error, ConnectionRefusedError):
+        return f"Nothing listens for NATS at {address}", "Start the server, or check NATS3_NATS_URL"
+    if "authorization" in text or "authentication" in text:
+        return f"NATS at {address} refused the login", "Check the user, password, token, creds file or nkey"
+    if isinstance(error, TimeoutError):
+        return f"NATS at {address} did not answer in time", "Check NATS3_NATS_URL, and that it is a NATS server"
+    if isinstance(error, OSError):
+        return f"NATS at {address} cannot be reached: {error.strerror or error}", ""
+    return f"NATS at {address}: {str(error).removeprefix('nats: ') or type(error).__name__}", ""

@@ -1,6 +1,6 @@
 """How to reach NATS, and how to log in there.
 
-The rule kept here: plain values that pickle into a Spark worker, and no secret in their text.
+Invariant: plain values that pickle into a Spark worker, and no secret in their text.
 """
 
 import ssl
@@ -15,21 +15,22 @@ _URL_HINT = "Write it as nats://host:4222 or tls://host:4222; several are joined
 
 @dataclass(frozen=True, slots=True)
 class NatsOptions:
-    """`servers` are tried in any order; a login inside a URL (`nats://user:password@host`) counts where none is given
-    beside it. `creds` and `nkey` are paths (of a creds file, of a seed). Raises OperatorError when made wrong."""
+    """Servers, login and TLS. A login inside a URL (`nats://user:password@host`) counts where none is given beside it.
 
-    servers: tuple[str, ...]
-    name: str = "nats3"
+    Raises OperatorError if a field is invalid."""
+
+    servers: tuple[str, ...]  # URLs, tried in any order
+    name: str = "nats3"  # of the connection, for the server's reports
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
-    creds: str | None = None
-    nkey: str | None = None
-    tls_ca: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    tls_first: bool = False
-    connect_timeout_s: float = 5.0
+    creds: str | None = None  # path of a creds file
+    nkey: str | None = None  # path of an nkey's seed
+    tls_ca: str | None = None  # path of the authority's certificate, PEM
+    tls_cert: str | None = None  # path of our certificate, PEM
+    tls_key: str | None = None  # path of its key, PEM and unencrypted
+    tls_first: bool = False  # TLS before the server's INFO
+    connect_timeout_s: float = 5.0  # seconds for each attempt at a server
 
     def __post_init__(self) -> None:
         if not self.servers:
@@ -61,7 +62,7 @@ class NatsOptions:
         )
 
     def ssl_context(self) -> ssl.SSLContext:
-        """What checks the server's certificate and shows ours. Raises OperatorError for a file that is none."""
+        """What checks the server's certificate and shows ours. Raises OperatorError for an invalid file."""
         for path in (self.tls_ca, self.tls_cert, self.tls_key):
             _check_file(path, "TLS file")
         try:
@@ -77,7 +78,7 @@ class NatsOptions:
         return context
 
     def check_files(self) -> None:
-        """Raises OperatorError when a file of the login cannot be read or is none."""
+        """Raises OperatorError if a file of the login cannot be read or is invalid."""
         _check_file(self.creds, "creds file", b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
         _check_file(self.nkey, "nkey seed", b"SU")
 

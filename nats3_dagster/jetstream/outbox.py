@@ -1,7 +1,7 @@
 """The outbox: frames on their way to the server, bounded, in order, each accounted for. Lives in the connection's loop.
 
-The rule kept here: after the first sign of trouble nothing more is sent. What was acknowledged counts from the start
-without a hole, so `acked` messages are surely in the target, whatever became of the others.
+Invariants: after the first sign of trouble nothing more is sent. Acknowledged messages count from the first one without
+a hole, so `acked` messages are surely in the target, whatever became of the others.
 """
 
 import asyncio
@@ -16,9 +16,10 @@ from nats.errors import Error
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers, refusal
 from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import Status
 from nats3_dagster.jetstream.encode import Encoded
+from nats3_dagster.jetstream.fence import GONE, NONE_YET, nobody_listens, until_stored
 from nats3_dagster.jetstream.scan import FrameError, Frames
-from nats3_dagster.jetstream.settle import GONE, NONE_YET, nobody_listens, until_stored
 
 # How long a publisher that was stopped takes to make sure of what it sent.
 STOP_S = 3.0
@@ -27,7 +28,8 @@ STOP_S = 3.0
 class Outbox:
     """A window of messages without an answer yet. Numbers count the messages given, from 0.
 
-    `changed` is called whenever the caller may go on, or must stop (`failure`)."""
+    `messages` and `size` (bytes of frames) bound the window. `changed` is called whenever the caller may go on, or must
+    stop (`failure`)."""
 
     def __init__(
         self, client: Connection, messages: int, size: int, ack_timeout_s: float, changed: Callable[[], None]
@@ -37,18 +39,18 @@ class Outbox:
         self.inbox = client.new_inbox()
         self._marker = f"MSG {self.inbox}.".encode()
         self._queue: deque[Encoded] = deque()
-        self._row = 0  # of the first in the queue: how many were sent
+        self._row = 0  # how many messages of the first in the queue were sent
         self._unacked: deque[tuple[int, int, Encoded]] = deque()  # sent: first number, bytes sent before, frames
-        self._times: deque[tuple[int, float]] = deque()  # sent: the number after, when
+        self._times: deque[tuple[int, float]] = deque()  # sent: the number after, time.monotonic()
         self._sent_bytes = self._acked_bytes = 0
-        self._early: set[int] = set()
+        self._early: set[int] = set()  # acknowledged, while an earlier message is not
         self.sent = self.acked = self.duplicates = self.queued = 0
         self.drained_bytes = 0  # of all frames given, those that were handed to the socket
         self.last_subject = ""
         self.failure: TargetError | None = None
         self._stopped = False
         self._asking: asyncio.Task[None] | None = None
-        self._spoke = 0.0
+        self._sent_at = 0.0  # when anything was sent last, of time.monotonic
 
     async def open(self) -> None:
         """Listen for answers."""
@@ -70,7 +72,7 @@ class Outbox:
         self._pump()
 
     async def stop(self, reason: TargetError) -> bool:
-        """Send nothing more; whether the stream of the last message is known to hold all that was sent to it."""
+        """Send nothing more. True when the stream of the last message has surely stored all that was sent to it."""
         self.fail(reason)
         until = time.monotonic() + STOP_S
         with suppress(Error, SourceError):
@@ -118,9 +120,9 @@ class Outbox:
                 return
             self.sent += rows
             self._row += rows
-            self._spoke = time.monotonic()
+            self._sent_at = time.monotonic()
             self._sent_bytes += end - start
-            self._times.append((self.sent, self._spoke))
+            self._times.append((self.sent, self._sent_at))
             if self._row == len(first):
                 self._queue.popleft()
                 self._row = 0
@@ -156,9 +158,9 @@ class Outbox:
     def _on_numbers(self, numbers: list[int]) -> None:
         """Acknowledgements of single messages; nearly always in order."""
         acked = self.acked
-        upto = acked + len(numbers)
-        if not self._early and upto <= self.sent and numbers == list(range(acked, upto)):
-            self._advance(upto)
+        end = acked + len(numbers)
+        if not self._early and end <= self.sent and numbers == list(range(acked, end)):
+            self._advance(end)
             return
         for number in numbers:
             if not acked <= number < self.sent or number in self._early:
@@ -184,9 +186,9 @@ class Outbox:
         return answer.number
 
     def _refused(self, answer: Answer, subject: str) -> None:
-        """A stream said no, or there is none: nothing more is sent."""
+        """A stream refused a message, or there is no stream: nothing more is sent."""
         self._stopped = True
-        if answer.status != "503":
+        if answer.status != Status.NO_RESPONDERS:
             self.fail(refusal(answer, subject))
         elif self.failure is None and self._asking is None:
             self._asking = asyncio.create_task(self._ask_who_listens(subject))
@@ -212,10 +214,10 @@ class Outbox:
                     f"The target did not acknowledge messages within {self._ack_timeout_s:.0f} s",
                     "Is the target's server overloaded, or without a leader?",
                 ))  # fmt: skip
-            self._beat()
+            self._keep_alive()
 
-    def _beat(self) -> None:
-        """Called about twice a second."""
+    def _keep_alive(self) -> None:
+        """Called about twice a second: a protocol that must not fall silent sends something."""
 
 
 async def _ignore(message: object) -> None:

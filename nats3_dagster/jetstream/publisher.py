@@ -1,7 +1,7 @@
 """Publishing into streams: batches of Arrow arrays in, every message acknowledged or an error.
 
-The rule kept here: it never sends a message again. After any failure it sends nothing more and raises: Interrupted when
-the target may or may not have what was under way, so that the caller asks it; TargetError when the target said no.
+Invariant: it never sends a message twice. After any failure it sends nothing more and raises: Interrupted if the target
+may or may not have what was under way, so that the caller asks it; TargetError if the target refused a message.
 """
 
 import asyncio
@@ -20,11 +20,10 @@ from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.batch import BatchOutbox
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.encode import Encoded, Publication, encode
-from nats3_dagster.jetstream.fence import attempt_at_work, fence_subject, superseded
+from nats3_dagster.jetstream.fence import attempt_at_work, fence_subject, superseded, until_gone, until_stored
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.outbox import STOP_S, Outbox
-from nats3_dagster.jetstream.settle import until_gone, until_stored
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
 INFLIGHT_MESSAGES = 4096
@@ -38,10 +37,10 @@ SETTLE_S = 15.0
 class Publisher:
     """Publishes in the order given, over one connection of its own. Not for several threads at once.
 
-    Mode `window` takes any stream; messages should carry a `Nats-Msg-Id`. Mode `batch` needs server 2.14 and a stream
-    with `allow_batched`. `fence` is (replay id, attempt): a newer attempt's `raise_fence` stops this publisher.
-    Entering raises SourceError as Link does, TargetError when a newer attempt publishes already, and Interrupted when
-    an older one did until now."""
+    Mode `window` is for any stream; messages should have a `Nats-Msg-Id`. Mode `batch` needs a server that knows fast
+    ingest (codes.FAST_INGEST) and a stream with `allow_batched`. `fence` is (replay id, attempt): a newer attempt's
+    `raise_fence` stops this publisher. Entering raises SourceError as Link does, TargetError if a newer attempt
+    publishes already, and Interrupted if an older one did until now."""
 
     def __init__(
         self, options: NatsOptions, *, mode: Literal["window", "batch"] = "window",
@@ -52,10 +51,10 @@ class Publisher:
         self._limits = inflight_messages, inflight_bytes, ack_timeout_s
         self._link = Link(options, reconnect=False)
         self._changed = threading.Condition()
-        self._checked: set[str] = set()
-        self._given = self._encoded_bytes = 0
-        self._batch = ""
-        self._flow = self._in_batch = 0
+        self._checked: set[str] = set()  # subjects that can be published to
+        self._given = self._encoded_bytes = 0  # messages, and bytes of their frames
+        self._batch = ""  # id of the batch that is open; empty for none
+        self._flow = self._in_batch = 0  # of that batch: messages between two acknowledgements, messages given
         self._stopping = False
 
     def __enter__(self) -> "Publisher":
@@ -81,19 +80,19 @@ class Publisher:
 
     @property
     def published(self) -> int:
-        """Messages that the target surely has, duplicates among them; they are the first ones given."""
+        """How many of the messages given, from the first one, the target surely has; duplicates count."""
         return self._outbox.acked
 
     @property
     def duplicates(self) -> int:
-        """Messages that the target knew already by their `Nats-Msg-Id`."""
+        """How many messages the target knew already by their `Nats-Msg-Id`."""
         return self._outbox.duplicates
 
     def publish(self, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> None:
         """Send messages (string, binary or null, binary); returns when they are queued, which waits for room.
 
-        Raises TargetError before any of them is sent when one is too large or has no proper subject; and what an
-        earlier one failed of."""
+        Raises TargetError, before any of them is sent, if one is too large or cannot be published to its subject; and
+        the failure of any earlier message."""
         messages = Publication.of(subjects, headers, data)
         self._check()
         messages.check(self._link.client.max_payload, self._checked)
@@ -104,7 +103,7 @@ class Publisher:
                 self._link.loop.call_soon_threadsafe(self._outbox.add, encoded)
 
     def flush(self) -> None:
-        """Return when the target has acknowledged every message; raises what one failed of."""
+        """Return when the target has acknowledged every message; raises the failure of any."""
         if self._batch:
             assert isinstance(self._outbox, BatchOutbox)
             self._link.loop.call_soon_threadsafe(self._outbox.end)
@@ -147,7 +146,7 @@ class Publisher:
             try:
                 with Link(self._options, reconnect=False) as link:
                     link.call(until_gone, self._outbox.inbox, until)
-                    with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (admin.settle)
+                    with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (fence.settle)
                         link.call(until_stored, self._outbox.last_subject, until)
                 return
             except TargetError as error:
@@ -183,10 +182,10 @@ class Publisher:
         if self._fence:
             # An older attempt that lost its connection comes back here when the newer one is already at work.
             self._answered = asyncio.Event()
-            found = await attempt_at_work(client, *self._fence, timeout_s=self._limits[2])
-            if found is not None and found > self._fence[1]:
-                raise superseded(self._fence[0], found)
-            if found is not None and found < self._fence[1]:
+            at_work = await attempt_at_work(client, *self._fence, timeout_s=self._limits[2])
+            if at_work is not None and at_work > self._fence[1]:
+                raise superseded(self._fence[0], at_work)
+            if at_work is not None and at_work < self._fence[1]:
                 # It came back after our attempt had raised the fence, and what it sent nobody has asked for yet.
                 raise Interrupted(f"An earlier attempt of replay {self._fence[0]} was still publishing; it has stopped")
             subject = fence_subject(self._fence[0])
@@ -208,14 +207,14 @@ class Publisher:
         return lost
 
     async def _on_fence(self, message: Msg) -> None:
-        """A newer attempt asks us to stop, or one like ours says hello."""
+        """A newer attempt asks us to stop; an older one, or ours, asks who is at work."""
         assert self._fence
-        asked = int(message.data) if message.data.isdigit() else 0
-        if asked <= self._fence[1]:
+        attempt = int(message.data) if message.data.isdigit() else 0
+        if attempt <= self._fence[1]:
             await message.respond(b"%d" % self._fence[1])
             return
         self._stopping = True
-        if await self._outbox.stop(superseded(self._fence[0], asked)):
+        if await self._outbox.stop(superseded(self._fence[0], attempt)):
             await message.respond(b"%d" % self._fence[1])
             await self._link.client.flush()
         else:

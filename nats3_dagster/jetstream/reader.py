@@ -1,12 +1,12 @@
 """Reading a range of a stream: an iterator of Arrow batches, complete or an error.
 
-The rule kept here: the iterator ends only when the server has proven that every message of the range that exists was
+Invariant: the iterator ends only when the stream's leader has proven that every message of the range that exists was
 delivered. After anything else, a new connection and a new consumer go on after the last message handed over.
 """
 
 import logging
 import queue
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -16,32 +16,30 @@ import pyarrow.compute as pc
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from nats3_dagster.errors import SourceError, StreamChanged
+from nats3_dagster.jetstream.breaks import Breaks, Lost
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.consumer import End, Item, Lost, RangeConsumer
+from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, version_of
+from nats3_dagster.jetstream.consumer import End, Item, RangeConsumer
 from nats3_dagster.jetstream.frames import messages
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.scan import FrameError
 from nats3_dagster.jetstream.streams import delete_consumer
 from nats3_dagster.model import Incarnation, SeqRange
-from nats3_dagster.subjects import check_filter, matches
+from nats3_dagster.subjects import check_filter, covers, matches, overlap
 
 log = logging.getLogger(__name__)
-# How long a server may be away in the middle of a read, and how often a read may break without a message in between.
-AWAY_S = 60.0
-BREAKS = 5
+AWAY_S = 60.0  # how long a server may be away in the middle of a read
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """The messages of one incarnation with these sequences whose subject one of the filters takes (none: all).
-
-    `headers_only` leaves payloads out: `data` is empty, and the server adds a header `Nats-Msg-Size`."""
+    """The messages to read."""
 
     incarnation: Incarnation
     seqs: SeqRange
-    subjects: tuple[str, ...] = ()
-    headers_only: bool = False
+    subjects: tuple[str, ...] = ()  # filters, of which one must take a message's subject; none: all messages
+    headers_only: bool = False  # without payloads: `data` is empty, and the server adds a header `Nats-Msg-Size`
 
 
 def read_batches(
@@ -50,27 +48,30 @@ def read_batches(
     """Batches of MESSAGES, sequences ascending; a batch ends with the socket read that made it reach `batch_rows` or
     `batch_bytes`. Ends when every message of the range that exists now was delivered.
 
-    Raises StreamChanged when the stream is another one or gone, SourceError when the server cannot be reached or keeps
-    breaking off."""
+    Raises StreamChanged when the stream is another one or gone, SourceError when the server cannot be reached, keeps
+    breaking off, or does not send what the stream's leader holds."""
     for subject in spec.subjects:
         check_filter(subject)
     reading = _Reading(options, spec, batch_rows, batch_bytes)
-    breaks = 0
+    breaks = Breaks()
     while reading.next <= spec.seqs.last:
         before = reading.next
-        with reading.session(patient=before != spec.seqs.first or breaks > 0) as session:
+        with reading.session(patient=before != spec.seqs.first or breaks.count > 0) as session:
             try:
                 yield from session.batches()
                 return
             except (Lost, FrameError) as error:
-                breaks = breaks + 1 if reading.next == before else 1
-                if breaks > BREAKS:
+                if reading.next != before:
+                    breaks = Breaks()
+                breaks.add(error)
+                if breaks.too_many:
                     raise SourceError(
-                        f"Reading {spec.incarnation.stream} broke off {breaks} times at sequence {reading.next}: "
+                        f"Reading {spec.incarnation.stream} broke off {breaks.count} times at sequence {reading.next}: "
                         f"{error.what}",
                         error.hint or "See the log of the NATS server",
                     ) from error
                 log.info("%s; reading on from %d", error.what, reading.next)
+        breaks.wait()
 
 
 class _Reading:
@@ -78,8 +79,8 @@ class _Reading:
 
     def __init__(self, options: NatsOptions, spec: ReadSpec, batch_rows: int, batch_bytes: int) -> None:
         self.options, self.spec, self.batch_rows, self.batch_bytes = options, spec, batch_rows, batch_bytes
-        self.next = spec.seqs.first
-        self.left_behind: list[str] = []
+        self.next = spec.seqs.first  # the first sequence that was not handed over yet
+        self.left_behind: list[str] = []  # consumers that could not be deleted
 
     def session(self, patient: bool) -> "_Session":
         """An opened session. With `patient` a server that is away gets time to come back."""
@@ -129,15 +130,15 @@ class _Session:
         while not isinstance(item := self._items.get(), End):
             if isinstance(item, SourceError):
                 raise item
-            came = messages(item, self._consumer.marker)
+            decoded = messages(item, self._consumer.marker)
             size = sum(block.size for block in item)
             del item
-            expected = np.arange(self._received + 1, self._received + 1 + len(came.consumer_seqs))
-            seqs = came.batch.column("seq").to_numpy()
-            if not np.array_equal(came.consumer_seqs, expected) or seqs[0] < reading.next or (np.diff(seqs) < 1).any():
+            numbers, seqs = decoded.consumer_seqs, decoded.batch.column("seq").to_numpy()
+            expected = np.arange(self._received + 1, self._received + 1 + len(numbers))
+            if not np.array_equal(numbers, expected) or seqs[0] < reading.next or (np.diff(seqs) < 1).any():
                 raise Lost("The server sent messages twice or out of order")
             self._received += len(seqs)
-            batch = came.batch.slice(0, int(np.searchsorted(seqs, spec.seqs.last, "right")))
+            batch = decoded.batch.slice(0, int(np.searchsorted(seqs, spec.seqs.last, "right")))
             reading.next = int(seqs[-1]) + 1
             if select:
                 batch = _selected(batch, select)
@@ -150,8 +151,9 @@ class _Session:
         for name in reading.left_behind:
             await delete_consumer(client, spec.incarnation.stream, name)
         reading.left_behind.clear()
+        filters = _filters_for(spec.subjects, version_of(client.info))
         consumer = RangeConsumer(
-            client, spec.incarnation, SeqRange(reading.next, spec.seqs.last), spec.subjects, spec.headers_only,
+            client, spec.incarnation, SeqRange(reading.next, spec.seqs.last), filters, spec.headers_only,
             reading.batch_rows, reading.batch_bytes, self._items.put,
         )  # fmt: skip
         try:
@@ -169,9 +171,20 @@ class _Session:
 
 
 def _selected(batch: pa.RecordBatch, filters: tuple[str, ...]) -> pa.RecordBatch:
-    """The messages whose subject a filter takes; each distinct subject is looked at once."""
+    """The messages whose subject a filter takes. Each distinct subject is compared once."""
     subjects = batch.column("subject").dictionary_encode()
-    wanted = [any(matches(f, subject) for f in filters) for subject in subjects.dictionary.to_pylist()]
-    if all(wanted):
+    selected = [any(matches(f, subject) for f in filters) for subject in subjects.dictionary.to_pylist()]
+    if all(selected):
         return batch
-    return batch.filter(pc.take(pa.array(wanted, pa.bool_()), subjects.indices))
+    return batch.filter(pc.take(pa.array(selected, pa.bool_()), subjects.indices))
+
+
+def _filters_for(subjects: Sequence[str], version: tuple[int, int, int]) -> tuple[str, ...]:
+    """The filters that a server of this version applies exactly; empty when it must send everything, and we select."""
+    distinct = list(dict.fromkeys(subjects))
+    needed = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
+    if len(needed) > 1 and (
+        version < SEVERAL_FILTERS or any(overlap(a, b) for i, a in enumerate(needed) for b in needed[i + 1 :])
+    ):
+        return ()
+    return tuple(needed)

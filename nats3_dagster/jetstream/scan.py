@@ -1,7 +1,7 @@
 """Scanning: where the frames of one subscription stand in what a socket delivered. Pure, no I/O.
 
-The rule kept here: the end of a frame follows from its own control line and from nothing else, because a payload may
-hold anything, frames included. Protocol: docs.nats.io, "Client Protocol" (MSG, HMSG).
+Invariant: the end of a frame follows from its own control line and from nothing else, because a payload may hold
+anything, frames included. Protocol: docs.nats.io, "Client Protocol" (MSG, HMSG).
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nats3_dagster.errors import SourceError
+from nats3_dagster.model.messages import Int64s
 
 # Longer than any control line; only INFO of a large cluster comes near.
 _MAX_LINE = 1 << 20
@@ -17,7 +18,6 @@ _MAX_LINE = 1 << 20
 _FEW_BYTES = 8 << 10
 _CRLF = b"\r\n"
 _MAX_DIGITS = 9
-Int64s = NDArray[np.int64]
 
 
 class FrameError(SourceError):
@@ -26,14 +26,13 @@ class FrameError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Consecutive whole frames in `buffer`: where each starts, where its marker and its line's CRLF stand, and the end
-    of the last one."""
+    """Consecutive whole frames in a buffer. All positions are bytes from the buffer's start."""
 
     buffer: bytes
-    starts: Int64s
-    marks: Int64s
-    eols: Int64s
-    end: int
+    starts: Int64s  # where each frame starts
+    marks: Int64s  # where the marker stands in its control line
+    eols: Int64s  # where the CRLF of its control line stands
+    end: int  # where the last frame ends
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -129,10 +128,10 @@ def _scan_all(buffer: bytes, at: int, marker: bytes) -> Frames:
     if not count:
         return _scan_each(buffer, at, marker)
     end = int(ends[count - 1])
-    found = Frames(buffer, starts[:count] + at, marks[:count] + at, eols[:count] + at, end + at)
+    frames = Frames(buffer, starts[:count] + at, marks[:count] + at, eols[:count] + at, end + at)
     if count < len(good) and starts[count] < end:
-        return _together(found, _scan_each(buffer, found.end, marker))
-    return found
+        return _together(frames, _scan_each(buffer, frames.end, marker))
+    return frames
 
 
 def _together(one: Frames, other: Frames) -> Frames:

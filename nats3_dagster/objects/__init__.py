@@ -1,6 +1,6 @@
 """Object storage: the only place that speaks it.
 
-The rule kept here: objects are written once, whole, and never changed. The store knows nothing of what they hold.
+Invariant: objects are written once, whole, and never changed. Nothing here knows what is in them.
 """
 
 from nats3_dagster.objects.bucket import Bucket, ObjectInfo

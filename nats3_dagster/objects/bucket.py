@@ -1,7 +1,7 @@
 """One bucket: create-only writes, reads, listings.
 
-The rule kept here: `put_new` returns only when the store itself reports the object as we meant it, or already holds our
-very bytes. Anything else is an error with the next step. Waiting is bounded: a dead endpoint is told in 10 to 16 s.
+Invariant: `put_new` returns only if the store itself reports the object as it was sent, or already has the same bytes.
+Anything else is an error with the next step. Waiting is bounded: a dead endpoint is an error after 10 to 16 s.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ _WHOLE: Final = timedelta(seconds=600)
 
 
 class ObjectInfo(NamedTuple):
-    """What the store says of an object. `etag` is without quotes, None where there is none."""
+    """What the store says of an object."""
 
     key: str
-    size: int
-    etag: str | None
+    size: int  # bytes
+    etag: str | None  # without quotes; None where there is none
 
 
 class Bucket:
@@ -65,8 +65,8 @@ class Bucket:
         return False
 
     def create(self, key: str, data: bytes | memoryview) -> bool:
-        """One create-only PUT, and the store's own word on whether this one created the object. For trying out a store:
-        what is to be kept goes through `put_new`."""
+        """One create-only PUT. True if the store says that this one created the object. For trying out a store: what is
+        to be kept goes through `put_new`."""
         return self._create(key, memoryview(data).cast("B"))
 
     def get(self, key: str) -> memoryview:
@@ -78,17 +78,17 @@ class Bucket:
         """`length` bytes from `start` on. Raises ObjectMissing, and StoreError when the object ends before."""
         with self._faults(key):
             try:
-                found = memoryview(obstore.get_range(self._store, key, start=start, length=length))
+                data = memoryview(obstore.get_range(self._store, key, start=start, length=length))
             except BaseError as error:
                 if "InvalidRange" not in str(error):
                     raise
-                found = memoryview(b"")
-        if len(found) != length:
+                data = memoryview(b"")
+        if len(data) != length:
             raise StoreError(
                 f"{key} ends before the {length} bytes from {start} on that were asked for",
                 "The object was cut short; bring it back from a copy of the bucket",
             )
-        return found
+        return data
 
     def head(self, key: str) -> ObjectInfo:
         """Size and ETag. Raises ObjectMissing."""
@@ -129,15 +129,15 @@ class Bucket:
         with self._faults(key):
             try:
                 return bool(self._head(key))
-            except FileNotFoundError:  # or no bucket, which `_create` tells
+            except FileNotFoundError:  # or no bucket, which `_create` finds out
                 return False
 
     def _head(self, key: str) -> ObjectInfo:
-        found = obstore.head(self._store, key)
-        etag = found["e_tag"]
+        answer = obstore.head(self._store, key)
+        etag = answer["e_tag"]
         if etag is None and self._root is None:  # a web server, with a page for every address
             raise faults.not_s3(self._where)
-        return ObjectInfo(key, found["size"], etag.strip('"') if etag else None)
+        return ObjectInfo(key, answer["size"], etag.strip('"') if etag else None)
 
     def _create(self, key: str, view: memoryview) -> bool:
         with self._faults(key):
@@ -151,7 +151,7 @@ class Bucket:
             return True
 
     def _check(self, key: str, view: memoryview, sha256: str) -> None:
-        """What the store has under `key` now is what was sent. Stores have lied in both size and content."""
+        """Raises StoreError unless the store has what was sent under `key`. Stores have lied in size and in content."""
         info = self.head(key)
         if info.size == len(view):
             # An ETag in the shape of an MD5 is one, unless the bucket encrypts with keys of its own; then read it back.
@@ -174,8 +174,8 @@ class Bucket:
             if not self._root.is_dir():
                 raise faults.refused(self._where, "NoSuchBucket", 404, "")
             return
-        nothing = obstore.list(self._store, ".nats3-nothing")  # pyright: ignore[reportUnknownMemberType]
-        next(iter(nothing), None)  # the shortest answer that a bucket which exists can give
+        objects = obstore.list(self._store, ".nats3-nothing")  # pyright: ignore[reportUnknownMemberType]
+        next(iter(objects), None)  # the shortest answer that a bucket which exists can give
 
     @contextmanager
     def _faults(self, key: str) -> Generator[None]:
@@ -245,8 +245,9 @@ class Bucket:
 
 
 def _sdk_credentials(where: faults.Place) -> Any:
-    """What the AWS SDK finds: profile, single sign-on, web identity, container or instance role. obstore's own search
-    knows no profile, and waits minutes for an instance role where there is none."""
+    """The credentials that the AWS SDK finds: profile, single sign-on, web identity, container or instance role.
+
+    obstore's own search knows no profile, and waits minutes for an instance role where there is none."""
     from botocore.exceptions import BotoCoreError
     from obstore.auth.boto3 import Boto3CredentialProvider
 

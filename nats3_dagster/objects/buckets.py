@@ -1,7 +1,4 @@
-"""Buckets themselves: whether one is there, and making one.
-
-The rule kept here: a bucket is made only when somebody asked for it by name.
-"""
+"""Buckets themselves: whether one is there, and making one."""
 
 from contextlib import closing
 from typing import Any
@@ -50,7 +47,7 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
 
 
 def _call(options: StoreOptions, where: faults.Place, operation: str, **arguments: Any) -> Any:
-    """What boto3 answers, or the StoreError that it came to. boto3 takes 0.3 s to import, so only here."""
+    """The answer of boto3, or the StoreError for its failure. boto3 takes 0.3 s to import, so only here."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import (
@@ -84,9 +81,9 @@ def _call(options: StoreOptions, where: faults.Place, operation: str, **argument
         with closing(client):
             return getattr(client, operation)(**arguments)
     except ClientError as error:
-        said = error.response.get("Error", {})
+        fault = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return faults.refused(where, said.get("Code", ""), status, said.get("Message", ""))
+        return faults.refused(where, fault.get("Code", ""), status, fault.get("Message", ""))
     except (NoCredentialsError, ProfileNotFound):
         return faults.refused(where, "NoCredentials", 0, "")
     except ParamValidationError:

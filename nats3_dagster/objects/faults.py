@@ -1,7 +1,7 @@
-"""What went wrong with a store, in one line with the next step.
+"""Faults of a store as StoreError: one line, with the next step.
 
-The rule kept here: nothing of a library's text is passed on but S3's own error code and message, for the rest of it may
-hold signatures, addresses with a password, and forty lines of Rust.
+Invariant: nothing of a library's text is passed on but S3's own error code and message. The rest may hold signatures,
+addresses with a password, and forty lines of Rust.
 """
 
 import errno
@@ -50,9 +50,9 @@ _ERRNOS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operation goes: for texts only. Raises StoreError for what can be no bucket's name."""
+    """Where an operation goes: for texts only. Raises StoreError for an invalid bucket name."""
 
-    place: str
+    place: str  # the store's name for people (StoreOptions.place)
     bucket: str
 
     def __post_init__(self) -> None:
@@ -94,11 +94,11 @@ def not_s3(where: Place) -> StoreError:
 
 
 def refused(where: Place, code: str, status: int, message: str) -> StoreError:
-    """The StoreError for an answer of the store with S3's error code, or with the HTTP status alone."""
+    """The StoreError for a refusal of the store: S3's error code and message (or empty) and the HTTP status (or 0)."""
     what, hint = _CODES.get(code) or _STATUSES.get(status) or ("", "")
     if not what:
-        said = " ".join(part for part in (str(status) if status else "", code, message) if part)
-        what, hint = f"{{place}} answered {said}".replace("{place}", where.place), "Look at the store's own log"
+        answer = " ".join(part for part in (str(status) if status else "", code, message) if part)
+        what, hint = f"{{place}} answered {answer}".replace("{place}", where.place), "Look at the store's own log"
         if status >= 500:
             hint = "The store has a fault of its own; try again when it is well"
         return StoreError(what, hint)
@@ -106,7 +106,7 @@ def refused(where: Place, code: str, status: int, message: str) -> StoreError:
 
 
 def system_fault(where: Place, error: OSError) -> StoreError:
-    """The StoreError for what the operating system said about a `file://` store."""
+    """The StoreError for an error of the operating system in a `file://` store."""
     what, hint = _ERRNOS.get(error.errno or 0, ("{place} has a fault: {fault}", "Look at the disk and its mount"))
     fault = os.strerror(error.errno or 0)
     return StoreError(what.format(place=where.place, bucket=where.bucket, fault=fault), hint)

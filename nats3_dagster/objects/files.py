@@ -1,8 +1,8 @@
 """A new file, durable and at once: how a `file://` store gets an object.
 
-The rule kept here: when `create` returns, the file survives a power cut whole under its name, and before that nothing
-is there under that name. obstore's local store gives the second and not the first: it never calls fsync, and what is
-acknowledged to NATS after this call is gone there.
+Invariant: when `create` returns, the file survives a power cut whole under its name, and before that nothing is there
+under that name. obstore's local store gives the second and not the first: it never calls fsync, and the catalog would
+list a chunk that is gone.
 """
 
 import errno

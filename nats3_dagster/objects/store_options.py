@@ -1,6 +1,6 @@
 """How to reach the store: a value that travels to Spark's executors.
 
-The rule kept here: nothing is read from the environment, and no secret shows in a `repr` or in `place`.
+Invariant: nothing is read from the environment, and no secret shows in a `repr` or in `place`.
 """
 
 from dataclasses import dataclass, field
@@ -12,20 +12,17 @@ from nats3_dagster.errors import OperatorError
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """`url` is `s3://`, or `file:///folder` where a bucket is a folder of that folder.
+    """A store, its credentials and our patience. Raises OperatorError if a field is invalid."""
 
-    For S3: no `endpoint` means AWS itself in `region`; no access key means whatever the AWS SDK finds (profile, web
-    identity, container or instance role). `patience_s`: for how long a request that fails is tried again; a store that
-    is down is told after that, one that takes connections and stays silent after 1.6 times that.
-
-    Raises OperatorError when made wrong."""
-
-    url: str = "s3://"
-    endpoint: str | None = None
+    url: str = "s3://"  # or file:///folder, where a bucket is a folder of that folder
+    endpoint: str | None = None  # URL of an S3 API; None: AWS itself, in `region`
     region: str = "us-east-1"
+    # None: what the AWS SDK finds (profile, web identity, container or instance role).
     access_key_id: str | None = None
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
+    # Seconds for which a failed request is tried again. A store that is down is an error after that; one that takes
+    # connections and stays silent after 1.6 times that.
     patience_s: float = 10.0
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from nats3_dagster.archive.capture import CaptureJob, CapturePlan, CaptureResult
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
 from nats3_dagster.errors import Conflict, SourceError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.tally import Progress, reporter
+from nats3_dagster.jetstream.task_progress import Progress, reporter
 from nats3_dagster.model import SeqRange
 from nats3_dagster.pipeline.connect import is_connect
 from nats3_dagster.pipeline.tasks import run_tasks

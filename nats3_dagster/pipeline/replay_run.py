@@ -15,7 +15,7 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.fence import raise_fence
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.tally import Progress, reporter
+from nats3_dagster.jetstream.task_progress import Progress, reporter
 from nats3_dagster.model import Chunk, ChunkResult, ReplaySpec
 from nats3_dagster.pipeline.capture_run import parallelism
 from nats3_dagster.pipeline.tasks import run_tasks

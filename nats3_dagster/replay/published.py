@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nats3_dagster.errors import StreamChanged, TargetError
+from nats3_dagster.jetstream.fence import settle
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
-from nats3_dagster.jetstream.streams import settle, stream_state
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
 from nats3_dagster.replay.plan import ReplayJob
 

@@ -7,17 +7,17 @@ import pytest
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster.jetstream.api import Refused
+from nats3_dagster.jetstream.codes import version_of
+from nats3_dagster.jetstream.fence import settle
 from nats3_dagster.jetstream.streams import (
     create_stream,
     delete_stream,
     first_seq_at,
     message_time,
     server_info,
-    settle,
     stream_names,
     stream_state,
     streams_listening,
-    version_of,
 )
 
 

@@ -1,6 +1,7 @@
 """Reading chunks: exactly what is asked for, from exactly what was written, or ChunkError and nothing else."""
 
 import hashlib
+import io
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk
 from nats3_dagster.chunks.footer import Footer, RowGroup
+from nats3_dagster.chunks.read import open_source, prove_identity
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES
@@ -73,7 +75,7 @@ def test_a_range_of_times_includes_its_start_and_not_its_end(start: int, end: in
 
 def test_row_groups_out_of_the_range_are_not_read() -> None:
     """Their pages are overwritten: a reader that touches them fails."""
-    groups = open_chunk(LARGE, LARGE_META).row_groups
+    groups = open_chunk(LARGE, LARGE_META).footer.row_groups
     assert len(groups) == 7
     metadata = pq.read_metadata(pa.BufferReader(LARGE))
     broken = bytearray(LARGE)
@@ -86,6 +88,37 @@ def test_row_groups_out_of_the_range_are_not_read() -> None:
     assert [seq for batch in by_seq for seq in batch[0].to_pylist()] == wanted
     with pytest.raises(ChunkError):
         list(reader.batches(["seq"]))
+
+
+class Recorded(io.BytesIO):
+    """A file that remembers which bytes were read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads: list[tuple[int, int]] = []
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        start = self.tell()
+        data = super().read(size)
+        self.reads.append((start, start + len(data)))
+        return data
+
+
+def test_a_source_is_read_only_where_the_wanted_row_groups_are() -> None:
+    file = Recorded(LARGE)
+    reader = open_source(pa.PythonFile(file, "r"), sha256=LARGE_META.sha256, stored_bytes=LARGE_META.stored_bytes)
+    prove_identity(reader.meta, LARGE_META)
+    assert sum(end - start for start, end in file.reads) < 100_000  # the first four bytes and the footer
+    group = pq.read_metadata(pa.BufferReader(LARGE)).row_group(3)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    starts = [column.dictionary_page_offset or column.data_page_offset for column in columns]
+    end = max(start + column.total_compressed_size for start, column in zip(starts, columns, strict=True))
+    bounds = reader.footer.row_groups[3]
+    file.reads.clear()
+    batches = list(reader.batches(seqs=SeqRange(bounds.first_seq, bounds.last_seq)))
+    assert [batch.num_rows for batch in batches] == [bounds.rows]
+    assert file.reads
+    assert all(min(starts) <= first <= last <= end for first, last in file.reads)
 
 
 def test_columns_come_as_asked_for() -> None:
@@ -269,7 +302,7 @@ def test_the_footer_alone_rebuilds_the_catalogs_row() -> None:
     """All of ChunkMeta but hash, size and key comes from the object; those three from its bytes."""
     assert open_chunk(SMALL).verify() == SMALL_META
     assert open_chunk(SMALL).meta == replace(SMALL_META, deleted=None, subjects=None, minutes=None)
-    assert open_chunk(SMALL).stream_config == '{"name":"LOGS"}'
+    assert open_chunk(SMALL).footer.stream_config == '{"name":"LOGS"}'
     footer = Footer(
         "logs", "cold", "", LOGS, "2026-11-15-07:00", SeqRange(1, 81), True, SMALL_META.payload_bytes,
         SMALL_META.largest_bytes, '{"name":"LOGS"}',

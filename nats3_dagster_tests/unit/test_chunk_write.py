@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.chunks import SCHEMA, ChunkWriter, object_key, open_chunk
+from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk
+from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES
@@ -123,7 +124,7 @@ def test_large_row_groups_do_not_depend_on_batches(size: int) -> None:
     covers = SeqRange(1, len(rows))
     data, meta = one.finish(covers, True)
     assert many.finish(covers, True)[1].sha256 == meta.sha256
-    groups = open_chunk(data, meta).row_groups
+    groups = open_chunk(data, meta).footer.row_groups
     assert len(groups) > 1
     assert all(group.rows * (size + 6) <= 2 << 20 or group.rows == 1 for group in groups)
     assert all(group.rows * (size + 6) > 1 << 20 for group in groups[:-1])
@@ -149,13 +150,13 @@ def test_the_configuration_is_written_in_one_way() -> None:
     for config in {"b": 1, "a": {"y": "ü", "x": []}}, {"a": {"x": [], "y": "ü"}, "b": 1}:
         writer = new_writer(**config)
         writer.write(batch_of(plain(1)))
-        texts.add(open_chunk(*writer.finish(SeqRange(1, 1), True)).stream_config)
+        texts.add(open_chunk(*writer.finish(SeqRange(1, 1), True)).footer.stream_config)
     assert texts == {'{"a":{"x":[],"y":"ü"},"b":1}'}
 
 
 def test_tiny_messages_are_grouped_by_rows() -> None:
     data, meta = write([(n, START, "a", None, b"") for n in range(1, 140_001)], SeqRange(1, 140_000))
-    assert [group.rows for group in open_chunk(data, meta).row_groups] == [65_536, 65_536, 140_000 - 2 * 65_536]
+    assert [group.rows for group in open_chunk(data, meta).footer.row_groups] == [65_536, 65_536, 140_000 - 2 * 65_536]
 
 
 def test_subjects_are_not_counted_above_the_limit() -> None:

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from nats.errors import ProtocolError
 
 from nats3_dagster.jetstream import scan as scan_module
-from nats3_dagster.jetstream.bulk import BulkParser
+from nats3_dagster.jetstream.client import BulkParser
 from nats3_dagster.jetstream.frames import last_ack, messages
 from nats3_dagster.jetstream.scan import FrameError, Frames, scan
 from nats3_dagster.model.messages import MESSAGES

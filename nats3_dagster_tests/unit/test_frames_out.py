@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from nats3_dagster.errors import Interrupted, TargetError
 from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers, refusal
 from nats3_dagster.jetstream.encode import Publication, encode, publishable
+from nats3_dagster.jetstream.fence import subject_of_both
 from nats3_dagster.jetstream.scan import FrameError, numbers_at, scan
-from nats3_dagster.jetstream.settle import subject_of_both
-from nats3_dagster.subjects import is_literal, matches, overlap
+from nats3_dagster.subjects import matches, overlap
 
 LINE = re.compile(rb"(PUB|HPUB) (\S+) (\S+) (?:(\d+) )?(\d+)\r\n")
 MARKER = b"MSG _INBOX.me."
@@ -200,6 +200,6 @@ filters = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=4).fla
 def test_a_subject_that_two_filters_take(one, other):
     if overlap(one, other):
         subject = subject_of_both(one, other)
-        assert is_literal(subject)
+        assert publishable(subject)
         assert matches(one, subject)
         assert matches(other, subject)

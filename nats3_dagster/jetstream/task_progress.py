@@ -1,6 +1,6 @@
-"""Progress: how far the tasks are, told to the driver through NATS while Spark runs.
+"""Progress of Spark tasks: they publish counts of messages to the driver while Spark runs.
 
-The rule kept here: it is for eyes only. A lost or refused progress message changes nothing; no decision rests on it.
+It is only for display. A lost or refused progress message changes nothing, and no decision rests on it.
 """
 
 import secrets
@@ -15,13 +15,15 @@ INTERVAL_S = 0.1
 
 
 class Progress:
-    """Adds up what the tasks report for `on_progress(done, total)`; without a callback it asks for none."""
+    """The driver's side: adds up the tasks' counts and calls `on_progress(done, total)` with the messages done and all.
+
+    Without a callback `subject` is None, and tasks publish nothing."""
 
     def __init__(self, link: Link, on_progress: Callable[[int, int], None] | None) -> None:
         self._link, self._on_progress = link, on_progress
         self.subject = f"_NATS3.progress.{secrets.token_hex(8)}" if on_progress else None
-        self.total = 0
-        self._done = 0
+        self.total = 0  # messages; the caller sets it when it is known
+        self._done = 0  # messages
         self._stop: Callable[[], None] | None = None
 
     def __enter__(self) -> "Progress":
@@ -42,16 +44,16 @@ class Progress:
 
 
 def reporter(link: Link, subject: str | None) -> Callable[[int], None]:
-    """What a task calls with each count of messages done; it sends them on at most every INTERVAL_S."""
+    """The task's side: a function to call with each count of messages done. It publishes at most every INTERVAL_S."""
     if subject is None:
         return lambda count: None
-    held, sent_at = 0, 0.0
+    unsent, sent_at = 0, 0.0
 
     def report(count: int) -> None:
-        nonlocal held, sent_at
-        held += count
+        nonlocal unsent, sent_at
+        unsent += count
         if time.monotonic() - sent_at >= INTERVAL_S:
-            link.publish(subject, str(held).encode())
-            held, sent_at = 0, time.monotonic()
+            link.publish(subject, str(unsent).encode())
+            unsent, sent_at = 0, time.monotonic()
 
     return report
