@@ -5,13 +5,9 @@ has it (see catalog.removals), and a process that dies in between leaves an obje
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.objects import Bucket, StoreOptions
-
-if TYPE_CHECKING:
-    from nats3_dagster.model import Archive
 
 # Claimed, deleted and finished together: Postgres is asked three times for so many objects.
 PAGE = 500
@@ -42,13 +38,3 @@ def remove_dead(
                 catalog.removals.finish(bucket_name, gone)
             removed += len(gone)
     return removed
-
-
-def retire_published(catalog: Catalog, archive: "Archive", replay_id: str) -> int:
-    """Take the chunks out of the archive that this replay published whole; how many. Only those that the catalog has as
-    done with every message of theirs selected, and only of a replay that succeeded: a filter or a time bound that cut a
-    chunk leaves it where it is."""
-    if catalog.replays.get(replay_id).state != "succeeded":
-        return 0
-    whole = [c.chunk_id for c in catalog.replays.chunks(replay_id) if c.state == "done" and c.selected == c.planned]
-    return catalog.chunks.retire(archive, whole) if whole else 0

@@ -11,9 +11,11 @@ from nats3_dagster.archive.source import check_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.pipeline.capture_run import run_capture
+from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.wire import Message, Wire
 
 Sent = tuple[str, bytes, bytes]
@@ -64,6 +66,12 @@ def capture_all(
 ) -> list[CaptureResult]:
     """Capture the hours of the stream."""
     return [run_capture(spark, settings, name, hour) for hour in hours_of(wire, stream)]
+
+
+def begin_replay(settings: Settings, spec: ReplaySpec) -> str:
+    """Record a replay; its id."""
+    with Workspace(settings) as ws:
+        return begin(ws, spec)[0].id
 
 
 def came_back(message: Message, prefix: str = "back.", was: str = "ev.") -> Sent:
