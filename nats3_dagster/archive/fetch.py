@@ -1,29 +1,40 @@
-"""Fetch: the bytes of chunks, proven against what the catalog keeps of them."""
+"""Fetching chunks: each object is read ahead and proven against the catalog before anything is done with it."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from nats3_dagster.chunks.read import ChunkReader, open_chunk
+from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.model import Chunk
 from nats3_dagster.objects import Bucket
 
+BucketOf = Callable[[str], Bucket]
 
-def fetch_chunks(
-    bucket_of: Callable[[str], Bucket], chunks: Iterable[Chunk], ahead: int
-) -> Iterator[tuple[Chunk, ChunkReader]]:
-    """Each chunk with a reader of its verified content, in the order given, the next `ahead` ones being fetched
-    meanwhile. Raises StoreError or ChunkError when the chunk at fault is reached."""
+
+def fetch_chunks(bucket_of: BucketOf, chunks: Iterable[Chunk], ahead: int) -> Iterator[tuple[Chunk, ChunkReader]]:
+    """Each chunk with its proven content, in order. Raises StoreError, ObjectMissing or ChunkError for the first chunk
+    that cannot be had. `ahead` chunks are fetched while one is worked on: at 64 MiB a chunk, each costs memory."""
+    for chunk, reader in fetch_each(bucket_of, chunks, ahead):
+        yield chunk, reader.result()
+
+
+def fetch_each(
+    bucket_of: BucketOf, chunks: Iterable[Chunk], ahead: int
+) -> Generator[tuple[Chunk, Future[ChunkReader]]]:
+    """As `fetch_chunks`, but what a chunk fails of is raised by its future's `result()`, and others follow."""
 
     def fetch(chunk: Chunk) -> ChunkReader:
         return open_chunk(bucket_of(chunk.meta.bucket).get(chunk.meta.key), chunk.meta)
 
     waiting: deque[tuple[Chunk, Future[ChunkReader]]] = deque()
-    with ThreadPoolExecutor(ahead, thread_name_prefix="fetch") as pool:
+    pool = ThreadPoolExecutor(max(ahead, 1), thread_name_prefix="fetch")
+    try:
         for chunk in chunks:
             waiting.append((chunk, pool.submit(fetch, chunk)))
             if len(waiting) > ahead:
-                fetched, future = waiting.popleft()
-                yield fetched, future.result()
-        for fetched, future in waiting:
-            yield fetched, future.result()
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        # A caller that stops early does not wait for what it will not use.
+        pool.shutdown(cancel_futures=True)

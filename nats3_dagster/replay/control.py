@@ -61,5 +61,5 @@ def delete_chunks(ws: Workspace, replay_id: str) -> int:
         chunks = ws.catalog.replays.chunks(replay_id)
         whole = [c.chunk_id for c in chunks if c.state == "done" and c.selected == c.planned]
         retired = ws.catalog.chunks.retire(archive, whole) if whole else 0
-    remove_dead(ws.catalog, ws.settings.store, archive.name)
+    remove_dead(ws, archive.name)
     return retired
