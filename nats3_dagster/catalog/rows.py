@@ -22,6 +22,7 @@ from nats3_dagster.model import (
     ReplaySpec,
     ReplayState,
     ReplayTarget,
+    Selection,
     SeqRange,
     StreamState,
 )  # fmt: skip
@@ -319,9 +320,16 @@ def replay_spec_json(spec: ReplaySpec) -> str:
 
 def replay_spec(fields: Mapping[str, Any]) -> ReplaySpec:
     """The spec that `replay_spec_json` wrote; a field that a later release added has its default."""
-    seqs = fields.get("seqs")
     typed: dict[str, Any] = dict(fields)
-    typed["hours"] = tuple(fields.get("hours", ()))
-    typed["seqs"] = SeqRange(*seqs) if seqs else None
+    typed["selection"] = _selection(fields.get("selection", {}))
     typed["pace"] = Pace(**fields.get("pace", {}))
     return ReplaySpec(**typed)
+
+
+def _selection(fields: Mapping[str, Any]) -> Selection:
+    typed: dict[str, Any] = dict(fields)
+    sequences = fields.get("sequences")
+    typed["hours"] = tuple(fields.get("hours", ()))
+    typed["sequences"] = SeqRange(*sequences) if sequences else None
+    typed["subjects"] = tuple(fields.get("subjects", ()))
+    return Selection(**typed)

@@ -1,0 +1,164 @@
+"""What a replay would do is what it then does; and its life in the catalog, without Spark."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError, TargetError
+from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, ReplaySpec, Selection, SeqRange
+from nats3_dagster.replay import control, status
+from nats3_dagster.replay.begin import begin, resolve_archive
+from nats3_dagster.replay.headers import header_room
+from nats3_dagster.replay.plan import dry_run, plan
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.wire import Wire
+
+MAX_PAYLOAD = 1 << 20
+HOURS = ("2026-11-21-10:00", "2026-11-21-11:00")
+TO_BACK = ReplaySpec("ev", "back.>", Selection(subjects=("ev.>",)))
+TO_NEW = ReplaySpec("ev", "back.>", Selection(subjects=("ev.>",)), create_stream="NEW")
+
+
+@pytest.fixture
+def ws(settings: Settings, wire: Wire) -> Iterator[Workspace]:
+    """The archive `ev` of the stream EV on `ev.>`."""
+    wire.create_stream("EV", "ev.>")
+    with Workspace(settings) as workspace:
+        yield workspace
+
+
+def archive(ws: Workspace, s3_client: Any, bucket: str, largest_bytes: int = 10) -> None:
+    """A chunk of 100 messages in each of two hours. What their objects hold does not matter to a plan."""
+    state = stream_state(ws.link, "EV")
+    made = ws.catalog.archives.create(ArchiveSpec(name="ev", stream="EV", bucket=bucket), state)
+    for number, hour in enumerate(HOURS):
+        covers, key = SeqRange(100 * number + 1, 100 * number + 100), f"chunk-{number}"
+        s3_client.put_object(Bucket=bucket, Key=key, Body=b"x")
+        meta = ChunkMeta(
+            archive="ev", incarnation=state.incarnation, hour=hour, covers=covers, messages=100, first_ns=number,
+            last_ns=number, payload_bytes=1000, largest_bytes=largest_bytes, stored_bytes=1, sha256=f"{number:064x}",
+            key=key, bucket=bucket, deleted=(), subjects={"ev.a": 60, "ev.b": 40},
+        )  # fmt: skip
+        ws.catalog.chunks.commit(made, [meta])
+
+
+def streams(wire: Wire) -> list[str]:
+    return sorted(wire.api("STREAM.NAMES")["streams"])
+
+
+@pytest.mark.parametrize("spec", [TO_BACK, TO_NEW], ids=["a stream listens", "a stream is to be created"])
+def test_a_message_too_large_for_the_server_is_refused(
+    ws: Workspace, wire: Wire, s3_client: Any, bucket: str, spec: ReplaySpec
+) -> None:
+    archive(ws, s3_client, bucket, MAX_PAYLOAD - header_room("EV") + 1)
+    if spec is TO_BACK:
+        wire.create_stream("BACK", "back.>")
+    for refused in (dry_run, begin):
+        with pytest.raises(TargetError, match=f"takes .* the server's max_payload is {MAX_PAYLOAD}"):
+            refused(ws, spec)
+    assert "NEW" not in streams(wire)
+
+
+def test_the_largest_message_that_fits(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket, MAX_PAYLOAD - header_room("EV"))
+    wire.create_stream("BACK", "back.>")
+    assert dry_run(ws, TO_BACK)["targets"] == ["BACK"]
+
+
+def test_a_dry_run_of_a_stream_to_be_created_creates_none(
+    ws: Workspace, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    archive(ws, s3_client, bucket)
+    shown = dry_run(ws, TO_NEW)
+    assert (shown["targets"], shown["messages_at_most"], shown["chunks"]) == (["NEW (to be created)"], 200, 2)
+    assert streams(wire) == ["EV"]
+    _, planned = begin(ws, TO_NEW)
+    assert [t.incarnation.stream for t in planned.targets] == ["NEW"]
+    assert shown["mode"] == ("batch" if planned.batched else "window")
+
+
+def test_no_stream_is_created_where_one_listens(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    assert dry_run(ws, TO_NEW)["targets"] == ["BACK"]
+    _, planned = begin(ws, TO_NEW)
+    assert [t.incarnation.stream for t in planned.targets] == ["BACK"]
+    assert streams(wire) == ["BACK", "EV"]
+
+
+def test_a_stream_that_takes_a_part_is_not_enough(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.a")
+    for refused in (dry_run, begin):
+        with pytest.raises(OperatorError, match=r"No stream listens on back\.b, to which ev\.b would go"):
+            refused(ws, TO_NEW)
+
+
+def test_the_source_as_a_target_needs_to_be_asked_for(ws: Workspace, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket)
+    with pytest.raises(OperatorError, match="captured by EV, the stream that archive ev archives"):
+        plan(ws, ReplaySpec("ev"))
+    assert plan(ws, ReplaySpec("ev", into_own_stream=True)).messages == 200
+
+
+def test_an_object_that_is_gone_or_cut_is_noticed(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    s3_client.put_object(Bucket=bucket, Key="chunk-1", Body=b"")
+    with pytest.raises(ObjectMissing, match="chunk-1 has 0 bytes and not 1"):
+        begin(ws, TO_BACK)
+    s3_client.delete_object(Bucket=bucket, Key="chunk-1")
+    with pytest.raises(ObjectMissing, match="chunk-1"):
+        begin(ws, TO_BACK)
+    assert status.statuses(ws) == ()
+
+
+def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    replay_id = "ab" * 8
+    assert status.find(ws, replay_id) is None
+    begun, _ = begin(ws, TO_BACK, replay_id=replay_id, run_id="run")
+    assert (begun.id, begun.spec) == (replay_id, TO_BACK)
+    assert status.find(ws, replay_id) == begun
+    assert status.statuses(ws, "ev") == (status.status(ws, replay_id),)
+    assert status.status(ws, replay_id).state == "planned"
+    assert {hour: len(chunks) for hour, chunks in status.chunks_by_hour(ws, begun).items()} == dict.fromkeys(HOURS, 1)
+    with pytest.raises(OperatorError, match="does not run: it is planned"):
+        control.pause(ws, replay_id, "enough")
+
+    attempt = ws.catalog.replays.start_attempt(replay_id)
+    assert status.status(ws, replay_id).state == "interrupted"
+    with ws.catalog.replays.lock(replay_id):
+        assert status.status(ws, replay_id).state == "running"
+        with pytest.raises(Conflict):
+            control.delete(ws, replay_id)
+    # The first chunk was published whole, of the second some messages were not selected.
+    first, second = (c.chunk_id for c in ws.catalog.replays.chunks(replay_id))
+    results = [ChunkResult(first, 100, 100, 0, 0), ChunkResult(second, 60, 60, 0, 0)]
+    ws.catalog.replays.record(replay_id, attempt, results)
+    assert control.delete_chunks(ws, replay_id) == 0
+    ws.catalog.replays.finish(replay_id, "succeeded")
+    assert control.delete_chunks(ws, replay_id) == 1
+    assert [o["Key"] for o in s3_client.list_objects_v2(Bucket=bucket)["Contents"]] == ["chunk-1"]
+    assert set(status.chunks_by_hour(ws, begun)) == {"retired", HOURS[1]}
+    control.delete(ws, replay_id)
+    assert status.replays(ws, ws.catalog.archives.get("ev")) == ()
+
+
+def test_which_archive_is_meant(ws: Workspace, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket)
+    assert resolve_archive(ws, None, bucket, "EV", HOURS[::-1]) == "ev"
+    assert resolve_archive(ws, "ev", None, None) == "ev"
+    for words, said in {
+        (None, bucket, None): "Nothing says which archive to replay",
+        (None, bucket, "OTHER"): "No archive of stream OTHER is in bucket .*There is ev",
+        ("ev", "other", None): "No archive of stream of any name is in bucket other",
+    }.items():
+        with pytest.raises(OperatorError, match=said):
+            resolve_archive(ws, *words)
+    with pytest.raises(OperatorError, match="has nothing of the hour 2026-11-21-12:00. See the hours of archive ev"):
+        resolve_archive(ws, "ev", None, None, (HOURS[0], "2026-11-21-12:00"))

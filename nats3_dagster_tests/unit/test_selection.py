@@ -1,0 +1,66 @@
+"""Selections as people write them, and what is refused."""
+
+import pytest
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import HOUR_NS, hour_start
+from nats3_dagster.model import Selection, SeqRange
+from nats3_dagster.model.replay import ReplaySpec
+
+HOUR, NEXT = "2026-11-21-10:00", "2026-11-21-11:00"
+
+
+def test_what_a_person_wrote() -> None:
+    selection = Selection.parse(
+        hours=[NEXT, HOUR, NEXT], from_time=HOUR, to_time="2026-11-21T12:00:00Z", sequences=" 10-20 ",
+        subjects=["b.>", "a", "b.>"],
+    )  # fmt: skip
+    start = hour_start(HOUR)
+    assert selection == Selection((HOUR, NEXT), start, start + 2 * HOUR_NS, SeqRange(10, 20), ("b.>", "a"))
+    assert Selection.parse(sequences="7").sequences == (7, 7)
+    assert Selection.parse() == Selection()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"hours": ["2026-11-21"]}, "'2026-11-21' is not an hour"),
+        ({"from_time": "yesterday"}, "'yesterday' is not a time"),
+        ({"to_time": "2026-13-01"}, "is not a time"),
+        ({"from_time": HOUR, "to_time": HOUR}, "from is not before its to"),
+        ({"sequences": "10-"}, "'10-' is not a sequence range"),
+        ({"sequences": "0-5"}, "0-5 is not a sequence range"),
+        ({"sequences": "5-4"}, "5-4 is not a sequence range"),
+        ({"subjects": ["a..b"]}, "'a..b' is not a subject filter: token 2 is empty"),
+        ({"subjects": [""]}, "'' is not a subject filter"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(words: dict[str, object], message: str) -> None:
+    with pytest.raises(OperatorError, match=message):
+        Selection.parse(**words)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("selection", "times"),
+    [
+        (Selection(), None),
+        (Selection(from_ns=5), (5, 2**63 - 1)),
+        (Selection(to_ns=5), (0, 5)),
+        (Selection(from_ns=0, to_ns=1), (0, 1)),
+    ],
+)
+def test_its_times_as_a_reader_takes_them(selection: Selection, times: tuple[int, int] | None) -> None:
+    assert selection.times == times
+
+
+def test_its_subjects() -> None:
+    assert Selection().takes_subject("a.b")
+    some = Selection(subjects=("a.*", "c.>"))
+    assert [some.takes_subject(s) for s in ("a.b", "c.d.e", "a.b.c", "c")] == [True, True, False, False]
+
+
+def test_a_replay_maps_one_subject_filter() -> None:
+    assert ReplaySpec("a").read_subject == ">"
+    assert ReplaySpec("a", selection=Selection(subjects=("b.*",))).read_subject == "b.*"
+    with pytest.raises(OperatorError, match="maps one subject filter, and there are 2"):
+        ReplaySpec("a", selection=Selection(subjects=("b", "c")))
