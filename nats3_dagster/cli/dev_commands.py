@@ -113,7 +113,7 @@ def demo(
     # The runs of the demo are then in the UI.
     os.environ["DAGSTER_HOME"] = str(dagster_home())
     with steps() as told:
-        result = run_demo(messages, told=told)
+        result = run_demo(messages, on_step=told)
     show_one(output, as_json(result), dict(as_rows(result)))
     if not result.ok:
         raise Nats3Error(

@@ -1,1 +1,1 @@
-"""The embedded stack: nats-server, Postgres and an S3 endpoint as plain processes on loopback."""
+"""The embedded stack (nats-server, Postgres and an S3 endpoint as processes on loopback) and the demo."""

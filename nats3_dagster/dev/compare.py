@@ -1,8 +1,4 @@
-"""Comparing two streams message by message: the check at the end of the demo.
-
-The rule kept here: everything that a message is counts: subject, header block and payload byte for byte, and its place
-in the order.
-"""
+"""Compare two streams message by message, at the end of the demo: order, subject, header block and payload."""
 
 from dataclasses import dataclass
 
@@ -21,35 +17,40 @@ from nats3_dagster.subjects import Transform
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`mismatches` counts positions at which the two streams differ, and the messages that only one of them has."""
+    """How two streams differ."""
 
+    # Messages in each of them.
     source: int
     target: int
+    # Positions at which they differ, and messages that only one of them has.
     mismatches: int
 
 
 def compare(options: NatsOptions, source: str, target: str, transform: Transform) -> Comparison:
-    """Compare what `source` holds, its subjects mapped, with what a replay of it left in `target`."""
-    ours, theirs = _read(options, source), _read(options, target)
-    names = ours.column("subject").combine_chunks().dictionary_encode()
-    mapped = pa.array([transform(s) for s in names.dictionary.to_pylist()], pa.string()).take(names.indices)
-    both = min(ours.num_rows, theirs.num_rows)
-    same = np.ones(both, bool)
+    """Compare the messages of `source`, their subjects mapped, with those that a replay published into `target`."""
+    sent, received = _read(options, source), _read(options, target)
+    subjects = sent.column("subject").combine_chunks().dictionary_encode()
+    mapped = pa.array([transform(s) for s in subjects.dictionary.to_pylist()], pa.string()).take(subjects.indices)
+    common = min(sent.num_rows, received.num_rows)
+    equal = np.ones(common, bool)
     pairs = [
-        (mapped, theirs.column("subject").combine_chunks()),
-        (ours.column("headers").combine_chunks(), original_headers(theirs.column("headers").combine_chunks())),
-        (ours.column("data").combine_chunks(), theirs.column("data").combine_chunks()),
+        (mapped, received.column("subject").combine_chunks()),
+        (sent.column("headers").combine_chunks(), original_headers(received.column("headers").combine_chunks())),
+        (sent.column("data").combine_chunks(), received.column("data").combine_chunks()),
     ]
     for one, other in pairs:
-        # An absent header block and an absent one are the same; null compares to null as null.
-        equal = pc.equal(pc.fill_null(one.slice(0, both), ""), pc.fill_null(other.slice(0, both), ""))
-        same &= equal.to_numpy(zero_copy_only=False)
-    return Comparison(ours.num_rows, theirs.num_rows, int((~same).sum()) + abs(ours.num_rows - theirs.num_rows))
+        # A missing header block is null, and null == null is null.
+        same = pc.equal(pc.fill_null(one.slice(0, common), ""), pc.fill_null(other.slice(0, common), ""))
+        equal &= same.to_numpy(zero_copy_only=False)
+    mismatches = int((~equal).sum()) + abs(sent.num_rows - received.num_rows)
+    return Comparison(sent.num_rows, received.num_rows, mismatches)
 
 
 def _read(options: NatsOptions, stream: str) -> pa.Table:
+    """All messages of the stream."""
     with Link(options) as link:
         state = stream_state(link, stream)
     batches = list(read_batches(options, ReadSpec(state.incarnation, SeqRange(state.first_seq, state.last_seq))))
     table = pa.Table.from_batches(batches)
-    return table.set_column(2, "subject", table.column("subject").cast(pa.string()))
+    at = table.schema.get_field_index("subject")
+    return table.set_column(at, "subject", table.column("subject").cast(pa.string()))

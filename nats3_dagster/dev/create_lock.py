@@ -1,8 +1,8 @@
-"""Makes create-only PUTs of the embedded S3 endpoint exact.
+"""A filter in Swift's proxy that makes create-only PUTs of the embedded S3 endpoint exact.
 
-The rule kept here: PUT and DELETE of one object happen one after the other. Stock Swift checks `If-None-Match` and
-writes later, without a lock: up to 14 of 32 concurrent creates of one key were seen to win. As the last filter before
-the only proxy process this makes the check and the write one step.
+Invariant: PUTs and DELETEs of one object run one after the other. Stock Swift checks `If-None-Match` and writes later,
+without a lock: up to 14 of 32 concurrent creates of one key succeeded. There is one proxy process, and this is its last
+filter, so check and write are one step.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ class CreateLock:
 
     def __init__(self, app: Application) -> None:
         self.app = app
-        self.held: dict[str, list[Any]] = {}  # path -> [semaphore, how many hold or await it]
+        self._locks: dict[str, list[Any]] = {}  # path -> [semaphore, number of requests that hold or await it]
 
     def __call__(self, env: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path = env["PATH_INFO"]
@@ -24,17 +24,17 @@ class CreateLock:
             return self.app(env, start_response)
         from eventlet.semaphore import Semaphore  # here, because eventlet must not be loaded into our own processes
 
-        entry = self.held.setdefault(path, [Semaphore(1), 0])
-        entry[1] += 1
+        lock = self._locks.setdefault(path, [Semaphore(1), 0])
+        lock[1] += 1
         try:
-            with entry[0]:
+            with lock[0]:
                 return self.app(env, start_response)  # Swift has finished the write when this returns
         finally:
-            entry[1] -= 1
-            if not entry[1]:
-                self.held.pop(path, None)
+            lock[1] -= 1
+            if not lock[1]:
+                self._locks.pop(path, None)
 
 
 def factory(_global_conf: dict[str, str], **_conf: str) -> Callable[[Application], CreateLock]:
-    """What the proxy's configuration names as `paste.filter_factory`."""
+    """The `paste.filter_factory` of the proxy's configuration."""
     return CreateLock

@@ -1,7 +1,7 @@
-"""The demo: this host's log lines through the whole path and back, compared message by message.
+"""The demo: this host's log lines into an archive and back into another stream, compared message by message.
 
-The rule kept here: it goes the way a user goes. The capture and the replay are Dagster jobs, run by `dagster job
-execute` in processes of their own, as from a shell or from CI.
+It does what a user does: the capture and the replay are Dagster jobs, run by `dagster job execute` in processes of
+their own, as from a shell or from CI.
 """
 
 import json
@@ -11,24 +11,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from nats3_dagster.archive.create import create
+from nats3_dagster.archive.remove import delete
+from nats3_dagster.archive.status import archives, find, find_or_none, holdings
 from nats3_dagster.archive.windows import hours_to_capture
-from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.compare import compare
-from nats3_dagster.dev.history import NEEDS, Past, restore_stream
+from nats3_dagster.dev.history import RESTORE_SINCE, Past, restore_stream
 from nats3_dagster.dev.loglines import as_messages, read_lines
 from nats3_dagster.dev.publish import publish_live
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import EngineError
 from nats3_dagster.hours import HOUR_NS
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import create_stream, delete_stream, server_info, stream_names, stream_state
-from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.objects import bucket_exists, create_bucket
+from nats3_dagster.model import ArchiveSpec, ArchiveTotals
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
@@ -36,21 +35,28 @@ from nats3_dagster.workspace import Workspace
 STREAM, TARGET, ARCHIVE, BUCKET = "LOGS", "LOGS_REPLAY", "logs", "nats3-demo"
 READ, WRITE = "logs.>", "replay.logs.>"
 HOURS = 48
-Told = Callable[[str, int, int], None]
+OnStep = Callable[[str, int, int], None]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demo saw. `seconds` are wall times of whole steps, process starts included."""
+    """What the demo measured. The seconds are wall times of whole steps, process starts included."""
 
+    # The version of nats-server.
     server: str
+    # Messages published, and how many of their lines differ.
     messages: int
     distinct_lines: int
+    # Of the archive: hours with messages, chunks, bytes of all messages and of all objects.
     hours: int
     chunks: int
     payload_bytes: int
     stored_bytes: int
+    # Messages in the target stream.
     replayed: int
+    # Messages that differ, or that only one of the streams has.
     mismatches: int
     publish_s: float
     capture_s: float
@@ -62,101 +68,95 @@ class DemoResult:
         return self.mismatches == 0 and self.messages == self.replayed > 0
 
 
-def run_demo(messages: int = 60_000, *, log: Path | None = None, told: Told = lambda *_: None) -> DemoResult:
+def run_demo(messages: int = 60_000, *, on_step: OnStep = lambda *_: None) -> DemoResult:
     """Run the demo on the stack under `.nats3/`, which it starts and leaves running. Raises Nats3Error.
 
-    `told(step, done, total)` hears how far each long step is; `total` 0 means that it is not known."""
-    stack = Stack().start(lambda name: told(f"start {name}", 0, 0))
+    `on_step` is called with (step, done, total) while a step runs; total 0: not known."""
+    stack = Stack().start(lambda name: on_step(f"start {name}", 0, 0))
     os.environ.update(stack.endpoints.environment)
     settings = Settings.load()
-    migrate(settings.postgres)
-    lines = read_lines(messages, *(((), (log,)) if log else ()))
+    lines = read_lines(messages)
     with Workspace(settings) as workspace:
-        link, catalog = workspace.link, workspace.catalog
-        version = server_info(link).version
-        _clean(link, catalog, settings)
-        with _timed() as publish:
-            _publish(settings, link, lines, messages, version, told)
-        spec = ArchiveSpec(name=ARCHIVE, stream=STREAM, bucket=BUCKET)
-        archive = create(workspace, spec)
-        state = stream_state(link, STREAM)
-        wanted = hours_to_capture(workspace, archive, state)
-
-        tags = {"dagster/asset_partition_range_start": wanted[0], "dagster/asset_partition_range_end": wanted[-1]}
-        with _timed() as capture:
-            job = _dagster_job(f"{ARCHIVE}_capture", "--tags", json.dumps(tags))
-            for _ in job:
-                told("capture", sum(c.meta.messages for c in catalog.chunks.select(archive)), state.messages)
-        chunks = catalog.chunks.select(archive)
-
-        selection = {"archive": ARCHIVE, "read_subject": READ, "write_subject": WRITE}
-        config = {"ops": {"replay_window": {"config": selection}}}
-        target = {"name": TARGET, "subjects": [WRITE], "storage": "file"}
-        create_stream(link, target | ({"allow_batched": True} if version >= (2, 14) else {}))
-        with _timed() as replay, tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "replay.yaml")
-            file.write_text(json.dumps(config))  # JSON is YAML
-            for _ in _dagster_job("replay", "-c", str(file)):
-                told("replay", stream_state(link, TARGET).messages, state.messages)
-    told("compare", 0, 0)
-    with _timed() as comparing:
-        compared = compare(settings.nats, STREAM, TARGET, Transform(READ, WRITE))
+        _clean(workspace)
+        _, publish_s = _timed(_publish, workspace, lines, messages, on_step)
+        create(workspace, ArchiveSpec(name=ARCHIVE, stream=STREAM, bucket=BUCKET), create_bucket=True)
+        _, capture_s = _timed(_capture, workspace, on_step)
+        _, replay_s = _timed(_replay, workspace, on_step)
+        totals, hours = _totals(workspace), holdings(workspace, ARCHIVE).hours
+        server = ".".join(map(str, server_info(workspace.link).version))
+    on_step("compare", 0, 0)
+    comparison, compare_s = _timed(compare, settings.nats, STREAM, TARGET, Transform(READ, WRITE))
     return DemoResult(
-        server=".".join(map(str, version)),
-        messages=compared.source,
+        server=server,
+        messages=comparison.source,
         distinct_lines=len({line for _, line in lines}),
-        hours=len({c.meta.hour for c in chunks}),
-        chunks=len(chunks),
-        payload_bytes=sum(c.meta.payload_bytes for c in chunks),
-        stored_bytes=sum(c.meta.stored_bytes for c in chunks),
-        replayed=compared.target,
-        mismatches=compared.mismatches,
-        publish_s=publish[0],
-        capture_s=capture[0],
-        replay_s=replay[0],
-        compare_s=comparing[0],
+        hours=hours,
+        chunks=totals.chunks,
+        payload_bytes=totals.payload_bytes,
+        stored_bytes=totals.stored_bytes,
+        replayed=comparison.target,
+        mismatches=comparison.mismatches,
+        publish_s=publish_s,
+        capture_s=capture_s,
+        replay_s=replay_s,
+        compare_s=compare_s,
     )
 
 
-def _clean(link: Link, catalog: Catalog, settings: Settings) -> None:
-    """Remove what an earlier demo left, and nothing else."""
-    for name in set(stream_names(link)) & {STREAM, TARGET}:
-        delete_stream(link, name)
-    for archive in catalog.archives.all():
-        if archive.name == ARCHIVE:
-            catalog.archives.delete(ARCHIVE)
-    if not bucket_exists(settings.store, BUCKET):
-        create_bucket(settings.store, BUCKET)
+def _clean(workspace: Workspace) -> None:
+    """Delete the streams and the archive of an earlier demo, and nothing else."""
+    for name in {STREAM, TARGET}.intersection(stream_names(workspace.link)):
+        delete_stream(workspace.link, name)
+    if find_or_none(workspace, ARCHIVE):
+        delete(workspace, ARCHIVE)
 
 
-def _publish(
-    settings: Settings, link: Link, lines: list[tuple[str, bytes]], count: int, version: tuple[int, ...], told: Told
-) -> None:
+def _publish(workspace: Workspace, lines: list[tuple[str, bytes]], total: int, on_step: OnStep) -> None:
     """Fill the stream: over the last HOURS hours where the server can restore a past, else now."""
-    config = {"allow_direct": True} if version >= (2, 10) else {}
-    if version >= NEEDS:
-        until = time.time_ns() // HOUR_NS * HOUR_NS
-        messages = _counted(as_messages(lines, count, until, HOURS), count, lambda n: told("publish", n, count))
-        restore_stream(link, STREAM, [READ], messages, **config)
+
+    def on_count(count: int) -> None:
+        on_step("publish", count, total)
+
+    if server_info(workspace.link).version >= RESTORE_SINCE:
+        until_ns = time.time_ns() // HOUR_NS * HOUR_NS
+        messages = _counted(as_messages(lines, total, until_ns, HOURS), total, on_count)
+        restore_stream(workspace.link, STREAM, [READ], messages)
         return
-    create_stream(link, {"name": STREAM, "subjects": [READ], "storage": "file", **config})
-    publish_live(settings.nats, as_messages(lines, count, time.time_ns(), 1), lambda n: told("publish", n, count))
+    create_stream(workspace.link, {"name": STREAM, "subjects": [READ], "storage": "file"})
+    publish_live(workspace.settings.nats, as_messages(lines, total, time.time_ns(), 1), on_count)
+
+
+def _capture(workspace: Workspace, on_step: OnStep) -> None:
+    """Capture the whole stream in one run."""
+    state = stream_state(workspace.link, STREAM)
+    hours = hours_to_capture(workspace, find(workspace, ARCHIVE), state)
+    tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[-1]}
+    for _ in _dagster_job(f"{ARCHIVE}_capture", "--tags", json.dumps(tags)):
+        on_step("capture", _totals(workspace).messages, state.messages)
+
+
+def _replay(workspace: Workspace, on_step: OnStep) -> None:
+    """Replay the whole archive into a new stream, by fast-ingest batches where the server has them."""
+    target = {"name": TARGET, "subjects": [WRITE], "storage": "file", "allow_batched": True}
+    create_stream(workspace.link, target)
+    total = _totals(workspace).messages
+    config = {"archive": ARCHIVE, "read_subject": READ, "write_subject": WRITE}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "replay.yaml")
+        file.write_text(json.dumps({"ops": {"replay_window": {"config": config}}}))  # JSON is YAML
+        for _ in _dagster_job("replay", "-c", str(file)):
+            on_step("replay", stream_state(workspace.link, TARGET).messages, total)
+
+
+def _totals(workspace: Workspace) -> ArchiveTotals:
+    """The sums over the archive's chunks."""
+    return next(totals for totals in archives(workspace) if totals.archive.name == ARCHIVE)
 
 
 def _dagster_job(name: str, *arguments: str) -> Iterator[None]:
     """Run a job as a shell would, and yield until it ends. Raises EngineError with the end of its output."""
-    command = [
-        sys.executable,
-        "-m",
-        "dagster",
-        "job",
-        "execute",
-        "-m",
-        "nats3_dagster.definitions",
-        "-j",
-        name,
-        *arguments,
-    ]
+    dagster = [sys.executable, "-m", "dagster"]
+    command = [*dagster, "job", "execute", "-m", "nats3_dagster.definitions", "-j", name, *arguments]
     with tempfile.TemporaryFile() as output:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output) as process:
             try:
@@ -174,20 +174,19 @@ def _dagster_job(name: str, *arguments: str) -> Iterator[None]:
             )
 
 
-def _counted(messages: Iterator[Past], every: int, tell: Callable[[int], None]) -> Iterator[Past]:
+def _counted(messages: Iterator[Past], total: int, on_count: Callable[[int], None]) -> Iterator[Past]:
+    """The same messages; `on_count` is called with their number now and then, and at the end."""
     for count, message in enumerate(messages, 1):
         yield message
-        if count % 5000 == 0 or count == every:
-            tell(count)
+        if count % 5000 == 0 or count == total:
+            on_count(count)
 
 
-@contextmanager
-def _timed() -> Iterator[list[float]]:
-    """A list that holds the seconds of the block when it has ended."""
-    took: list[float] = []
+def _timed(step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[T, float]:
+    """The result of a step and its seconds."""
     began = time.monotonic()
-    yield took
-    took.append(round(time.monotonic() - began, 2))
+    result = step(*args, **kwargs)
+    return result, round(time.monotonic() - began, 2)
 
 
 def as_rows(result: DemoResult) -> list[tuple[str, str]]:

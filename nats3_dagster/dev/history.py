@@ -1,8 +1,7 @@
-"""Streams with a past: messages at sequences and times of our choosing.
+"""Streams with a past: messages at sequences and times of our choosing, byte for byte, gaps and nanoseconds included.
 
-The rule kept here: what the stream then holds is byte for byte what was asked for, gaps and nanoseconds included. It is
-done by restoring a backup that we write ourselves in the server's open format (ADR-63, `NATSARC1`), which servers from
-2.15 read. So a test or a demo has days of hourly partitions in a second, without waiting and without a clock trick.
+We write a backup in the server's open format (ADR-63, `NATSARC1`) and restore it, which servers from 2.15 can. So a
+test or the demo has days of hourly partitions in a second, without waiting and without changing a clock.
 """
 
 import json
@@ -15,20 +14,22 @@ from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.link import Connection, Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 
-NEEDS = (2, 15)
+# The first nats-server that restores this format.
+RESTORE_SINCE = (2, 15)
 _MAGIC = b"NATSARC1"
-# Compressed in pieces of about this size, so that memory stays small whatever the number of messages.
+# Bytes that are compressed at a time, so that memory does not grow with the number of messages.
 _PIECE = 1 << 20
-# What one request carries: the server acknowledges each.
+# Bytes of one request; the server acknowledges each.
 _REQUEST = 128 << 10
 
 
 class Past(NamedTuple):
-    """One message as it shall be stored. `headers` is the raw block `NATS/1.0\\r\\n...\\r\\n\\r\\n`, or empty."""
+    """One message as the stream will store it."""
 
     seq: int
     time_ns: int
     subject: str
+    # The raw block with `NATS/1.0` at its start and an empty line at its end, or empty.
     headers: bytes
     data: bytes
 
@@ -36,11 +37,11 @@ class Past(NamedTuple):
 def restore_stream(
     nats: Link | NatsOptions | str, name: str, subjects: Iterable[str], messages: Iterable[Past], **config: Any
 ) -> dict[str, Any]:
-    """Make the stream `name` that holds `messages` (ascending sequences; read once, never all in memory).
+    """Make the stream `name` with these messages (ascending sequences; read once, never all in memory).
 
     `config` is added to the stream's configuration. Returns the server's state of the new stream. Raises EngineError
     for a server before 2.15, OperatorError for messages out of order, SourceError when the server refuses."""
-    settings = {
+    stream_config = {
         "name": name, "subjects": list(subjects), "retention": "limits", "storage": "file", "discard": "old",
         "num_replicas": 1, "max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_consumers": -1, **config,
     }
@@ -48,9 +49,9 @@ def restore_stream(
         state = _write_entries(body, messages)
         body.seek(0)
         if isinstance(nats, Link):
-            return nats.call(_restore, settings, state, body)
+            return nats.call(_restore, stream_config, state, body)
         with Link(nats if isinstance(nats, NatsOptions) else NatsOptions(servers=(nats,))) as link:
-            return link.call(_restore, settings, state, body)
+            return link.call(_restore, stream_config, state, body)
 
 
 def _write_entries(out: IO[bytes], messages: Iterable[Past]) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def _write_entries(out: IO[bytes], messages: Iterable[Past]) -> dict[str, Any]:
 
     first: Past | None = None
     last: Past | None = None
-    names: set[str] = set()
+    subjects: set[str] = set()
     count = size = 0
     piece = bytearray()
     for message in messages:
@@ -69,7 +70,7 @@ def _write_entries(out: IO[bytes], messages: Iterable[Past]) -> dict[str, Any]:
         piece += _entry(subject.encode(), time_ns, seq, headers, data)
         first = first or Past(*message)
         last = Past(*message)
-        names.add(subject)
+        subjects.add(subject)
         count += 1
         # As the server's file store counts.
         size += 30 + len(subject) + len(data) + (4 + len(headers) if headers else 0)
@@ -81,7 +82,7 @@ def _write_entries(out: IO[bytes], messages: Iterable[Past]) -> dict[str, Any]:
     out.write(bytes(snappy.compress(piece + _entry(b"", 0, 0, b"", b""))))
     return {
         "messages": count, "bytes": size, "first_seq": first.seq, "first_ts": format_time(first.time_ns),
-        "last_seq": last.seq, "last_ts": format_time(last.time_ns), "num_subjects": len(names), "consumer_count": 0,
+        "last_seq": last.seq, "last_ts": format_time(last.time_ns), "num_subjects": len(subjects), "consumer_count": 0,
     }
 
 
@@ -111,21 +112,22 @@ async def _restore(
 ) -> dict[str, Any]:
     """Send a backup, and return the state of the stream that it became."""
     version = client.connected_server_version
-    if (version.major, version.minor) < NEEDS:
+    if (version.major, version.minor) < RESTORE_SINCE:
         raise EngineError(
             f"nats-server {version.major}.{version.minor} cannot restore a past",
             "Take one from 2.15: run make setup, or set NATS_SERVER",
         )
     request = json.dumps({"config": config, "state": state}).encode()
-    answer = _answer((await client.request(f"$JS.API.STREAM.RESTORE.{config['name']}", request, timeout=10)).data)
-    target = answer["deliver_subject"]
+    reply = await client.request(f"$JS.API.STREAM.RESTORE.{config['name']}", request, timeout=10)
+    target = _answer(reply.data)["deliver_subject"]
     for part in _parts(state, body, min(_REQUEST, client.max_payload)):
-        if said := (await client.request(target, part, timeout=30)).data:
-            _answer(said)
+        if data := (await client.request(target, part, timeout=30)).data:
+            _answer(data)
     return _answer((await client.request(target, b"", timeout=60)).data)["state"]
 
 
 def _parts(state: Mapping[str, Any], body: IO[bytes], size: int) -> Iterator[bytes]:
+    """The backup in requests of `size` bytes at most."""
     from cramjam import snappy
 
     head = _MAGIC + _entry(b"state.json", 0, 0, b"", json.dumps(state).encode())
@@ -135,7 +137,8 @@ def _parts(state: Mapping[str, Any], body: IO[bytes], size: int) -> Iterator[byt
 
 
 def _answer(data: bytes) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(data)
-    if error := said.get("error"):
+    """The fields of an answer. Raises SourceError when it is an error."""
+    answer: dict[str, Any] = json.loads(data)
+    if error := answer.get("error"):
         raise SourceError(f"The server did not restore the stream: {error.get('description', error)}", "See its log")
-    return said
+    return answer

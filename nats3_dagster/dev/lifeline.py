@@ -1,9 +1,8 @@
-"""Ends the servers of a process that died, also by kill -9.
+"""A program that ends the servers of its parent when the parent has died, also by kill -9.
 
-The rule kept here: no server of a test run outlives the run. A program of its own, of the standard library only: it is
-told on standard input which process groups to end (`+PID SIGNAL`, `-PID` to forget) and waits for its parent to go.
-Linux could tell the servers themselves (PR_SET_PDEATHSIG), but that signal comes when the *thread* that started them
-ends, is lost when a process changes its user, and macOS has none.
+It runs alone and uses the standard library only. Its standard input says which process groups to end
+(`+PID SIGNAL`; `-PID` removes one). Linux' PR_SET_PDEATHSIG is no replacement: that signal comes when the *thread* that
+started a server ends and is lost when a process changes its user, and macOS has none.
 """
 
 import os
@@ -15,10 +14,10 @@ from contextlib import suppress
 
 
 def watch(parent: int) -> dict[int, int]:
-    """Read the wards from standard input until the parent is gone: group leader's pid -> signal to end it with."""
+    """Read the process groups from standard input until the parent has died: leader's pid -> signal to end it with."""
     wards: dict[int, int] = {}
     rest = b""
-    # The parent's forks keep the pipe open, so its end alone is no sign of life.
+    # A fork of the parent keeps the pipe open, so an open pipe does not prove that the parent lives.
     while os.getppid() == parent:
         if not select.select([0], [], [], 0.2)[0]:
             continue
@@ -35,7 +34,7 @@ def watch(parent: int) -> dict[int, int]:
 
 
 def end(wards: dict[int, int], patience_s: float) -> None:
-    """Signal every group, and kill what is left of it when the patience is over."""
+    """Signal every group, and kill those that still run after `patience_s`."""
     for pid, number in wards.items():
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
@@ -53,7 +52,7 @@ def _alive(group: int) -> bool:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # macOS says so of a group of zombies
+    except PermissionError:  # macOS' answer for a group of zombies
         return False
     return True
 

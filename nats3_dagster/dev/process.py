@@ -1,8 +1,8 @@
-"""A server process that is ours: started, found again, stopped.
+"""A server process of ours: start it, find it again, stop it.
 
-The rule kept here: a server is known by the words of its command line that name its folder, never by a number in a
-file, so a recycled pid is never signalled and a server that nobody wrote down is found all the same. A process ends
-with the one that started it unless it was started to `stay`.
+Invariant: a server is known by the words of its command line that name its folder, never by a pid in a file. So a
+recycled pid is never signalled, and a server that no file names is found. It ends with the process that started it,
+unless it was started with `stay`.
 """
 
 import atexit
@@ -12,19 +12,20 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from operator import not_
 from pathlib import Path
 
 import psutil
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from nats3_dagster.dev import lifeline
 from nats3_dagster.errors import EngineError
 
 HOST = "127.0.0.1"
 Marker = tuple[str, ...]
-# Python warns of a child that lives on when its handle is dropped. These are meant to.
+# Handles of children that outlive us on purpose: Python warns when the handle of a running child is dropped.
 _staying: list[subprocess.Popen[bytes]] = []
 
 
@@ -40,7 +41,7 @@ def free_port(port: int = 0) -> int:
 
 
 def answers(port: int) -> bool:
-    """True when something takes connections there."""
+    """Whether something accepts connections on this port of loopback."""
     try:
         socket.create_connection((HOST, port), timeout=5).close()
     except OSError:
@@ -48,8 +49,16 @@ def answers(port: int) -> bool:
     return True
 
 
+def wait_for(condition: Callable[[], bool], timeout_s: float, every_s: float = 0.02) -> bool:
+    """Ask until `condition()` is true; False when the time is up."""
+    return Retrying(
+        retry=retry_if_result(not_), wait=wait_fixed(every_s), stop=stop_after_delay(timeout_s),
+        retry_error_callback=lambda _: False,
+    )(condition)  # fmt: skip
+
+
 class Process:
-    """One running server. `marker` are successive words of its command line that no other has: `-c`, its file."""
+    """One running server. `marker`: successive words of its command line that no other process has, e.g. `-c FILE`."""
 
     def __init__(self, pid: int, marker: Marker, *, end_signal: int = signal.SIGTERM) -> None:
         self.pid = pid
@@ -79,53 +88,57 @@ class Process:
             _staying.append(child)
         else:
             process._lifeline = _Lifeline.of_this_process()
-            process._lifeline.hold(process)
+            process._lifeline.add(process)
         return process
 
     @classmethod
     def find(cls, marker: Marker, *, end_signal: int = signal.SIGTERM) -> "Process | None":
-        """The running server that has these words, whoever started it; None when there is none."""
-        found = {p.pid: p for p in psutil.process_iter(["cmdline"]) if _has(p.info["cmdline"], marker)}
-        for pid, process in found.items():
+        """The running server with these words in its command line, whoever started it; None when there is none."""
+        matches = {p.pid: p for p in psutil.process_iter(["cmdline"]) if _has(p.info["cmdline"], marker)}
+        for pid, process in matches.items():
             with suppress(psutil.Error):
-                # A server's child has its words until it takes its own title.
-                if process.ppid() not in found and process.status() != psutil.STATUS_ZOMBIE:
+                # A server's child has the server's command line until it sets its own title.
+                if process.ppid() not in matches and process.status() != psutil.STATUS_ZOMBIE:
                     return cls(pid, marker, end_signal=end_signal)
         return None
 
     @property
     def running(self) -> bool:
-        """True while this very process lives."""
+        """Whether it lives: this process, not another one with its pid."""
         if self._child is not None:
             return self._child.poll() is None
         try:
-            found = psutil.Process(self.pid)
-            return found.status() != psutil.STATUS_ZOMBIE and _has(found.cmdline(), self.marker)
+            process = psutil.Process(self.pid)
+            return process.status() != psutil.STATUS_ZOMBIE and _has(process.cmdline(), self.marker)
         except psutil.Error:
             return False
 
     def wait_until(self, ready: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
-        """Wait until `ready()`. Raises EngineError, with the end of its log, when the process ends or time is up."""
-        deadline = time.monotonic() + timeout_s
-        while not ready():
+        """Wait until `ready()`. Raises EngineError when the process ends before (with the last line of its log) or when
+        the time is up; it is then killed."""
+
+        def is_ready() -> bool:
+            if ready():
+                return True
             if not self.running:
-                raise EngineError(f"{what} ended as soon as it started: {self._last_words()}", f"See {self.log}")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise EngineError(f"{what} did not answer within {timeout_s:g} s", f"See {self.log}")
-            time.sleep(0.02)
+                raise EngineError(f"{what} ended as soon as it started: {self._last_line()}", f"See {self.log}")
+            return False
+
+        if not wait_for(is_ready, timeout_s):
+            self.kill()
+            raise EngineError(f"{what} did not answer within {timeout_s:g} s", f"See {self.log}")
 
     def stop(self, timeout_s: float = 20) -> None:
-        """Ask it to end, and kill it when it has not by then. Returns when it is gone."""
+        """Ask it to end, and kill it if it is still running after `timeout_s`. Returns when it has ended."""
         self._signal(self.end_signal)
-        if not self._gone(timeout_s):
+        if not self._has_ended(timeout_s):
             self.kill()
         self._forget()
 
     def kill(self) -> None:
-        """kill -9, its group included."""
+        """kill -9 of its process group."""
         self._signal(signal.SIGKILL)
-        self._gone(10)
+        self._has_ended(10)
         self._forget()
 
     def _signal(self, number: int) -> None:
@@ -133,25 +146,15 @@ class Process:
             with suppress(ProcessLookupError, PermissionError):  # macOS: the second, of a group of zombies
                 os.killpg(self.pid, number)
 
-    def _gone(self, timeout_s: float) -> bool:
-        if self._child is not None:
-            try:
-                self._child.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                return False
-            return True
-        deadline = time.monotonic() + timeout_s
-        while self.running:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.02)
-        return True
+    def _has_ended(self, timeout_s: float) -> bool:
+        # psutil.Process.wait would also wait for a zombie, which in a container may stay for ever.
+        return wait_for(lambda: not self.running, timeout_s)
 
     def _forget(self) -> None:
         if self._lifeline:
-            self._lifeline.release(self)
+            self._lifeline.remove(self)
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log else []
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 
@@ -162,16 +165,16 @@ def _has(words: Sequence[str] | None, marker: Marker) -> bool:
 
 
 class _Lifeline:
-    """The one `lifeline` program of this process; a fork gets one of its own when it starts a server."""
+    """The `lifeline` program of this process, one for all its servers; a fork starts its own with its first server."""
 
-    _mine: "_Lifeline | None" = None
+    _current: "_Lifeline | None" = None
     _lock = threading.Lock()
 
     def __init__(self) -> None:
         self._owner = os.getpid()
-        self._held: dict[int, Process] = {}
+        self._wards: dict[int, Process] = {}  # by pid
         argv = [sys.executable, "-I", "-S", lifeline.__file__, str(self._owner)]
-        # With our own output it would keep a reader of it waiting after our end.
+        # Not our own output: a reader of that would wait for its end, and the program ends after us.
         null = subprocess.DEVNULL
         self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True)
         atexit.register(self._close)
@@ -179,19 +182,19 @@ class _Lifeline:
     @classmethod
     def of_this_process(cls) -> "_Lifeline":
         with cls._lock:
-            if cls._mine is None or cls._mine._owner != os.getpid():
-                cls._mine = cls()
-            return cls._mine
+            if cls._current is None or cls._current._owner != os.getpid():
+                cls._current = cls()
+            return cls._current
 
-    def hold(self, process: Process) -> None:
-        self._held[process.pid] = process
-        self._say(f"+{process.pid} {int(process.end_signal)}\n")
+    def add(self, process: Process) -> None:
+        self._wards[process.pid] = process
+        self._send(f"+{process.pid} {int(process.end_signal)}\n")
 
-    def release(self, process: Process) -> None:
-        if self._held.pop(process.pid, None):
-            self._say(f"-{process.pid}\n")
+    def remove(self, process: Process) -> None:
+        if self._wards.pop(process.pid, None):
+            self._send(f"-{process.pid}\n")
 
-    def _say(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._program.stdin is not None
         with self._lock:
             self._program.stdin.write(line.encode())
@@ -199,7 +202,7 @@ class _Lifeline:
 
     def _close(self) -> None:
         if self._owner == os.getpid() and self._program.stdin is not None:
-            for process in list(self._held.values()):
+            for process in list(self._wards.values()):
                 process.stop(5)
             self._program.stdin.close()
             self._program.wait()

@@ -1,7 +1,4 @@
-"""Publishing messages now: what fills the demo's stream where a past cannot be restored.
-
-The rule kept here: it returns when the stream has acknowledged every message, or raises.
-"""
+"""Publish messages now: the demo's way to fill its stream where the server cannot restore a past."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -15,8 +12,9 @@ from nats3_dagster.jetstream.publisher import Publisher
 BATCH = 4096
 
 
-def publish_live(options: NatsOptions, messages: Iterable[Past], tell: Callable[[int], None] = lambda _: None) -> int:
-    """Publish subject, headers and payload of each, in order, and return how many. Raises TargetError."""
+def publish_live(options: NatsOptions, messages: Iterable[Past], on_count: Callable[[int], None]) -> None:
+    """Publish subject, headers and payload of each, in order, and return when the stream has acknowledged all of them.
+    `on_count` is called with the number sent so far. Raises TargetError."""
     source, count = iter(messages), 0
     with Publisher(options, mode="window") as publisher:
         while part := list(islice(source, BATCH)):
@@ -26,6 +24,5 @@ def publish_live(options: NatsOptions, messages: Iterable[Past], tell: Callable[
                 pa.array([m.data for m in part], pa.binary()),
             )
             count += len(part)
-            tell(count)
+            on_count(count)
         publisher.flush()
-    return count

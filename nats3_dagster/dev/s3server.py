@@ -1,7 +1,7 @@
-"""An S3 endpoint on loopback made of OpenStack Swift's own servers, from wheels.
+"""An S3 endpoint on loopback: OpenStack Swift's own servers, from wheels.
 
-The rule kept here: real signatures, real conditional writes, real files. A mock takes wrong secrets and expired URLs,
-and proves nothing. `python -m nats3_dagster.dev.s3server FOLDER [PORT] [--no-create-lock]` runs one by itself.
+It checks signatures, writes conditionally and keeps files, as S3 does; a mock would accept wrong secrets and expired
+URLs. `python -m nats3_dagster.dev.s3server FOLDER [PORT] [--no-create-lock]` runs one alone.
 """
 
 import argparse
@@ -27,7 +27,8 @@ _MODULES = {"account": "account", "container": "container", "object": "obj", "pr
 class S3Server:
     """An endpoint that stores under `folder`, which must be on a file system with user xattrs.
 
-    `create_lock=False` is stock Swift, whose create-only PUTs race. `stay` outlives the process that started it."""
+    `create_lock=False` is stock Swift, whose create-only PUTs race. With `stay` it outlives the process that started
+    it."""
 
     def __init__(self, folder: Path, *, port: int = 0, create_lock: bool = True, stay: bool = False) -> None:
         self.folder = folder.absolute()
@@ -49,14 +50,14 @@ class S3Server:
 
     @property
     def options(self) -> StoreOptions:
-        """How our own code reaches it."""
+        """How our own code connects to it."""
         return StoreOptions(
             url="s3://", endpoint=self.endpoint, region=REGION, access_key_id=self.access_key,
             secret_access_key=self.secret_key,
         )
 
     def marker(self, server: str) -> Marker:
-        """The words of a server's command line by which it is known when it runs."""
+        """The words of its command line by which a running server is known."""
         return "-m", f"swift.{_MODULES[server]}.server", str(self.folder / "etc" / f"{server}.conf")
 
     def find(self) -> bool:
@@ -136,17 +137,17 @@ def require_xattrs(folder: Path) -> None:
 
 
 def _free_ports(count: int, taken: int) -> list[int]:
-    found: set[int] = set()
-    while len(found) < count:
+    ports: set[int] = set()
+    while len(ports) < count:
         if (port := free_port()) != taken:
-            found.add(port)
-    return sorted(found)
+            ports.add(port)
+    return sorted(ports)
 
 
 def _healthy(port: int) -> bool:
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
     try:
-        with direct.open(f"http://{HOST}:{port}/healthcheck", timeout=5) as response:
+        with opener.open(f"http://{HOST}:{port}/healthcheck", timeout=5) as response:
             return response.status == 200
     except OSError:  # not listening yet
         return False
@@ -158,12 +159,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("port", type=int, nargs="?", default=0)
     parser.add_argument("--no-create-lock", action="store_true", help="stock Swift: create-only PUTs can race")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
     try:
-        with S3Server(given.folder, port=given.port, create_lock=not given.no_create_lock) as server:
+        with S3Server(arguments.folder, port=arguments.port, create_lock=not arguments.no_create_lock) as server:
             print(json.dumps({
                 "endpoint": server.endpoint, "region": REGION, "access_key": server.access_key,
                 "secret_key": server.secret_key, "pids": {name: p.pid for name, p in server.processes.items()},

@@ -1,7 +1,7 @@
-"""The embedded stack: nats-server, Postgres and an S3 endpoint under one folder, found again by whoever comes next.
+"""The embedded stack: nats-server, Postgres and an S3 endpoint under one folder.
 
-The rule kept here: starting is idempotent. What already runs is found in the process table and left alone; only what
-is missing is started. `stack.json` tells `settings` how to reach it all, and is there only while it runs.
+Invariant: starting is idempotent. Servers that run are found in the process table and left alone; only missing ones are
+started. `stack.json` exists only while the stack runs; `settings` reads from it how to reach the servers.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.errors import EngineError, Nats3Error
+from nats3_dagster.settings import home as default_home
 
 DATABASE = "nats3"
 
@@ -29,17 +30,21 @@ DATABASE = "nats3"
 class Endpoints:
     """How to reach the stack: the fields of `stack.json`, named as in `nats3.toml`."""
 
+    # nats://host:port
     nats_url: str
+    # With the password.
     postgres_url: str = field(repr=False)
+    # http://host:port
     s3_endpoint: str
     s3_region: str
     s3_access_key_id: str
     s3_secret_access_key: str = field(repr=False)
+    # The root of all buckets, as NATS3_STORE_URL.
     store_url: str = "s3://"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The same as environment variables, for a process that shall use this stack and no other."""
+        """The same as environment variables, for a process that must use this stack."""
         return {
             "NATS3_NATS_URL": self.nats_url, "NATS3_POSTGRES_URL": self.postgres_url, "NATS3_STORE_URL": self.store_url,
             "AWS_ENDPOINT_URL_S3": self.s3_endpoint, "AWS_REGION": self.s3_region,
@@ -52,14 +57,12 @@ class Stack:
 
     It outlives the process that started it unless `stay` is False. `fast` gives up durability: for tests."""
 
-    def __init__(
-        self, home: Path | None = None, *, stay: bool = True, fast: bool = False, binary: Path | None = None
-    ) -> None:
-        self.home = (home or Path(os.environ.get("NATS3_HOME", ".nats3"))).absolute()
-        before = self._ports_before()
-        self.nats = NatsServer(self.home / "nats", binary=binary, port=before.get("nats_url", 0), stay=stay)
-        self.postgres = Postgres(self.home / "postgres", port=before.get("postgres_url", 0), fast=fast, stay=stay)
-        self.s3 = S3Server(self.home / "s3", port=before.get("s3_endpoint", 0), stay=stay)
+    def __init__(self, home: Path | None = None, *, stay: bool = True, fast: bool = False) -> None:
+        self.home = home.absolute() if home else default_home()
+        ports = self._last_ports()
+        self.nats = NatsServer(self.home / "nats", port=ports.get("nats_url", 0), stay=stay)
+        self.postgres = Postgres(self.home / "postgres", port=ports.get("postgres_url", 0), fast=fast, stay=stay)
+        self.s3 = S3Server(self.home / "s3", port=ports.get("s3_endpoint", 0), stay=stay)
 
     @property
     def file(self) -> Path:
@@ -67,50 +70,51 @@ class Stack:
 
     @property
     def endpoints(self) -> Endpoints:
-        """Where it all is, once it is started."""
+        """How to reach the servers, once they are started."""
         return Endpoints(
             nats_url=self.nats.url, postgres_url=self.postgres.url(DATABASE), s3_endpoint=self.s3.endpoint,
             s3_region=self.s3.region, s3_access_key_id=self.s3.access_key, s3_secret_access_key=self.s3.secret_key,
         )
 
-    def start(self, told: Callable[[str], None] = lambda _: None) -> "Stack":
-        """Start what does not run, wait until all of it answers, bring the catalog's schema up, write `stack.json`.
+    def start(self, on_step: Callable[[str], None] = lambda _: None) -> "Stack":
+        """Start the servers that do not run, wait until all answer, migrate the catalog, write `stack.json`.
 
-        `told` hears a word before each step. Raises EngineError; what this call had started is then stopped again."""
-        with self._alone():
+        `on_step` is called with the name of each step before it. Raises EngineError; the servers that this call started
+        are then stopped."""
+        with self._locked():
             started: list[NatsServer | Postgres | S3Server] = []
             try:
                 for name, server in (("nats-server", self.nats), ("Postgres", self.postgres), ("S3 server", self.s3)):
-                    told(name)
+                    on_step(name)
                     if not server.find():
-                        server.stop()  # what is left of one that does not answer
+                        server.stop()  # processes of it that run and do not answer
                         started.append(server)
-                        server.port = _still_free(server.port)
+                        server.port = _if_free(server.port)
                         server.start()
-                told("catalog")
+                on_step("catalog")
                 self.postgres.create_database(DATABASE)
                 migrate(self.endpoints.postgres_url)
             except BaseException:
                 for server in reversed(started):
                     server.kill()
                 raise
-            # A Dagster UI that runs on them goes on running.
-            self._write(self._said(self.file).get("dagster_url"))
+            # A Dagster UI that uses these servers may still run.
+            self._write(_read(self.file).get("dagster_url"))
         return self
 
     def announce(self, dagster_url: str | None) -> None:
-        """Let `settings` know where the Dagster UI of this stack is; None: it has ended."""
-        with self._alone():
+        """Write where the Dagster UI of this stack is, for `settings`; None: it has ended."""
+        with self._locked():
             if self.file.exists():
                 self._write(dagster_url)
 
     def running(self) -> dict[str, bool]:
-        """Which of the servers run and answer now, whoever started them."""
+        """Whether each of the servers runs and answers now, whoever started it."""
         return {"nats": self.nats.find(), "postgres": self.postgres.find(), "s3": self.s3.find()}
 
     def stop(self) -> None:
-        """Stop what runs, whoever started it. The data stays, and the next start takes the same ports if it can."""
-        with self._alone():
+        """Stop what runs, whoever started it. The data stays; the next start takes the same ports if they are free."""
+        with self._locked():
             for server in (self.s3, self.postgres, self.nats):
                 server.find()
                 server.stop()
@@ -127,29 +131,25 @@ class Stack:
     def _last(self) -> Path:
         return self.home / "stack.last.json"
 
-    def _ports_before(self) -> dict[str, int]:
+    def _last_ports(self) -> dict[str, int]:
+        """The ports of the running stack, else of the last one; empty when there was none."""
         for file in (self.file, self._last):
-            said = self._said(file)
-            with suppress(ValueError, KeyError):  # none of ours: any free port will do
-                return {name: urlsplit(said[name]).port or 0 for name in ("nats_url", "postgres_url", "s3_endpoint")}
-        return {}
-
-    def _said(self, file: Path) -> dict[str, str]:
-        with suppress(OSError, ValueError):
-            return json.loads(file.read_text())
+            fields = _read(file)
+            with suppress(ValueError, KeyError):  # not a file of ours: any free port will do
+                return {name: urlsplit(fields[name]).port or 0 for name in ("nats_url", "postgres_url", "s3_endpoint")}
         return {}
 
     def _write(self, dagster_url: str | None) -> None:
-        """Write `stack.json` for its owner's eyes, whole or not at all."""
+        """Write `stack.json`, readable by its owner only, whole or not at all."""
         new = self.home / f"stack.{os.getpid()}.new"
         new.touch(mode=0o600)
-        told = asdict(self.endpoints) | ({"dagster_url": dagster_url} if dagster_url else {})
-        new.write_text(json.dumps(told, indent=2) + "\n")
+        fields = asdict(self.endpoints) | ({"dagster_url": dagster_url} if dagster_url else {})
+        new.write_text(json.dumps(fields, indent=2) + "\n")
         new.replace(self.file)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the folder's lock: two `nats3 dev` at once make one stack."""
+    def _locked(self) -> Iterator[None]:
+        """Hold the folder's lock, so that two `nats3 dev` at once make one stack."""
         try:
             self.home.mkdir(parents=True, exist_ok=True)
             lock = (self.home / "stack.lock").open("w")
@@ -161,8 +161,15 @@ class Stack:
             yield
 
 
-def _still_free(port: int) -> int:
-    """The port of last time, or 0 where it is another's by now."""
+def _read(file: Path) -> dict[str, str]:
+    """The fields of a `stack.json`; empty when it is missing or invalid."""
+    with suppress(OSError, ValueError):
+        return json.loads(file.read_text())
+    return {}
+
+
+def _if_free(port: int) -> int:
+    """The port, or 0 (any) when it is taken."""
     try:
         return free_port(port) if port else 0
     except EngineError:
@@ -180,8 +187,8 @@ def main() -> None:
             stack.start()
         elif action == "stop":
             stack.stop()
-        for name, runs in stack.running().items():
-            print(f"{name}: {'runs' if runs else 'does not run'}")
+        for name, is_running in stack.running().items():
+            print(f"{name}: {'runs' if is_running else 'does not run'}")
     except Nats3Error as error:
         sys.exit(str(error))
 

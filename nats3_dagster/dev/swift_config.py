@@ -1,7 +1,7 @@
 """The configuration of the four Swift servers of the embedded S3 endpoint.
 
-The rule kept here: everything lies under the given folder, nothing in /etc/swift, and every file is for its owner only,
-because one of them holds the secret key.
+Invariant: everything is under the given folder, nothing in /etc/swift. Only the owner can read the files, because one
+of them has the secret key.
 """
 
 import gzip
@@ -19,7 +19,7 @@ from nats3_dagster.dev.process import HOST
 
 ACCOUNT, USER, REGION = "nats3", "dev", "us-east-1"
 BACKENDS = ("account", "container", "object")
-# Constant for a data folder: it decides where an object lies.
+# It decides where an object is stored, so it can never change for a data folder.
 _PART_POWER = 4
 _PIPELINE = (
     "catch_errors gatekeeper healthcheck listing_formats bulk s3api tempauth copy slo dlo versioned_writes symlink"
@@ -41,7 +41,7 @@ def write_config(folder: Path, ports: Mapping[str, int], secret: str, *, create_
         "bind_ip": HOST, "swift_dir": etc, "user": pwd.getpwuid(os.geteuid()).pw_name, "workers": 0, "devices": devices,
         "mount_check": "false", "fallocate_reserve": 0, "disable_fallocate": "true", "log_level": "INFO",
         "client_timeout": 60, "conn_timeout": 10, "node_timeout": 60, "bind_timeout": 5, "db_preallocation": "off",
-        # The object server waits for the bucket's listing to be updated: no eventual consistency.
+        # The object server waits until the bucket's listing is updated, so listings are consistent.
         "container_update_timeout": 60,
     }
     for name in BACKENDS:
@@ -52,7 +52,7 @@ def write_config(folder: Path, ports: Mapping[str, int], secret: str, *, create_
 
 
 def read_ports(folder: Path) -> dict[str, int]:
-    """Where the servers of the folder were told to listen; by server."""
+    """The configured port of each server."""
     ports: dict[str, int] = {}
     for name in (*BACKENDS, "proxy"):
         config = ConfigParser(interpolation=None)
@@ -84,7 +84,7 @@ def _proxy(default: Mapping[str, Any], secret: str, *, create_lock: bool) -> dic
         "app:proxy-server": {
             "use": "egg:swift#proxy", "account_autocreate": "true", "node_timeout": 60, "conn_timeout": 10,
             "recoverable_node_timeout": 60, "post_quorum_timeout": 60,
-            # One replica: never put the only server aside after errors.
+            # One replica: do not exclude the only server after errors.
             "error_suppression_limit": 1000000, "error_suppression_interval": 0,
         },
     }
@@ -94,10 +94,10 @@ def _proxy(default: Mapping[str, Any], secret: str, *, create_lock: bool) -> dic
 
 
 def _write_ring(path: Path, port: int) -> None:
-    """A ring of one device in Swift's format 1: which device holds each of the partitions. Here it is device 0.
+    """Write a ring of one device in Swift's format 1: the device of each partition, here always 0.
 
-    Swift's own builder would load eventlet into our process, which then warns at every fork, and a warning is an error
-    in our tests."""
+    Swift's own builder would load eventlet into our process. It warns at every fork, and a warning is an error in our
+    tests."""
     device = {
         "id": 0, "region": 1, "zone": 1, "weight": 1.0, "device": "d1", "meta": "", "ip": HOST, "port": port,
         "replication_ip": HOST, "replication_port": port,

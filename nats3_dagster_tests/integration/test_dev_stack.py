@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from nats3_dagster.dev.nats_server import find_nats_server, version_of
-from nats3_dagster.dev.process import Process, free_port
+from nats3_dagster.dev.process import Process, free_port, wait_for
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import EngineError
 
@@ -39,14 +39,14 @@ print("up", flush=True)
 
 def _of(folder):
     """The live servers whose command line names the folder."""
-    found = []
+    servers = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = process.info["cmdline"] or ()
         if process.info["status"] == psutil.STATUS_ZOMBIE or any("NatsServer" in word for word in words):
             continue
         if any(str(folder) in word for word in words):
-            found.append(process)
-    return found
+            servers.append(process)
+    return servers
 
 
 def _pid(server):
@@ -54,13 +54,10 @@ def _pid(server):
     return server.process.pid
 
 
-def _gone(folder, within_s=15.0):
-    deadline = time.monotonic() + within_s
-    while left := _of(folder):
-        if time.monotonic() > deadline:
-            return [p.cmdline() for p in left]
-        time.sleep(0.05)
-    return []
+def _left(folder):
+    """The command lines that still run after 15 s."""
+    wait_for(lambda: not _of(folder), 15)
+    return [process.cmdline() for process in _of(folder)]
 
 
 @pytest.fixture
@@ -98,7 +95,7 @@ def test_no_server_outlives_the_process_that_started_it(home, end, why):
             assert len([p for p in _of(home) if p.ppid() == child.pid]) == 6  # nats, postgres, four of Swift's
             child.kill()
         child.wait(30)
-        assert _gone(home) == []
+        assert _left(home) == []
     for fork in (p for p in psutil.process_iter(["cmdline"]) if str(home) in (p.info["cmdline"] or ())):
         fork.kill()
 
@@ -198,6 +195,14 @@ def test_a_stranger_with_a_recycled_pid_is_left_alone():
         stranger.wait()
 
 
+def test_a_server_that_never_answers_is_killed(tmp_path):
+    argv = [sys.executable, "-c", "import time; time.sleep(60)", str(tmp_path)]
+    process = Process.start(argv, (str(tmp_path),), tmp_path / "log")
+    with pytest.raises(EngineError, match=r"It did not answer within 0\.2 s"):
+        process.wait_until(lambda: False, "It", timeout_s=0.2)
+    assert not process.running
+
+
 def test_a_folder_that_cannot_be_written_is_one_line():
     with pytest.raises(EngineError, match="Set NATS3_HOME to a folder that you may write"):
         Stack(Path("/proc/nats3") if sys.platform == "linux" else Path("/nats3")).start()
@@ -222,15 +227,16 @@ def test_a_missing_nats_server_names_the_next_step(tmp_path, monkeypatch):
         find_nats_server()
     monkeypatch.delenv("NATS_SERVER")
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("NATS3_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
     if not Path("/usr/sbin/nats-server").exists():
         with pytest.raises(EngineError, match="Run make setup"):
-            find_nats_server(tmp_path)
+            find_nats_server()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "nats-server").write_text("#!/bin/sh\necho nats-server: v2.14.3-RC.1\n")
     (tmp_path / "bin" / "nats-server").chmod(0o755)
-    assert find_nats_server(tmp_path) == tmp_path / "bin" / "nats-server"
-    assert version_of(find_nats_server(tmp_path)) == (2, 14, 3)
+    assert find_nats_server() == tmp_path / "bin" / "nats-server"
+    assert version_of(find_nats_server()) == (2, 14, 3)
 
 
 def test_a_server_that_does_not_start_says_why(nats_factory):
