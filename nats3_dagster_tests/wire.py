@@ -4,7 +4,9 @@ import base64
 import json
 import secrets
 import socket
+import time
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -104,6 +106,14 @@ class Wire:
 
     def state(self, stream: str) -> dict[str, Any]:
         return self.api(f"STREAM.INFO.{stream}")["state"]
+
+    def quiet(self, stream: str, seconds: float) -> int:
+        """How many messages the stream has, once the last of them is as old as that."""
+        while True:
+            state = self.state(stream)
+            if time.time() - datetime.fromisoformat(state["last_ts"]).timestamp() > seconds:
+                return state["messages"]
+            time.sleep(0.02)
 
     def messages(self, stream: str) -> Iterator[Message]:
         """All messages of the stream by STREAM.MSG.GET, one by one: slow, and independent of consumers."""
