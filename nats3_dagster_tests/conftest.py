@@ -55,6 +55,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 if all(Path(word).is_dir() for word in config.args) else 0
 
 
+@pytest.hookimpl(tryfirst=True)  # marks are there before tests are chosen by them
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, so that no process is left alone with one at the end; and mark what reaches a nats-server."""
     items.sort(key=_turn)
