@@ -1,4 +1,4 @@
-"""`dagster-daemon`, which waits a third of the time, or less. Each look costs: sooner than this, a test takes longer."""
+"""`dagster-daemon` with shorter waits. Not as short as can be: each look has its cost, and a test would take longer."""
 
 from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 from dagster._daemon import controller
