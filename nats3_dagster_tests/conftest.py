@@ -43,15 +43,45 @@ hypothesis.settings.load_profile("nats3")
 _TEMPLATE = "nats3_template"
 # How much of an hour a test gets that does not ask for more (`steady_hour`).
 _STEADY_S = 20
+# The fixtures through which a test has a nats-server.
+_NATS = {"nats_session", "nats_factory"}
+# Of a suite in two processes; the other folders follow.
+_LONGEST_FIRST = ("browser", "orchestration", "acceptance", "faults")
 NatsFactory = Callable[..., NatsServer]
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two processes share whole folders. For files or single tests one is enough: each process starts servers of its
+    own, and a file is never divided."""
+    return 2 if all(Path(word).is_dir() for word in config.args) else 0
+
+
+@pytest.hookimpl(tryfirst=True)  # marks are there before tests are chosen by them
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, so that no process is left alone with one at the end; and mark what reaches a nats-server."""
+    items.sort(key=_turn)
+    for item in items:
+        if not _NATS.isdisjoint(_fixtures(item)):
+            item.add_marker(pytest.mark.nats)
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    """All fixtures of the test, those that it takes by another one included."""
+    return item.fixturenames if isinstance(item, pytest.Function) else []
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
-    """Let no test see two hours, nor the half minute after the turn of one that clocks may differ by: wait for it to
-    pass, before the time limit of the test begins. `@pytest.mark.steady_hour(60)` asks for so many seconds."""
-    if not item.path.is_relative_to(Path(__file__).parent / "unit"):
-        asked = item.get_closest_marker("steady_hour")
+    """Let no test that captures see two hours, nor the half minute after the turn of one that clocks may differ by:
+    wait for it to pass, before the time limit of the test begins. Such a test takes `settings`, or is marked:
+    `@pytest.mark.steady_hour(60)` asks for so many seconds."""
+    asked = item.get_closest_marker("steady_hour")
+    if asked or "settings" in _fixtures(item):
         gone = time.time() % 3600
         if gone < CLOCKS_S or gone > 3600 - (asked.args[0] if asked else _STEADY_S):
             time.sleep((CLOCKS_S + 1 - gone) % 3600)
@@ -254,7 +284,8 @@ def file_store(tmp_path: Path) -> StoreOptions:
 
 @pytest.fixture
 def settings(nats: NatsServer, postgres_url: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Settings for the test's clean servers, also in the environment, so that processes it starts find them."""
+    """Settings for the test's clean servers, also in the environment, so that processes it starts find them. A test
+    that takes them starts where its hour goes on for a while."""
     from nats3_dagster.settings import Settings
 
     environment = {

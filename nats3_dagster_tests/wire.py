@@ -4,12 +4,15 @@ import base64
 import json
 import secrets
 import socket
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 WINDOW = 1000
+ASKED = 50  # messages at a time: of the largest, less than a server keeps for a slow reader
 
 
 class Message(NamedTuple):
@@ -88,16 +91,26 @@ class Wire:
         return answer
 
     def try_api(self, what: str, **request: Any) -> dict[str, Any]:
-        body = json.dumps(request).encode() if request else b""
-        self._socket.sendall(b"PUB $JS.API.%b %b.reply %d\r\n%b\r\n" % (what.encode(), self._inbox, len(body), body))
-        while True:
+        return self._answers(what, [request])[0]
+
+    def _answers(self, what: str, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Of requests that are all sent before the first answer is read."""
+        frames, answers = bytearray(), dict[int, dict[str, Any]]()
+        for number, request in enumerate(requests):
+            body = json.dumps(request).encode() if request else b""
+            frames += b"PUB $JS.API.%b %b.%d %d\r\n%b\r\n" % (what.encode(), self._inbox, number, len(body), body)
+        self._socket.sendall(frames)
+        while len(answers) < len(requests):
             line = self._file.readline()
             if line.startswith((b"MSG", b"HMSG")):
                 payload = self._file.read(int(line.split()[-1]) + 2)
-                return json.loads(payload) if line.startswith(b"MSG") else {"error": payload.decode()}
+                number = int(line.split()[1].rpartition(b".")[2])
+                answers[number] = json.loads(payload) if line.startswith(b"MSG") else {"error": payload.decode()}
+                continue
             if line == b"PING\r\n":
                 self._socket.sendall(b"PONG\r\n")
             assert line == b"PING\r\n" or line == b"PONG\r\n", line
+        return [answers[number] for number in range(len(requests))]
 
     def create_stream(self, name: str, *subjects: str, **config: Any) -> None:
         self.api(f"STREAM.CREATE.{name}", **{"name": name, "subjects": list(subjects), "storage": "file", **config})
@@ -105,12 +118,24 @@ class Wire:
     def state(self, stream: str) -> dict[str, Any]:
         return self.api(f"STREAM.INFO.{stream}")["state"]
 
+    def quiet(self, stream: str, seconds: float) -> int:
+        """How many messages the stream has, once the last of them is as old as that."""
+        while True:
+            state = self.state(stream)
+            if time.time() - datetime.fromisoformat(state["last_ts"]).timestamp() > seconds:
+                return state["messages"]
+            time.sleep(0.02)
+
     def messages(self, stream: str) -> Iterator[Message]:
-        """All messages of the stream by STREAM.MSG.GET, one by one: slow, and independent of consumers."""
+        """All messages of the stream by STREAM.MSG.GET: independent of consumers."""
         state = self.state(stream)
-        for seq in range(state["first_seq"], state["last_seq"] + 1):
-            answer = self.try_api(f"STREAM.MSG.GET.{stream}", seq=seq)
+        seqs = range(state["first_seq"], state["last_seq"] + 1)
+        for seq, answer in zip(seqs, self._stored(stream, seqs), strict=True):
             if "message" in answer:
                 m = answer["message"]
                 headers, data = (base64.b64decode(m.get(key, "")) for key in ("hdrs", "data"))
                 yield Message(seq, m["subject"], headers, data, m["time"])
+
+    def _stored(self, stream: str, seqs: Sequence[int]) -> Iterator[dict[str, Any]]:
+        for at in range(0, len(seqs), ASKED):
+            yield from self._answers(f"STREAM.MSG.GET.{stream}", [{"seq": seq} for seq in seqs[at : at + ASKED]])

@@ -110,13 +110,13 @@ def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
             while wire.state("BACK")["messages"] < count // 8:
                 assert process.poll() is None
                 time.sleep(0.05)
-            for executor in executors_of(spark_master):
+            for executor in executors():
                 executor.kill()
             said, _ = process.communicate(timeout=60)
         assert process.returncode == 1, said
         assert "Run the replay again" in said
         assert "Traceback" not in said
-        time.sleep(1.2)
+        wire.quiet("BACK", 1.2)
         replay = next(json.loads(line)["replay"] for line in said.splitlines() if '"replay"' in line)
         done = submit(spark_master, "republish.py", "--resume", replay)[-1]
         assert (done["published"] + done["found"], wire.state("BACK")["messages"]) == (count, count)
@@ -124,12 +124,12 @@ def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
         assert numbers == list(range(count))
 
 
-def executors_of(master: str) -> list[psutil.Process]:
-    """The executors' JVMs: those that were told to report to a driver, by workers of this master."""
+def executors() -> list[psutil.Process]:
+    """The executors' JVMs: those that were told to report to a driver, by workers that this process started."""
     return [
         p
-        for p in psutil.process_iter(["cmdline"])
-        if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in (p.info["cmdline"] or [])
+        for p in psutil.Process().children(recursive=True)
+        if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in p.cmdline()
     ]
 
 

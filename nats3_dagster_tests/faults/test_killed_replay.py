@@ -45,8 +45,7 @@ def test_killed_in_the_middle_and_resumed_after_the_duplicate_window(
                 assert process.poll() is None
                 time.sleep(0.01)
             os.kill(process.pid, signal.SIGKILL)
-        time.sleep(1.5)
-        had = wire.state("BACK")["messages"]
+        had = wire.quiet("BACK", 1.5)
         assert MESSAGES // 6 <= had < MESSAGES
         with republish("--resume", replay) as process:
             said, _ = process.communicate(timeout=90)

@@ -320,8 +320,7 @@ def test_server_frozen(own_nats, mode):
         assert "did not acknowledge" in str(error)
         assert count >= acknowledged
         assert number_at(wire, count) == count - 1
-        time.sleep(0.5)
-        assert wire.state("T")["messages"] == count
+        assert wire.quiet("T", 0.5) == count
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -129,30 +129,44 @@ def pages(ui: str) -> Iterator[str]:
     yield from (text(f"/SQL/execution/?id={one['id']}") for one in executions)
 
 
-def test_an_interrupt_cancels_what_is_ours_and_not_what_others_run_in_the_session(server: Server) -> None:
+def test_an_interrupt_cancels_what_is_ours_and_not_what_others_run_in_the_session(
+    server: Server, tmp_path: Path
+) -> None:
     code = f"""
-import os, signal, threading, time
+import os, signal, sys, threading, time
+from pathlib import Path
 from nats3_dagster.pipeline.session import start
 from nats3_dagster.pipeline.tasks import run_tasks
 spark = start(remote={server.remote!r})
-def slow(seconds):
-    time.sleep(seconds)
-    yield seconds
+folder = Path(sys.argv[1])
+def slow(name):
+    (folder / f"{{name}}.runs").touch()
+    while not (folder / f"{{name}}.ends").exists():
+        time.sleep(0.05)
+    yield name
+def runs(name):
+    while not (folder / f"{{name}}.runs").exists():
+        time.sleep(0.05)
+def interrupt():
+    runs("ours")
+    os.kill(os.getpid(), signal.SIGINT)
 other = []
-thread = threading.Thread(target=lambda: other.append(run_tasks(spark, "other", slow, [12]).results))
+thread = threading.Thread(target=lambda: other.append(run_tasks(spark, "other", slow, ["other"]).results))
 thread.start()
-time.sleep(5)
-threading.Timer(1.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+runs("other")
+threading.Thread(target=interrupt).start()
 began = time.monotonic()
 try:
-    run_tasks(spark, "ours", slow, [60])
+    run_tasks(spark, "ours", slow, ["ours"])
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - began < 12, flush=True)
+(folder / "other.ends").touch()
 thread.join()
 print(other)
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=100)
-    assert ran.stdout.splitlines() == ["interrupted True", "[(12,)]"], ran.stderr
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100)
+    assert ran.stdout.splitlines() == ["interrupted True", "[('other',)]"], ran.stderr
 
 
 def test_without_the_server_a_run_fails_with_one_line(settings: Settings, wire: Wire, bucket: str) -> None:
