@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from nats3_dagster import settings
 from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.nats_options import NatsOptions
@@ -25,7 +26,7 @@ def find_nats_server(home: Path | None = None) -> Path:
             raise EngineError(f"NATS_SERVER names no program: {named}", "Set it to a nats-server, or unset it")
         return Path(found).absolute()
     # Debian installs it into /usr/sbin, which is not on a plain user's search path.
-    home = (home or Path(os.environ.get("NATS3_HOME", ".nats3"))).absolute()
+    home = (home or settings.home()).absolute()
     checkout = Path(sys.prefix).parent / ".nats3"  # where `make setup` puts it, whatever folder we are called in
     path = os.pathsep.join([f"{home}/bin", f"{checkout}/bin", os.environ.get("PATH", ""), "/usr/sbin"])
     if not (found := shutil.which("nats-server", path=path)):

@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from nats3_dagster import settings
 from nats3_dagster.catalog import migrate
+from nats3_dagster.dev.dagster_server import DagsterServer
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import free_port
@@ -55,11 +57,13 @@ class Stack:
     def __init__(
         self, home: Path | None = None, *, stay: bool = True, fast: bool = False, binary: Path | None = None
     ) -> None:
-        self.home = (home or Path(os.environ.get("NATS3_HOME", ".nats3"))).absolute()
+        self.home = (home or settings.home()).absolute()
         before = self._ports_before()
         self.nats = NatsServer(self.home / "nats", binary=binary, port=before.get("nats_url", 0), stay=stay)
         self.postgres = Postgres(self.home / "postgres", port=before.get("postgres_url", 0), fast=fast, stay=stay)
         self.s3 = S3Server(self.home / "s3", port=before.get("s3_endpoint", 0), stay=stay)
+        # Not one of the stack's servers: `start` and `stop` leave it alone.
+        self.dagster = DagsterServer(self.home)
 
     @property
     def file(self) -> Path:
