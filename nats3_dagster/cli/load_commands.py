@@ -15,8 +15,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Hours, Output, parse_size
 from nats3_dagster.cli.output import Format, show, show_one
 from nats3_dagster.cli.progress import note, step
-from nats3_dagster.hours import parse_time
-from nats3_dagster.model import ORDERS, Order, Pace, ReplaySpec, SeqRange, parse_sequences
+from nats3_dagster.model import ORDERS, Order, Pace, ReplaySpec, Selection, SeqRange, parse_sequences
 from nats3_dagster.replay import control, status
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.plan import dry_run as plan_only
@@ -85,16 +84,15 @@ def create(
     output: Output = Format.table,
 ) -> None:
     """Replay archived messages into NATS: nothing lost, nothing doubled. All selections narrow it together."""
+    selection = Selection.parse(hours=hour, from_time=from_time, to_time=to_time, subjects=(read_subject,))
     spec = ReplaySpec(
-        archive=archive or "", read_subject=read_subject, write_subject=write_subject,
-        hours=tuple(sorted(set(hour or ()))), from_ns=None if from_time is None else parse_time(from_time),
-        to_ns=None if to_time is None else parse_time(to_time), seqs=seqs,
+        archive=archive or "", write_subject=write_subject, selection=replace(selection, sequences=seqs),
         order=cast("Order", order),  # any other text is refused by ReplaySpec
         pace=Pace(rate, byte_rate, speed), create_stream=create_stream, into_own_stream=into_own_stream,
         over_gaps=over_gaps, delete_chunks=delete_chunks,
     )  # fmt: skip
     with Workspace(Settings.load()) as workspace:
-        spec = replace(spec, archive=resolve_archive(workspace, archive, bucket, read_stream, spec.hours))
+        spec = replace(spec, archive=resolve_archive(workspace, archive, bucket, read_stream, spec.selection.hours))
         if dry_run:
             plan = plan_only(workspace, spec)
             show_one(output, plan, plan)
@@ -144,7 +142,7 @@ def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
     with Workspace(Settings.load()) as workspace:
         with step("Waiting until it has stopped"):
             paused = control.pause(workspace, replay_id, "Stopped by nats3 load pause")
-        view = views.replay(paused) | {"log": None}
+        view = views.replay(status.ReplayStatus(paused, paused.state)) | {"log": None}
     show_one(output, view, views.lines(view))
 
 

@@ -6,22 +6,22 @@ JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are
 from typing import Any
 
 from nats3_dagster.cli.output import Columns, stamp_of, time_of, when
-from nats3_dagster.replay.plan import ReplayResult
+from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.status import ReplayStatus
 
 
 def replay(status: ReplayStatus) -> dict[str, Any]:
-    of, spec = status.replay, status.replay.spec
+    of, spec, selection = status.replay, status.replay.spec, status.replay.spec.selection
     return {
         "id": of.id, "archive": spec.archive, "state": status.state, "error": of.error,
-        "read_subject": spec.read_subject, "write_subject": spec.write_subject, "hours": list(spec.hours),
-        "from_time": time_of(spec.from_ns), "to_time": time_of(spec.to_ns),
-        "seqs": list(spec.seqs) if spec.seqs else None, "order": spec.order, "rate": spec.pace.messages_per_s,
-        "byte_rate": spec.pace.bytes_per_s, "speed": spec.pace.speed, "over_gaps": spec.over_gaps,
-        "delete_chunks": spec.delete_chunks, "targets": [t.incarnation.stream for t in of.targets],
-        "attempt": of.attempt, "chunks": of.chunks, "chunks_done": of.chunks_done, "selected": of.selected,
-        "published": of.published, "found": of.found, "duplicates": of.duplicates,
-        "dagster_runs": list(of.run_ids), "created_at": stamp_of(of.created_at),
+        "read_subject": spec.read_subject, "write_subject": spec.write_subject, "hours": list(selection.hours),
+        "from_time": time_of(selection.from_ns), "to_time": time_of(selection.to_ns),
+        "seqs": list(selection.sequences) if selection.sequences else None, "order": spec.order,
+        "rate": spec.pace.messages_per_s, "byte_rate": spec.pace.bytes_per_s, "speed": spec.pace.speed,
+        "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks,
+        "targets": [t.incarnation.stream for t in of.targets], "attempt": of.attempt, "chunks": of.chunks,
+        "chunks_done": of.chunks_done, "selected": of.selected, "published": of.published, "found": of.found,
+        "duplicates": of.duplicates, "dagster_runs": list(of.run_ids), "created_at": stamp_of(of.created_at),
         "started_at": stamp_of(of.started_at), "finished_at": stamp_of(of.finished_at),
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nats3_dagster.archive.capture import CaptureResult
 from nats3_dagster.cli.progress import bar, step
-from nats3_dagster.replay.plan import ReplayResult
+from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.settings import Settings, home
 
 

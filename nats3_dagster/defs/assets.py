@@ -105,7 +105,7 @@ def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         with shown_plainly(context):
             asked = hours_of_run(context, hours, name)
             reached = with_store(settings, s3)
-            wanted = config.spec(name, hours=tuple(asked))
+            wanted = config.spec(name, hours=asked)
             planned = dry_run(reached, wanted) if config.dry_run else None
             done = None if config.dry_run else replay(context, spark, reached, wanted)
         if planned is not None:

@@ -18,13 +18,15 @@ from dagster import (
     OpExecutionContext,
 )
 
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.metadata import Metadata, plan_table, rate, replay_metadata
 from nats3_dagster.defs.resources import start_spark
 from nats3_dagster.defs.runlog import logged
-from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Replay, ReplayChunk, ReplaySpec
+from nats3_dagster.replay import plan
+from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.status import chunks_by_hour, find, status
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 REPLAY_TAG = "nats3/replay"
 Context = AssetExecutionContext | OpExecutionContext
@@ -47,25 +49,19 @@ class Replayed:
 
 def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
     """The plan as metadata; nothing is published, created or recorded. Raises Nats3Error."""
-    from nats3_dagster.pipeline.replay_run import plan_replay
-    from nats3_dagster.replay.plan import describe
-
-    plan = describe(plan_replay(settings, spec))
-    return {"plan": MetadataValue.md(plan_table(plan)), "dry_run": True}
+    with Workspace(settings) as ws:
+        return {"plan": MetadataValue.md(plan_table(plan.dry_run(ws, spec))), "dry_run": True}
 
 
 def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:
     """Publish the selection, or what this run's forerunners left of it. Raises Nats3Error."""
-    from nats3_dagster.pipeline.replay_run import plan_replay, run_replay
+    from nats3_dagster.pipeline.replay_run import run_replay
 
     replay_id = replay_id_for(context.instance, context.run, spec)
-    with Catalog.connect(settings.postgres) as catalog:
-        known = _known(catalog, replay_id)
+    with Workspace(settings) as ws:
+        known = find(ws, replay_id)
         if known is None:
-            planned = plan_replay(settings, spec, create=True)
-            catalog.replays.begin(
-                replay_id, planned.archive, spec, planned.targets, planned.chunks, run_id=context.run.run_id
-            )
+            _, planned = begin(ws, spec, replay_id=replay_id, run_id=context.run.run_id)
             context.log.info(
                 f"Replay {replay_id}: at most {planned.messages:,} messages in {len(planned.chunks)} chunks"
             )
@@ -84,8 +80,8 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
             f"({rate(done.published, done.seconds)}), found {done.found:,} in the target, "
             f"{done.duplicates:,} refused as duplicates"
         )
-    with Catalog.connect(settings.postgres) as catalog:
-        return replayed(catalog, catalog.replays.get(replay_id))
+    with Workspace(settings) as ws:
+        return replayed(ws, status(ws, replay_id).replay)
 
 
 def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> str:
@@ -105,18 +101,6 @@ def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) 
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _known(catalog: Catalog, replay_id: str) -> Replay | None:
-    try:
-        return catalog.replays.get(replay_id)
-    except OperatorError:
-        return None
-
-
-def replayed(catalog: Catalog, record: Replay) -> Replayed:
+def replayed(ws: Workspace, record: Replay) -> Replayed:
     """What the catalog has of a replay."""
-    archive = catalog.archives.get(record.spec.archive)
-    hour_of = {c.id: c.meta.hour for c in catalog.chunks.select(archive, hours=record.spec.hours or None)}
-    hours: dict[str, list[ReplayChunk]] = {}
-    for chunk in catalog.replays.chunks(record.id):
-        hours.setdefault(hour_of.get(chunk.chunk_id, "retired"), []).append(chunk)
-    return Replayed(record, hours)
+    return Replayed(record, chunks_by_hour(ws, record))

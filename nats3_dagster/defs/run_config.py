@@ -6,15 +6,13 @@ Of an asset whose config has a required field, the UI offers no backfill: "Mater
 one partition. So the target has a default there too, one with which no replay begins.
 """
 
-import re
 from typing import Any, Literal
 
 from dagster import Config
 from pydantic import Field
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import parse_time
-from nats3_dagster.model import Pace, ReplaySpec, SeqRange
+from nats3_dagster.model import Pace, ReplaySpec, Selection
 
 
 class CaptureConfig(Config):
@@ -69,16 +67,17 @@ class ReplayConfig(Config):
     dry_run: bool = Field(default=False, description="Only plan and show the plan: nothing is published or recorded.")
 
     def spec(self, archive: str, **selection: Any) -> ReplaySpec:
-        """The replay asked for. Raises OperatorError when it cannot be right."""
+        """The replay asked for; `selection` are arguments of Selection.parse. Raises OperatorError when it cannot be
+        right."""
         if not self.write_subject:
             raise OperatorError(
                 "This replay has no write_subject: nothing says where to publish",
                 f"Give it in the run config: ops.{archive}__replay.config.write_subject",
             )
         return ReplaySpec(
-            archive, read_subject=self.read_subject, write_subject=self.write_subject, order=self.order,
+            archive, self.write_subject, Selection.parse(subjects=[self.read_subject], **selection), order=self.order,
             pace=Pace(self.messages_per_s, self.bytes_per_s, self.speed), create_stream=self.create_stream,
-            into_own_stream=self.into_own_stream, over_gaps=self.over_gaps, **selection,
+            into_own_stream=self.into_own_stream, over_gaps=self.over_gaps,
         )  # fmt: skip
 
 
@@ -100,14 +99,6 @@ class WindowConfig(ReplayConfig):
     def window(self) -> ReplaySpec:
         """The replay asked for. Raises OperatorError when it cannot be right."""
         return self.spec(
-            self.archive,
-            from_ns=None if self.from_time is None else parse_time(self.from_time),
-            to_ns=None if self.to_time is None else parse_time(self.to_time),
-            seqs=None if self.sequences is None else _sequences(self.sequences),
-        )
+            self.archive, from_time=self.from_time, to_time=self.to_time, sequences=self.sequences
+        )  # fmt: skip
 
-
-def _sequences(text: str) -> SeqRange:
-    if not (match := re.fullmatch(r"(\d+)-(\d+)", text.strip())):
-        raise OperatorError(f"{text!r} is not a range of sequences", "Write it as first-last: 1000-1999")
-    return SeqRange(int(match[1]), int(match[2]))
