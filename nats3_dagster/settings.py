@@ -1,7 +1,7 @@
 """Settings: where NATS, Postgres and the store are, and how to log in.
 
-The environment wins over `nats3.toml` in the working directory, which wins over the embedded stack that `nats3 dev` left
-under `.nats3/`. Invariant: nothing else reads the environment for these.
+The environment wins over `nats3.toml` in the working directory, which wins over the embedded stack that `nats3 dev`
+left under `.nats3/`. Invariant: nothing else reads the environment for these.
 """
 
 import os

@@ -7,10 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
-import typer
 from psycopg import sql
 
-from nats3_dagster.cli.main import app, main
+from nats3_dagster.cli.loading import LazyGroup
+from nats3_dagster.cli.main import main, root
 from nats3_dagster_tests.wire import Wire
 
 
@@ -67,8 +67,15 @@ class Command:
 
 
 def root_command() -> Any:
-    """The command that `main` runs, with all below it."""
-    return typer.main.get_command(app)
+    """The command that `main` runs, with all below it imported."""
+    return _loaded(root())
+
+
+def _loaded(group: LazyGroup) -> LazyGroup:
+    for name in list(group.commands):
+        if isinstance(command := group.load(name), LazyGroup):
+            _loaded(command)
+    return group
 
 
 def everything(postgres_url: str, nats_url: str, s3_client: Any, bucket: str) -> Mapping[str, Any]:

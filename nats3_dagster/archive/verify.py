@@ -55,7 +55,7 @@ def chunks_to_verify(workspace: Workspace, archive: Archive, hours: Sequence[str
     while page is None or len(page) == PAGE:
         page = workspace.catalog.chunks.select(
             archive, hours=hours or None, with_subjects=True, with_deleted=True,
-            after=page[-1].id if page else None, limit=PAGE,
+            after=(page[-1].meta.incarnation, page[-1].meta.covers.last) if page else None, limit=PAGE,
         )  # fmt: skip
         yield from page
 

@@ -1,19 +1,17 @@
-"""What the command line says of a chunk, as JSON and as lines.
+"""What `nats3 chunk` shows of a chunk: the JSON, and its lines in a table.
 
-The rule kept here: JSON has every fact by itself, whole and unrounded; lines are for eyes.
+JSON has every fact by itself, whole and unrounded; its keys are an interface. Lines are for eyes.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nats3_dagster.archive.status import ChunkReport
 from nats3_dagster.cli import store_views
-from nats3_dagster.cli.terminal import Columns, Size, stamp_of, when
-
-if TYPE_CHECKING:
-    from nats3_dagster.model import Chunk, ReplayChunk
+from nats3_dagster.cli.output import Columns, Size, stamp_of, when
+from nats3_dagster.model import Chunk, ReplayChunk
 
 
-def summary(chunk: "Chunk") -> dict[str, Any]:
+def summary(chunk: Chunk) -> dict[str, Any]:
     committed = {"committed_at": stamp_of(chunk.committed_at), "dagster_run": chunk.dagster_run_id}
     return {"id": chunk.id, "archive": chunk.meta.archive} | store_views.chunk_meta(chunk.meta) | committed
 
@@ -31,9 +29,10 @@ LIST: Columns = {
 }
 
 
-def chunk(of: "Chunk", replays: Sequence["ReplayChunk"], dagster_url: str | None) -> dict[str, Any]:
+def chunk(report: ChunkReport, dagster_url: str | None) -> dict[str, Any]:
     """All of a chunk: the run that captured it, the partition it is in, the replays that published it and their runs;
     with the address of each in the Dagster UI where that is known."""
+    of = report.chunk
     subjects, deleted = of.meta.subjects, of.meta.deleted
     partition = f"{dagster_url}/assets/{of.meta.archive}/chunks?view=partitions&partition={of.meta.hour}"
     return summary(of) | {
@@ -41,7 +40,7 @@ def chunk(of: "Chunk", replays: Sequence["ReplayChunk"], dagster_url: str | None
         "dagster_partition_url": partition if dagster_url else None,
         "subjects": None if subjects is None else dict(sorted(subjects.items(), key=lambda s: (-s[1], s[0]))),
         "deleted": None if deleted is None else [list(r) for r in deleted],
-        "replays": [_replayed(r) | {"dagster_run_url": _run_url(dagster_url, r.dagster_run_id)} for r in replays],
+        "replays": [_replay(r) | {"dagster_run_url": _run_url(dagster_url, r.dagster_run_id)} for r in report.replays],
     }
 
 
@@ -49,7 +48,7 @@ def _run_url(dagster_url: str | None, run_id: str | None) -> str | None:
     return f"{dagster_url}/runs/{run_id}" if dagster_url and run_id else None
 
 
-def _replayed(of: "ReplayChunk") -> dict[str, Any]:
+def _replay(of: ReplayChunk) -> dict[str, Any]:
     return {
         "replay": of.replay_id, "state": of.state, "selected": of.selected, "published": of.published,
         "found": of.found, "duplicates": of.duplicates, "attempt": of.attempt, "dagster_run": of.dagster_run_id,

@@ -1,32 +1,38 @@
-"""`nats3 dev`, `nats3 migrate`, `nats3 demo`: everything on this machine.
+"""`nats3 dev`, `nats3 migrate` and `nats3 demo`: everything on this machine.
 
-The rule kept here: `nats3 dev` ends what it started and nothing else. Servers that ran before it go on running.
+Invariant: `nats3 dev` ends what it started and nothing else. Servers that ran before it go on running.
+
+The embedded stack is an extra, and Dagster takes a second to import: both are imported by the commands that use them,
+so that `nats3 migrate` and `nats3 dev resync` work without the stack.
 """
 
 import os
-import signal
 import sys
 import time
-import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Output
-from nats3_dagster.cli.progress import step, steps
-from nats3_dagster.cli.resync import resync
-from nats3_dagster.cli.terminal import Format, note, show, show_one
+from nats3_dagster.cli.output import Columns, Format, show, show_one
+from nats3_dagster.cli.progress import bar, note, step, steps
 from nats3_dagster.errors import EngineError, Nats3Error
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import migrate as migrate_catalog
 
 if TYPE_CHECKING:
-    from nats3_dagster.dev.process import Process
     from nats3_dagster.dev.stack import Stack
 
-app = typer.Typer(
-    invoke_without_command=True, help="NATS, Postgres, S3 and the Dagster UI on this machine, under .nats3/."
-)
+app = typer.Typer(cls=LazyGroup, invoke_without_command=True, add_completion=False)
 Port = Annotated[int, typer.Option("--port", help="Port of the Dagster UI; another one is taken if it is not free.")]
+_RESYNCED: Columns = {
+    "ARCHIVE": lambda r: r["archive"],
+    "CHUNKS": lambda r: r["chunks"],
+    "SEALED": lambda r: r["sealed"],
+    "REPLAY": lambda r: r["replay"],
+    "UNKNOWN": lambda r: len(r["unknown"]),
+}
 
 
 @app.callback()
@@ -41,20 +47,19 @@ def dev(
     """Start the embedded servers and the Dagster UI, and stay until interrupted. `nats3 dev stop` ends what is left."""
     if context.invoked_subcommand is not None:
         return
-    from nats3_dagster.dev.stack import Stack
-
-    stack = Stack()
-    before = any(stack.running().values())
+    stack = _stack()
+    ran_before = any(stack.running().values())
     try:
-        _start(stack)
-        view = _addresses(stack)
+        with steps() as on_step:
+            stack.start(lambda name: on_step(f"start {name}", 0, 0))
         if stack_only:
+            view = _addresses(stack)
             show_one(output, view, view)
             note("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
             return
         _serve(stack, port, output)
     finally:
-        if not before and not stack_only:
+        if not ran_before and not stack_only:
             with step("Stopping the servers"):
                 stack.stop()
 
@@ -62,10 +67,8 @@ def dev(
 @app.command()
 def status(output: Output = Format.table) -> None:
     """Which of the embedded servers run."""
-    from nats3_dagster.dev.stack import Stack
-
-    stack = Stack()
-    running = stack.running() | {"dagster": _dagster_of(stack.home) is not None}
+    stack = _stack()
+    running = stack.running() | {"dagster": stack.dagster.find()}
     items = [{"server": name, "running": is_running} for name, is_running in running.items()]
     show(output, items, {"SERVER": lambda s: s["server"], "RUNNING": lambda s: s["running"]})
 
@@ -73,28 +76,41 @@ def status(output: Output = Format.table) -> None:
 @app.command()
 def stop(output: Output = Format.table) -> None:
     """Stop the embedded servers and the Dagster UI. Their data stays."""
-    from nats3_dagster.dev.stack import Stack
-
-    stack = Stack()
-    ran = [name for name, running in stack.running().items() if running]
-    if process := _dagster_of(stack.home):
-        process.stop()
-        ran.append("dagster")
+    stack = _stack()
+    stopped = [name for name, is_running in stack.running().items() if is_running]
+    if stack.dagster.find():
+        stack.dagster.stop()
+        stopped.append("dagster")
     stack.stop()
-    show_one(output, {"stopped": ran}, {"stopped": ran or "nothing ran"})
+    show_one(output, {"stopped": stopped}, {"stopped": stopped or "nothing ran"})
 
 
-app.command()(resync)
+@app.command()
+def resync(output: Output = Format.table) -> None:
+    """Tell Dagster once more what the catalog holds: partitions are right again after its storage was lost.
+
+    DAGSTER_HOME names the instance; without it, the one of `nats3 dev`."""
+    from nats3_dagster.defs.resync import resync as resync_dagster
+
+    with bar("resync", "hours") as on_progress:
+        resynced = resync_dagster(Settings.load(), lambda archive, done, total: on_progress(done, total))
+    items = [
+        {"archive": r.archive, "chunks": r.chunks, "sealed": r.sealed, "replay": r.replay, "unknown": list(r.unknown)}
+        for r in resynced
+    ]
+    show(output, items, _RESYNCED)
+    for item in items:
+        if item["unknown"]:
+            note(
+                f"Dagster has {', '.join(item['unknown'][:5])}{' and more' if len(item['unknown']) > 5 else ''} of "
+                f"{item['archive']} as captured, and the catalog has no chunk of it: wipe these partitions in the UI"
+            )
 
 
 def migrate(output: Output = Format.table) -> None:
     """Bring the catalog in Postgres to this release's schema. Running it again changes nothing."""
-    from nats3_dagster.catalog import migrate as run
-    from nats3_dagster.catalog.schema import VERSION
-    from nats3_dagster.settings import Settings
-
-    run(Settings.load().postgres)
-    show_one(output, {"schema": VERSION}, {"schema": VERSION})
+    view = {"schema": migrate_catalog(Settings.load())}
+    show_one(output, view, view)
 
 
 def demo(
@@ -108,12 +124,11 @@ def demo(
     """Archive this host's log lines, replay them into another stream, and compare both message by message."""
     from nats3_dagster.defs.instance import dagster_home
     from nats3_dagster.dev.demo import as_json, as_rows, run_demo
-    from nats3_dagster.dev.stack import Stack
 
     # The runs of the demo are then in the UI.
     os.environ["DAGSTER_HOME"] = str(dagster_home())
-    with steps() as told:
-        result = run_demo(messages, on_step=told)
+    with steps() as on_step:
+        result = run_demo(messages, told=on_step)
     show_one(output, as_json(result), dict(as_rows(result)))
     if not result.ok:
         raise Nats3Error(
@@ -123,16 +138,13 @@ def demo(
         )
     if ui:
         sys.stdout.flush()
-        _serve(Stack(), port, output)
+        _serve(_stack(), port, output)
 
 
-def _start(stack: "Stack") -> None:
-    from nats3_dagster.catalog import migrate as run
+def _stack() -> "Stack":
+    from nats3_dagster.dev.stack import Stack
 
-    with steps() as tell:
-        stack.start(lambda name: tell(f"start {name}", 0, 0))
-        tell("migrate the catalog", 0, 0)
-        run(stack.endpoints.postgres_url)
+    return Stack()
 
 
 def _addresses(stack: "Stack") -> dict[str, Any]:
@@ -148,7 +160,9 @@ def _addresses(stack: "Stack") -> dict[str, Any]:
 
 def _serve(stack: "Stack", port: int, output: Format) -> None:
     """Run the Dagster UI and its daemon until somebody interrupts us or they end."""
-    dagster, address = _start_dagster(stack, port)
+    dagster = stack.dagster
+    with step("Starting the Dagster UI"):
+        address = dagster.start(port, stack.endpoints.environment)
     try:
         stack.announce(address)
         view = _addresses(stack) | {"ui": address, "log": str(dagster.log)}
@@ -163,55 +177,3 @@ def _serve(stack: "Stack", port: int, output: Format) -> None:
     finally:
         stack.announce(None)
         dagster.stop()
-
-
-def _start_dagster(stack: "Stack", port: int) -> tuple["Process", str]:
-    """Webserver, daemon and code server; when the UI answers. Raises EngineError."""
-    from nats3_dagster.defs.instance import dagster_home
-    from nats3_dagster.dev.process import HOST, Process, free_port
-
-    home = dagster_home()
-    workspace = _workspace(stack.home)
-    workspace.write_text(
-        "load_from:\n  - python_module: {module_name: nats3_dagster.definitions, location_name: nats3}\n"
-    )
-    if running := _dagster_of(stack.home):
-        running.stop()
-    try:
-        port = free_port(port)
-    except EngineError:
-        port = free_port()
-    log = stack.home / "logs" / "dagster.log"
-    log.parent.mkdir(exist_ok=True)
-    environment = (
-        os.environ | stack.endpoints.environment | {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-    )
-    argv = [sys.executable, "-m", "dagster", "dev", "-w", str(workspace), "-h", HOST, "-p", str(port)]
-    with step("Starting the Dagster UI"):
-        process = Process.start(argv, _marker(stack.home), log, env=environment, end_signal=signal.SIGINT)
-        address = f"http://{HOST}:{port}"
-        process.wait_until(lambda: _answers(f"{address}/server_info"), "Dagster", timeout_s=120)
-    return process, address
-
-
-def _dagster_of(home: Path) -> "Process | None":
-    from nats3_dagster.dev.process import Process
-
-    return Process.find(_marker(home), end_signal=signal.SIGINT)
-
-
-def _workspace(home: Path) -> Path:
-    return home / "dagster" / "workspace.yaml"
-
-
-def _marker(home: Path) -> tuple[str, str]:
-    """The words of its command line by which Dagster of this folder is known."""
-    return "-w", str(_workspace(home))
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=5) as answer:  # noqa: S310  our own http:// address
-            return answer.status == 200
-    except OSError:
-        return False

@@ -1,7 +1,7 @@
 """How a command ends: an exit status, and one line on stderr when it is not 0.
 
-The rule kept here: a text of ours says what happened and what to do next; the text of an exception that nobody foresaw
-is not shown, for it may hold anything, a password included. `--debug` shows all of it.
+Invariant: the text of an exception that nobody foresaw is not shown, for it may hold anything, a password included.
+`--debug` shows all of it.
 """
 
 import logging
@@ -17,7 +17,7 @@ from types import FrameType
 
 import typer
 
-from nats3_dagster.cli.terminal import note
+from nats3_dagster.cli.progress import note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 
@@ -45,7 +45,7 @@ def _run(command: Callable[[], object], debug: bool) -> int:
             raise
         if debug:
             traceback.print_exc()
-        line, status = _told(error)
+        line, status = _ending(error)
         if line:
             note(line)
         return status
@@ -54,15 +54,17 @@ def _run(command: Callable[[], object], debug: bool) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _told(error: BaseException) -> tuple[str, int]:
+def _ending(error: BaseException) -> tuple[str, int]:
+    """The line, or an empty one, and the exit status."""
     match error:
         case Nats3Error():
             return f"Error: {error.text_in(WORDS)}", error.exit_status
         case typer.TyperException():
             at = getattr(getattr(error, "ctx", None), "command_path", "nats3")
-            said = error.format_message().rstrip(".").replace("Value error, ", "")
-            # It says nothing where the help was shown instead.
-            return said and f"Error: {said}{'' if said.endswith('?') else '.'} See {at} --help", error.exit_code
+            message = error.format_message().rstrip(".").replace("Value error, ", "")
+            # It is empty where the help was shown instead.
+            stop = "" if message.endswith("?") else "."
+            return message and f"Error: {message}{stop} See {at} --help", error.exit_code
         case typer.Abort() | KeyboardInterrupt():
             return "Interrupted", INTERRUPTED
         case _:
@@ -97,8 +99,8 @@ def _termination() -> Iterator[threading.Event]:
 
 @contextmanager
 def _logs(*, debug: bool) -> Iterator[None]:
-    """Our own warnings are lines on stderr. Libraries log what we report in our own words, tracebacks included: they
-    are heard with `--debug` only."""
+    """Our own warnings are lines on stderr. What libraries log we report in our own words: it is shown with `--debug`
+    only."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s" if debug else "Warning: %(message)s"))
     logger = logging.getLogger() if debug else logging.getLogger("nats3_dagster")

@@ -1,25 +1,28 @@
 """`nats3 load`: replays. Create, look at, stop, go on, delete.
 
-The rule kept here: a replay is checked and recorded in this process, before Spark starts; whoever drives it then, the
-shell that waits or a process of its own, does the same thing: `nats3 load resume ID`.
+A replay is checked and recorded in this process before Spark starts. Whoever runs it then, the shell that waits or a
+process of its own, does the same: `nats3 load resume ID`.
 """
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from nats3_dagster.cli import load_views as views
-from nats3_dagster.cli.detached import log_of
-from nats3_dagster.cli.drive import drive
-from nats3_dagster.cli.options import Hours, Output, parse_seqs, parse_size
-from nats3_dagster.cli.progress import step
-from nats3_dagster.cli.terminal import Format, note, show, show_one
-from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import parse_time
-from nats3_dagster.model import Order, Pace, ReplaySpec, Selection, SeqRange
+from nats3_dagster.cli import processes
+from nats3_dagster.cli.loading import LazyGroup
+from nats3_dagster.cli.options import Hours, Output, parse_size
+from nats3_dagster.cli.output import Format, show, show_one
+from nats3_dagster.cli.progress import note, step
+from nats3_dagster.model import ORDERS, Order, Pace, ReplaySpec, Selection, SeqRange, parse_sequences
+from nats3_dagster.replay import control, status
+from nats3_dagster.replay.begin import begin, resolve_archive
+from nats3_dagster.replay.plan import dry_run as plan_only
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
-app = typer.Typer(no_args_is_help=True, help="Replays: archived messages published into NATS.")
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Id of the replay: see nats3 load list.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Do not wait: run it in a process of its own.")]
 
@@ -47,10 +50,10 @@ def create(
     ] = None,
     to_time: Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Up to before this time.")] = None,
     seqs: Annotated[
-        SeqRange | None, typer.Option("--seqs", metavar="A-B", parser=parse_seqs, help="Sequences, both included.")
+        SeqRange | None, typer.Option("--seqs", metavar="A-B", parser=parse_sequences, help="Sequences, both included.")
     ] = None,
     order: Annotated[
-        str, typer.Option("--order", metavar="stream|subject|none", help="Order kept: total, of each subject, or none.")
+        str, typer.Option("--order", metavar="|".join(ORDERS), help="Order kept: total, of each subject, or none.")
     ] = "stream",
     rate: Annotated[
         float | None, typer.Option("--rate", metavar="MSG/S", help="At most this many messages a second.")
@@ -76,47 +79,30 @@ def create(
     delete_chunks: Annotated[
         bool, typer.Option("--delete-chunks", help="After success, delete the chunks that were replayed whole.")
     ] = False,
-    poll_interval: Annotated[
-        str | None, typer.Option("--poll-interval", metavar="DURATION", help="Go on with new chunks (not built yet).")
-    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and do nothing.")] = False,
     detach: Detach = False,
     output: Output = Format.table,
 ) -> None:
     """Replay archived messages into NATS: nothing lost, nothing doubled. All selections narrow it together."""
-    if poll_interval is not None:
-        raise OperatorError(
-            "Replays that go on with new chunks (--poll-interval) are not built yet",
-            "Leave it out, and create a replay of the new hours when they are captured",
-        )
+    selection = Selection.parse(hours=hour, from_time=from_time, to_time=to_time, subjects=(read_subject,))
     spec = ReplaySpec(
-        archive or "", write_subject, order=_order(order), pace=Pace(rate, byte_rate, speed),
-        selection=Selection(
-            hours=tuple(sorted(set(hour or ()))), from_ns=None if from_time is None else parse_time(from_time),
-            to_ns=None if to_time is None else parse_time(to_time), sequences=seqs, subjects=(read_subject,),
-        ),
-        create_stream=create_stream, into_own_stream=into_own_stream, over_gaps=over_gaps, delete_chunks=delete_chunks,
+        archive=archive or "", write_subject=write_subject, selection=replace(selection, sequences=seqs),
+        order=cast("Order", order),  # any other text is refused by ReplaySpec
+        pace=Pace(rate, byte_rate, speed), create_stream=create_stream, into_own_stream=into_own_stream,
+        over_gaps=over_gaps, delete_chunks=delete_chunks,
     )  # fmt: skip
-    from nats3_dagster.replay.begin import begin, resolve_archive
-    from nats3_dagster.replay.plan import dry_run as planned
-    from nats3_dagster.settings import Settings
-    from nats3_dagster.workspace import Workspace
-
-    settings = Settings.load()
-    with Workspace(settings) as ws:
-        spec = replace(spec, archive=resolve_archive(ws, archive, bucket, read_stream, spec.selection.hours))
+    with Workspace(Settings.load()) as workspace:
+        spec = replace(spec, archive=resolve_archive(workspace, archive, bucket, read_stream, spec.selection.hours))
         if dry_run:
-            plan = planned(ws, spec)
+            plan = plan_only(workspace, spec)
             show_one(output, plan, plan)
             note("A dry run: nothing was published or written")
             return
         # Without Java nothing could run what would be recorded now.
-        from nats3_dagster.pipeline.session import prepare
-
-        prepare(settings.spark_master)
-        replay_id = begin(ws, spec)[0].id
-    note(f"Replay {replay_id} of archive {spec.archive} is recorded")
-    drive(settings, replay_id, detach, output)
+        processes.check_spark(workspace.settings)
+        replay, _ = begin(workspace, spec)
+    note(f"Replay {replay.id} of archive {spec.archive} is recorded")
+    _run(workspace.settings, replay.id, detach, output)
 
 
 @app.command("list")
@@ -126,25 +112,16 @@ def list_(
     output: Output = Format.table,
 ) -> None:
     """Replays, newest first."""
-    from nats3_dagster.replay.status import statuses
-    from nats3_dagster.settings import Settings
-    from nats3_dagster.workspace import Workspace
-
-    with Workspace(Settings.load()) as ws:
-        show(output, [views.replay(r.replay, r.state) for r in statuses(ws, archive, limit)], views.LIST)
+    with Workspace(Settings.load()) as workspace:
+        show(output, [views.replay(r) for r in status.statuses(workspace, archive, limit)], views.LIST)
 
 
 @app.command()
 def get(replay_id: ReplayId, output: Output = Format.table) -> None:
     """One replay: state, counts, targets, and what went wrong."""
-    from nats3_dagster.replay.status import status
-    from nats3_dagster.settings import Settings
-    from nats3_dagster.workspace import Workspace
-
-    with Workspace(Settings.load()) as ws:
-        found = status(ws, replay_id)
-    view = views.replay(found.replay, found.state)
-    log = log_of(replay_id)
+    with Workspace(Settings.load()) as workspace:
+        view = views.replay(status.status(workspace, replay_id))
+    log = processes.log_of(replay_id)
     view["log"] = str(log) if log.exists() else None
     show_one(output, view, views.lines(view))
 
@@ -152,9 +129,7 @@ def get(replay_id: ReplayId, output: Output = Format.table) -> None:
 @app.command()
 def resume(replay_id: ReplayId, detach: Detach = False, output: Output = Format.table) -> None:
     """Go on with a replay that was interrupted or failed. What it published already is not published again."""
-    from nats3_dagster.settings import Settings
-
-    drive(Settings.load(), replay_id, detach, output)
+    _run(Settings.load(), replay_id, detach, output)
 
 
 # The same under the name that archives have for it.
@@ -164,32 +139,46 @@ app.command("run", hidden=True)(resume)
 @app.command()
 def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
     """Stop a replay that runs, wherever it runs. `nats3 load resume ID` goes on after its last message."""
-    from nats3_dagster.replay import control
-    from nats3_dagster.settings import Settings
-    from nats3_dagster.workspace import Workspace
-
-    with Workspace(Settings.load()) as ws, step("Waiting until it has stopped"):
-        paused = control.pause(ws, replay_id, "Stopped by nats3 load pause")
-    view = views.replay(paused, paused.state) | {"log": None}
+    with Workspace(Settings.load()) as workspace:
+        with step("Waiting until it has stopped"):
+            paused = control.pause(workspace, replay_id, "Stopped by nats3 load pause")
+        view = views.replay(status.ReplayStatus(paused, paused.state)) | {"log": None}
     show_one(output, view, views.lines(view))
 
 
 @app.command()
 def delete(replay_id: ReplayId, output: Output = Format.table) -> None:
     """Take a replay out of the list. What it published stays."""
-    from nats3_dagster.replay import control
-    from nats3_dagster.settings import Settings
-    from nats3_dagster.workspace import Workspace
-
-    with Workspace(Settings.load()) as ws:
-        control.delete(ws, replay_id)
+    with Workspace(Settings.load()) as workspace:
+        control.delete(workspace, replay_id)
     show_one(output, {"id": replay_id, "deleted": True}, {"deleted": replay_id})
 
 
-def _order(text: str) -> Order:
-    match text:
-        case "stream" | "subject" | "none":
-            return text
-        case _:
-            raise OperatorError(f"{text!r} is not an order", "Use stream, subject or none")
+def _run(settings: Settings, replay_id: str, detach: bool, output: Format) -> None:
+    """Run a recorded replay here, or leave it to a process of its own. Chunks go only after it has succeeded."""
+    with Workspace(settings) as workspace:
+        record = status.status(workspace, replay_id).replay
+    view: dict[str, object] = {"id": replay_id, "archive": record.spec.archive, "state": record.state}
+    if record.state == "succeeded" and record.spec.delete_chunks:
+        # Killed after its success was recorded, it has only that left to do.
+        show_one(output, view | {"chunks_deleted": _delete_chunks(settings, replay_id)}, view)
+        return
+    if detach:
+        log = processes.log_of(replay_id)
+        view |= {"pid": processes.start_detached(["load", "resume", replay_id], log), "log": str(log)}
+        show_one(output, view, view)
+        note(f"It runs by itself. How far it is: nats3 load get {replay_id}")
+        return
+    try:
+        result = views.result(processes.replay(settings, replay_id))
+    except KeyboardInterrupt:
+        note(f"Replay {replay_id} is not finished. To go on: nats3 load resume {replay_id}")
+        raise
+    if record.spec.delete_chunks:
+        result["chunks_deleted"] = _delete_chunks(settings, replay_id)
+    show_one(output, result, views.result_lines(result))
 
+
+def _delete_chunks(settings: Settings, replay_id: str) -> int:
+    with Workspace(settings) as workspace:
+        return control.delete_chunks(workspace, replay_id)

@@ -1,23 +1,21 @@
 """What `nats3 load` shows of a replay: the JSON, and the table's columns.
 
-The rule kept here: JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are an interface.
+JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are an interface.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nats3_dagster.cli.terminal import Columns, stamp_of, time_of, when
-
-if TYPE_CHECKING:
-    from nats3_dagster.model import Replay
-    from nats3_dagster.replay.job import ReplayResult
+from nats3_dagster.cli.output import Columns, stamp_of, time_of, when
+from nats3_dagster.replay.job import ReplayResult
+from nats3_dagster.replay.status import ReplayStatus
 
 
-def replay(of: "Replay", state: str) -> dict[str, Any]:
-    spec, selection = of.spec, of.spec.selection
+def replay(status: ReplayStatus) -> dict[str, Any]:
+    of, spec, selection = status.replay, status.replay.spec, status.replay.spec.selection
     return {
-        "id": of.id, "archive": spec.archive, "state": state, "error": of.error, "read_subject": spec.read_subject,
-        "write_subject": spec.write_subject, "hours": list(selection.hours), "from_time": time_of(selection.from_ns),
-        "to_time": time_of(selection.to_ns),
+        "id": of.id, "archive": spec.archive, "state": status.state, "error": of.error,
+        "read_subject": spec.read_subject, "write_subject": spec.write_subject, "hours": list(selection.hours),
+        "from_time": time_of(selection.from_ns), "to_time": time_of(selection.to_ns),
         "seqs": list(selection.sequences) if selection.sequences else None, "order": spec.order,
         "rate": spec.pace.messages_per_s, "byte_rate": spec.pace.bytes_per_s, "speed": spec.pace.speed,
         "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks,
@@ -60,7 +58,7 @@ def lines(of: dict[str, Any]) -> dict[str, object]:
 _RESUMABLE = ("interrupted", "failed", "canceled", "planned")
 
 
-def result(of: "ReplayResult") -> dict[str, Any]:
+def result(of: ReplayResult) -> dict[str, Any]:
     return {
         "id": of.id, "archive": of.archive, "state": "succeeded", "attempt": of.attempt, "chunks": of.chunks,
         "selected": of.selected, "published": of.published, "found": of.found, "duplicates": of.duplicates,
@@ -75,4 +73,3 @@ def result_lines(of: dict[str, Any]) -> dict[str, object]:
         "duplicates": of["duplicates"], "seconds": of["seconds"], "messages a second": of["messages_per_s"],
         "chunks deleted": of.get("chunks_deleted"),
     }  # fmt: skip
-

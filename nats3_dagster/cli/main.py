@@ -1,8 +1,4 @@
-"""`nats3`: the command line, put together.
-
-The rule kept here: this module only assembles. `--debug` may stand anywhere, because it is what one adds to a command
-that has just failed.
-"""
+"""`nats3`: the commands, each by the place where it is defined, and how a command line is run."""
 
 import sys
 from collections.abc import Sequence
@@ -11,46 +7,70 @@ from typing import Annotated
 import typer
 
 from nats3_dagster import __version__
-from nats3_dagster.cli import (
-    chunk_commands as chunks,
-)
-from nats3_dagster.cli import (
-    dev_commands as stack,
-)
-from nats3_dagster.cli import (
-    doctor,
-    seals,
-)
-from nats3_dagster.cli import (
-    ending as failures,
-)
-from nats3_dagster.cli import (
-    load_commands as loads,
-)
-from nats3_dagster.cli import (
-    store_commands as stores,
-)
+from nats3_dagster.cli import ending
+from nats3_dagster.cli.loading import Lazy, LazyGroup
+
+_CLI = "nats3_dagster.cli"
+_DATA, _HERE = "Archives and replays", "This installation"
+# Commands that need pyarrow are in a module of their own: it takes as long to import as everything else.
+COMMANDS = {
+    "store": Lazy(
+        f"{_CLI}.store_commands:app",
+        "Archives: what is captured, from which stream, into which bucket.",
+        _DATA,
+        {
+            "seal": Lazy(
+                f"{_CLI}.proof_commands:seal",
+                "Seal the hours that have ended and are complete: a manifest beside their chunks proves it.",
+            )
+        },
+    ),
+    "load": Lazy(f"{_CLI}.load_commands:app", "Replays: archived messages published into NATS.", _DATA),
+    "chunk": Lazy(
+        f"{_CLI}.chunk_commands:app",
+        "Chunks: the objects that hold an archive's messages.",
+        _DATA,
+        {
+            "verify": Lazy(
+                f"{_CLI}.proof_commands:verify",
+                "Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages.",
+            ),
+            "repair": Lazy(
+                f"{_CLI}.proof_commands:repair",
+                "Verify chunks, and capture again what those held that are missing or damaged.",
+            ),
+        },
+    ),
+    "doctor": Lazy(
+        f"{_CLI}.doctor_command:doctor",
+        "Look at NATS, Postgres, the store, Java and Spark, and say what to do.",
+        _HERE,
+    ),
+    "migrate": Lazy(
+        f"{_CLI}.dev_commands:migrate", "Bring the catalog in Postgres to this release's schema.", _HERE
+    ),
+    "demo": Lazy(
+        f"{_CLI}.dev_commands:demo",
+        "Archive this host's log lines, replay them into another stream, and compare both message by message.",
+        _HERE,
+    ),
+    "dev": Lazy(
+        f"{_CLI}.dev_commands:app", "NATS, Postgres, S3 and the Dagster UI on this machine, under .nats3/.", _HERE
+    ),
+}
 
 app = typer.Typer(
     name="nats3",
+    cls=LazyGroup,
     help="Long-term memory for NATS JetStream: archives in object storage, and replays.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-DATA, HERE = "Archives and replays", "This installation"
-stores.app.command()(seals.seal)
-app.add_typer(stores.app, name="store", rich_help_panel=DATA)
-app.add_typer(loads.app, name="load", rich_help_panel=DATA)
-app.add_typer(chunks.app, name="chunk", rich_help_panel=DATA)
-app.command(rich_help_panel=HERE)(doctor.doctor)
-app.command(rich_help_panel=HERE)(stack.migrate)
-app.command(rich_help_panel=HERE)(stack.demo)
-app.add_typer(stack.app, name="dev", rich_help_panel=HERE)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_asked: bool) -> None:
+    if is_asked:
         print(f"nats3 {__version__}")
         raise typer.Exit
 
@@ -65,12 +85,21 @@ def nats3(
     """What `--help` shows of options that stand before a command; `main` has taken care of them."""
 
 
+def root() -> LazyGroup:
+    """`nats3` with all its commands."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, LazyGroup)
+    group.add_lazy(COMMANDS)
+    return group
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (`sys.argv` by default); its exit status: 0, 1 (it failed), 2 (usage), 130 (interrupted)."""
+    """Run a command line (`sys.argv` by default); its exit status: 0, 1 (it failed), 2 (usage), 130 (interrupted).
+
+    `--debug` may stand anywhere, because one adds it to a command that has just failed."""
     given = list(sys.argv[1:] if argv is None else argv)
     end = given.index("--") if "--" in given else len(given)
     args = [a for a in given[:end] if a != "--debug"] + given[end:]
-    command = typer.main.get_command(app)
-    return failures.run(
-        lambda: command.main(args=args, prog_name="nats3", standalone_mode=False), debug=len(args) < len(given)
+    return ending.run(
+        lambda: root().main(args=args, prog_name="nats3", standalone_mode=False), debug=len(args) < len(given)
     )

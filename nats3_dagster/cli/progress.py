@@ -1,69 +1,72 @@
-"""Progress on stderr: a bar on a terminal, a line now and then in a log.
-
-The rule kept here: for eyes only. Nothing is written where nobody waits, and nothing on stdout.
-"""
+"""Notes and progress on stderr, for people: a bar on a terminal, a line now and then in a log."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from nats3_dagster.cli.terminal import note
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 # A log of an hour's replay then has 360 lines.
 LINE_EVERY_S = 10.0
 
 
+def note(text: str) -> None:
+    """A line for the person who waits."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """`text` on one line, with control characters spelled out."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split("\n")))
+
+
 @contextmanager
 def bar(what: str, unit: str = "messages") -> Iterator[Callable[[int, int], None]]:
-    """Gives the function that hears (done, total); any thread may call it."""
-    with _bar(what, unit) if sys.stderr.isatty() else _lines(what, unit) as told:
-        yield told
+    """Gives the function to call with (done, total); any thread may call it."""
+    with _bar(what, unit) if sys.stderr.isatty() else _lines(what, unit) as on_progress:
+        yield on_progress
 
 
 @contextmanager
 def steps() -> Iterator[Callable[[str, int, int], None]]:
-    """Gives the function that hears (step, done, total); total 0: nobody knows. A step ends where the next begins."""
-    current, told = "", _nobody
+    """Gives the function to call with (step, done, total); total 0: unknown. A step ends where the next begins."""
+    current, on_progress = "", _ignore
     with ExitStack() as shown:
 
-        def tell(what: str, done: int, total: int) -> None:
-            nonlocal current, told
+        def on_step(what: str, done: int, total: int) -> None:
+            nonlocal current, on_progress
             if what != current:
                 shown.close()
                 current = what
                 if total:
-                    told = shown.enter_context(bar(what))
+                    on_progress = shown.enter_context(bar(what))
                 else:
                     shown.enter_context(step(what))
-                    told = _nobody
-            told(done, total)
+                    on_progress = _ignore
+            on_progress(done, total)
 
-        yield tell
+        yield on_step
 
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Something that takes a while and cannot say how far it is."""
+    """Something that takes a while and has no numbers."""
     if not sys.stderr.isatty():
         note(f"{what} ...")
         yield
         return
-    from rich.console import Console
-
     with Console(stderr=True).status(f"{what} ..."):
         yield
 
 
-def _nobody(done: int, total: int) -> None:
-    """Hears of a step that shows no numbers."""
+def _ignore(done: int, total: int) -> None:
+    """For a step without numbers."""
 
 
 @contextmanager
 def _bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     columns = (
         TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn(unit),
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
@@ -72,24 +75,24 @@ def _bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
         task = progress.add_task(what, total=None, rate="")
         began = time.monotonic()
 
-        def told(done: int, total: int) -> None:
+        def on_progress(done: int, total: int) -> None:
             rate = done / max(time.monotonic() - began, 0.001)
             progress.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s")
 
-        yield told
+        yield on_progress
         # The last report may be lost, and the work is done.
         progress.update(task, completed=progress.tasks[0].total or 0)
 
 
 @contextmanager
 def _lines(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    began = said_at = time.monotonic()
+    began = written_at = time.monotonic()
 
-    def told(done: int, total: int) -> None:
-        nonlocal said_at
+    def on_progress(done: int, total: int) -> None:
+        nonlocal written_at
         now = time.monotonic()
-        if now - said_at >= LINE_EVERY_S:
-            said_at = now
+        if now - written_at >= LINE_EVERY_S:
+            written_at = now
             note(f"{what}: {done:,} of {total:,} {unit}, {done / (now - began):,.0f} a second")
 
-    yield told
+    yield on_progress

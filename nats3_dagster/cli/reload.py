@@ -1,22 +1,24 @@
-"""A running Dagster and the archives: its code location is loaded anew when there are others.
+"""A running Dagster is told to load its code location anew when archives come or go.
 
-The rule kept here: this is a courtesy. Whatever Dagster answers, or when nobody does, the command has done its work and
-succeeds; the sentence says what is left to do. Plain HTTP, because importing Dagster takes 1.5 s.
+A courtesy: whatever Dagster answers, or when nobody does, the command has done its work and succeeds; the sentence says
+what is left to do.
 
 What a reload does (Dagster 1.13): the webserver asks the code server (`dagster code-server start`, which `dagster dev`
 uses too) to start its code anew. The daemon asks that server once a second who it is, and loads the definitions when
 the answer changed. Where webserver and daemon load the module each by itself (`python_module` in workspace.yaml) a
 reload reaches the webserver only; the daemon loads all its locations anew every 60 s.
+
+The two GraphQL queries are our own: dagster_graphql.DagsterGraphQLClient imports Dagster, which takes a second, and has
+no call for the code locations that did not load.
 """
 
 import json
 import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from nats3_dagster.settings import Settings
+from nats3_dagster.settings import Settings
 
 # A code server starts in 3 s; the webserver itself gives it 60 s.
 TIMEOUT_S = 75
@@ -34,8 +36,8 @@ _RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLoca
 } }"""
 
 
-def reload_dagster(settings: "Settings") -> str:
-    """Have the webserver that NATS3_DAGSTER_URL names load each of our code locations; what to tell of it."""
+def reload_dagster(settings: Settings) -> str:
+    """Have the webserver that NATS3_DAGSTER_URL names load each of our code locations; a sentence about the outcome."""
     if not settings.dagster_url:
         return f"If Dagster runs, {BY_HAND}; with NATS3_DAGSTER_URL set this is done by itself"
     try:
@@ -51,12 +53,12 @@ def reload_dagster(settings: "Settings") -> str:
 
 
 def _locations(url: str) -> Iterator[str]:
-    """Names of the code locations that hold our definitions, or failed to."""
+    """Names of the code locations with our definitions, loaded or not."""
     for entry in _ask(url, _LOCATIONS)["workspaceOrError"]["locationEntries"]:
-        found = entry["locationOrLoadError"] or {}
-        jobs = [{job["name"] for job in repository["jobs"]} for repository in found.get("repositories", ())]
-        failed = found.get("message", "") + "".join(found.get("stack", ()))
-        if any(names >= _OURS for names in jobs) or "nats3_dagster" in failed:
+        location = entry["locationOrLoadError"] or {}
+        jobs = [{job["name"] for job in repository["jobs"]} for repository in location.get("repositories", ())]
+        failure = location.get("message", "") + "".join(location.get("stack", ()))
+        if any(names >= _OURS for names in jobs) or "nats3_dagster" in failure:
             yield entry["name"]
 
 
@@ -78,14 +80,14 @@ def _ask(url: str, query: str, **variables: str) -> Any:
     request = urllib.request.Request(  # noqa: S310  checked above
         f"{url.rstrip('/')}/graphql", body, {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
-        said = json.load(answer)
-    if errors := said.get("errors"):
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
+        answer = json.load(response)
+    if errors := answer.get("errors"):
         raise ValueError(errors[0].get("message", "GraphQL error"))
-    return said["data"]
+    return answer["data"]
 
 
 def _brief(what: object) -> str:
-    """The first line, without a line's end that could hide what follows."""
+    """The first line: a text of many would hide what follows it."""
     lines = str(what).strip().splitlines()
     return lines[0][:200] if lines else type(what).__name__

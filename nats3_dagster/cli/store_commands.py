@@ -1,25 +1,26 @@
-"""`nats3 store`: archives. Create, look at, capture now, pause, delete.
+"""`nats3 store`: archives. Create, look at, capture now, pause, delete."""
 
-The rule kept here: everything about a new archive is checked before anything of it is written.
-"""
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+import sys
+from typing import Annotated
 
 import typer
 
+from nats3_dagster.archive import remove, status
+from nats3_dagster.archive.capture import hours_asked
+from nats3_dagster.archive.create import create as create_archive
 from nats3_dagster.cli import store_views as views
-from nats3_dagster.cli.captures import capture_hours
+from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import ArchiveName, Hours, Output, parse_duration, parse_size
-from nats3_dagster.cli.progress import bar
-from nats3_dagster.cli.terminal import Format, note, show, show_one
-from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
-from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.cli.output import Format, show, show_one
+from nats3_dagster.cli.processes import capture_hours
+from nats3_dagster.cli.progress import bar, note
+from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
-if TYPE_CHECKING:
-    from nats3_dagster.settings import Settings
-
-app = typer.Typer(no_args_is_help=True, help="Archives: what is captured, from which stream, into which bucket.")
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 
 
 @app.command()
@@ -45,70 +46,32 @@ def create(
     ] = "60s",  # type: ignore[assignment]
     zstd_level: Annotated[int, typer.Option("--zstd-level", help="Compression, 1 (fast) to 22 (small).")] = 3,
     create_bucket: Annotated[bool, typer.Option("--create-bucket", help="Make the bucket when there is none.")] = False,
-    consumer: Annotated[
-        str | None,
-        typer.Option("--consumer", metavar="DURABLE", help="Read through this durable consumer (not built yet)."),
-    ] = None,
     output: Output = Format.table,
 ) -> None:
     """Create an archive. Nothing is captured yet: see `nats3 store run`."""
-    if consumer is not None:
-        raise OperatorError(
-            "Archives that read through a durable consumer (--consumer) are not built yet",
-            "Leave --consumer out; source such a stream into one with limits retention, and archive that",
-        )
     spec = ArchiveSpec(
         name=name, stream=stream, bucket=bucket, prefix=prefix, subjects=tuple(subject or ()),
         max_messages=max_messages, max_bytes=max_bytes, max_age_s=max_age, zstd_level=zstd_level,
     )  # fmt: skip
-    from nats3_dagster import objects as store
-    from nats3_dagster.archive.source import check_source
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.cli.reload import reload_dagster
-    from nats3_dagster.jetstream.link import Link
-    from nats3_dagster.settings import Settings
-
-    settings = Settings.load()
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        if catalog.archives.find(name):
-            raise Conflict(
-                f"There is an archive {name} already", f"Choose another name, or see it: nats3 store get {name}"
-            )
-        state = check_source(link, spec)
-        if not store.bucket_exists(settings.store, bucket):
-            if not create_bucket:
-                raise OperatorError(
-                    f"The bucket {bucket!r} does not exist in {settings.store.place}",
-                    "Create it, or give --create-bucket",
-                )
-            store.create_bucket(settings.store, bucket)
-        archive = catalog.archives.create(spec, state)
-    view = views.archive(archive)
-    show_one(output, view, views.archive_lines(view))
+    with Workspace(Settings.load()) as workspace:
+        archive = create_archive(workspace, spec, create_bucket=create_bucket)
+    _show(archive, output)
     note(f"Created. Capture what the stream holds now: nats3 store run {name}")
-    note(reload_dagster(settings))
+    note(reload_dagster(workspace.settings))
 
 
 @app.command("list")
 def list_(output: Output = Format.table) -> None:
     """All archives, with what they hold."""
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.settings import Settings
-
-    with Catalog.connect(Settings.load().postgres) as catalog:
-        show(output, [views.totals(t) for t in catalog.archives.totals()], views.LIST)
+    with Workspace(Settings.load()) as workspace:
+        show(output, [views.totals(t) for t in status.archives(workspace)], views.LIST)
 
 
 @app.command()
 def get(name: ArchiveName, output: Output = Format.table) -> None:
     """One archive: settings, coverage, gaps."""
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.settings import Settings
-
-    with Catalog.connect(Settings.load().postgres) as catalog:
-        archive = catalog.archives.get(name)
-        view = views.archive(archive) | views.holdings(catalog.coverage.all(archive), catalog.gaps.select(archive))
-        view["hours"] = catalog.hours.count(archive)
+    with Workspace(Settings.load()) as workspace:
+        view = views.holdings(status.holdings(workspace, name))
     show_one(output, view, views.archive_lines(view))
 
 
@@ -127,19 +90,18 @@ def run(
         raise OperatorError(
             "--hour and --all exclude each other", "Give one of them, or neither for all that is lacking"
         )
-    from nats3_dagster.settings import Settings
-
-    settings = Settings.load()
-    hours = _hours(settings, name, hour or (), adopt)
+    with Workspace(Settings.load()) as workspace:
+        hours = hours_asked(workspace, name, hour or (), adopt=adopt)
     if not hours:
         note(f"Archive {name} is complete: it has everything that the stream holds")
         show(output, [], views.RUN)
         return
     results: list[dict[str, object]] = []
     try:
-        capture_hours(settings, name, hours, results, adopt=adopt)
+        for result in capture_hours(workspace.settings, name, hours, adopt=adopt):
+            results.append(views.captured(result))
     except (Nats3Error, KeyboardInterrupt):
-        if results:  # what was captured is safe, and is told
+        if results:  # these hours are committed
             show(output, results, views.RUN)
         raise
     show(output, results, views.RUN)
@@ -148,13 +110,15 @@ def run(
 @app.command()
 def pause(name: ArchiveName, output: Output = Format.table) -> None:
     """Stop continuous capture. `nats3 store run` still works."""
-    _set_paused(name, True, output)
+    with Workspace(Settings.load()) as workspace:
+        _show(status.pause(workspace, name), output)
 
 
 @app.command()
 def resume(name: ArchiveName, output: Output = Format.table) -> None:
     """Go on with continuous capture."""
-    _set_paused(name, False, output)
+    with Workspace(Settings.load()) as workspace:
+        _show(status.resume(workspace, name), output)
 
 
 @app.command()
@@ -165,74 +129,29 @@ def delete(
     output: Output = Format.table,
 ) -> None:
     """Delete an archive from the catalog. Its objects stay unless --purge is given."""
-    from nats3_dagster.archive.remove import remove_dead
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.cli.reload import reload_dagster
-    from nats3_dagster.settings import Settings
-
-    settings = Settings.load()
-    with Catalog.connect(settings.postgres) as catalog:
-        held = next((t for t in catalog.archives.totals() if t.archive.name == name), None) or catalog.archives.get(
-            name
-        )
-        chunks = getattr(held, "chunks", 0)
+    with Workspace(Settings.load()) as workspace:
         if not yes:
+            chunks = sum(c.chunks for c in status.holdings(workspace, name).coverages)
             _confirm(f"Delete archive {name} with {chunks:,} chunks{', and their objects for good' if purge else ''}?")
-        retired = catalog.archives.delete(name)
-        removed = 0
         if purge:
-            with bar("Deleting objects", "objects") as told:
-                removed = remove_dead(catalog, settings.store, name, told)
-    view = {"name": name, "deleted": True, "chunks": retired, "objects_deleted": removed}
-    show_one(output, view, {"deleted": name, "chunks": retired, "objects deleted": removed})
-    if not purge and retired:
+            with bar("Deleting objects", "objects") as on_progress:
+                deleted = remove.delete(workspace, name, purge=True, on_progress=on_progress)
+        else:
+            deleted = remove.delete(workspace, name)
+    view = {"name": name, "deleted": True, "chunks": deleted.chunks, "objects_deleted": deleted.objects}
+    show_one(output, view, {"deleted": name, "chunks": deleted.chunks, "objects deleted": deleted.objects})
+    if not purge and deleted.chunks:
         note("The objects are still in the store: each chunk says in its own metadata what it holds")
-    note(reload_dagster(settings))
+    note(reload_dagster(workspace.settings))
 
 
-def _set_paused(name: str, paused: bool, output: Format) -> None:
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.settings import Settings
-
-    with Catalog.connect(Settings.load().postgres) as catalog:
-        view = views.archive((catalog.archives.pause if paused else catalog.archives.resume)(name))
+def _show(archive: Archive, output: Format) -> None:
+    view = views.archive(archive)
     show_one(output, view, views.archive_lines(view))
 
 
 def _confirm(question: str) -> None:
-    import sys
-
     if not sys.stdin.isatty():
         raise OperatorError(f"Nobody is here to answer: {question}", "Say --yes")
     if not typer.confirm(question, err=True):
         raise OperatorError("Nothing was deleted", "Answer y to delete")
-
-
-def _hours(settings: "Settings", name: str, asked: Sequence[str], adopt: bool) -> list[str]:
-    """The hours to capture, checked before Spark is started, which takes 5 s."""
-    from nats3_dagster.archive.source import source_state
-    from nats3_dagster.archive.windows import hours_to_capture
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.hours import hour_of, hour_start
-    from nats3_dagster.jetstream.link import Link
-    from nats3_dagster.objects import bucket_exists
-
-    for hour in asked:
-        hour_start(hour)
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        archive = catalog.archives.get(name)
-        state = source_state(catalog, link, archive, adopt)
-        if not bucket_exists(settings.store, archive.spec.bucket):
-            raise OperatorError(
-                f"The bucket {archive.spec.bucket!r} of archive {name} does not exist in {settings.store.place}",
-                "Create it again: chunks that it held are lost, see nats3 chunk verify",
-            )
-        if not asked:
-            return hours_to_capture(catalog, link, archive, state)
-        empty = state.last_seq < state.first_seq
-        first, last = (hour_of(state.first_ns), hour_of(state.last_ns)) if not empty else ("", "")
-        for hour in asked:
-            if (empty or not first <= hour <= last) and not catalog.hours.select(archive, first=hour, last=hour):
-                holds = f"It holds {first} to {last}" if not empty else "It is empty"
-                raise OperatorError(f"Stream {state.name} has nothing of the hour {hour}, nor has the archive", holds)
-        return sorted(set(asked))

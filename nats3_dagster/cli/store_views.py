@@ -1,17 +1,14 @@
 """What `nats3 store` shows of an archive: the JSON, and the table's columns.
 
-The rule kept here: pure. JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are an interface.
+JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are an interface.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nats3_dagster.cli.terminal import Columns, Size, ratio, stamp_of, text_of, time_of, when
-from nats3_dagster.model import Archive, ChunkMeta, Gap
-
-if TYPE_CHECKING:
-    from nats3_dagster.archive.capture import CaptureResult
-    from nats3_dagster.model import ArchiveTotals, Coverage
+from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.status import Holdings
+from nats3_dagster.cli.output import Columns, Size, ratio, stamp_of, text_of, time_of, when
+from nats3_dagster.model import Archive, ArchiveTotals, ChunkMeta, Gap
 
 
 def archive(of: Archive) -> dict[str, Any]:
@@ -24,7 +21,7 @@ def archive(of: Archive) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def totals(of: "ArchiveTotals") -> dict[str, Any]:
+def totals(of: ArchiveTotals) -> dict[str, Any]:
     return archive(of.archive) | {
         "chunks": of.chunks, "messages": of.messages, "payload_bytes": of.payload_bytes,
         "stored_bytes": of.stored_bytes, "ratio": ratio(of.payload_bytes, of.stored_bytes),
@@ -46,10 +43,11 @@ LIST: Columns = {
 }
 
 
-def holdings(coverages: Sequence["Coverage"], gaps: Sequence[Gap]) -> dict[str, Any]:
-    """What an archive has, and lacks with its reasons."""
+def holdings(of: Holdings) -> dict[str, Any]:
+    """An archive, what it has, and lacks with its reasons."""
+    coverages = of.coverages
     payload, stored = sum(c.payload_bytes for c in coverages), sum(c.stored_bytes for c in coverages)
-    return {
+    return archive(of.archive) | {
         "chunks": sum(c.chunks for c in coverages), "messages": sum(c.messages for c in coverages),
         "payload_bytes": payload, "stored_bytes": stored, "ratio": ratio(payload, stored),
         "coverage": [
@@ -60,7 +58,7 @@ def holdings(coverages: Sequence["Coverage"], gaps: Sequence[Gap]) -> dict[str, 
             }
             for c in coverages
         ],
-        "gaps": [gap(g) for g in gaps],
+        "gaps": [gap(g) for g in of.gaps], "hours": of.hours,
     }  # fmt: skip
 
 
@@ -84,7 +82,7 @@ def archive_lines(of: dict[str, Any]) -> dict[str, object]:
         return lines
     lines |= {
         "messages": of["messages"], "size": Size(of["payload_bytes"]), "stored": Size(of["stored_bytes"]),
-        "ratio": of["ratio"], "chunks": of["chunks"], "hours": of.get("hours"),
+        "ratio": of["ratio"], "chunks": of["chunks"], "hours": of["hours"],
     }  # fmt: skip
     for c in of["coverage"]:
         span = (
@@ -113,7 +111,7 @@ def chunk_meta(meta: ChunkMeta) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def captured(result: "CaptureResult") -> dict[str, Any]:
+def captured(result: CaptureResult) -> dict[str, Any]:
     return {
         "archive": result.archive, "hour": result.hour, "window": list(result.window) if result.window else None,
         "already_captured": result.found, "messages": result.messages, "payload_bytes": result.payload_bytes,

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from nats3_dagster.catalog import migrate
+from nats3_dagster.dev.dagster_server import DagsterServer
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import free_port
@@ -63,6 +64,8 @@ class Stack:
         self.nats = NatsServer(self.home / "nats", port=ports.get("nats_url", 0), stay=stay)
         self.postgres = Postgres(self.home / "postgres", port=ports.get("postgres_url", 0), fast=fast, stay=stay)
         self.s3 = S3Server(self.home / "s3", port=ports.get("s3_endpoint", 0), stay=stay)
+        # Not one of the stack's servers: `start` and `stop` leave it alone.
+        self.dagster = DagsterServer(self.home)
 
     @property
     def file(self) -> Path:

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from pathlib import Path
 

@@ -13,17 +13,16 @@ from typing import Any
 import pytest
 import typer
 
-from nats3_dagster.cli import ending as failures
-from nats3_dagster.cli import main as cli
-from nats3_dagster.cli import progress, terminal
-from nats3_dagster.cli.options import parse_duration, parse_seqs, parse_size
-from nats3_dagster.cli.terminal import Format, Moment, Size
+from nats3_dagster.cli import ending, output, progress
+from nats3_dagster.cli.options import parse_duration, parse_size
+from nats3_dagster.cli.output import Format, Moment, Size
 from nats3_dagster.errors import CatalogError, OperatorError
-from nats3_dagster.model import SeqRange
-from nats3_dagster_tests.cli_case import Command
+from nats3_dagster.model import SeqRange, parse_sequences
+from nats3_dagster_tests.cli_case import Command, root_command
 
-# What takes long to import, and what `--help` and the like must do without.
-SLOW = {"pyspark", "dagster", "pyarrow", "pandas", "numpy", "nats", "obstore", "boto3", "psycopg", "alembic"}
+# What takes long to import. The help of a command must do without the first, that of `nats3` without all of them.
+SLOWEST = {"pyspark", "dagster", "pyarrow", "pandas", "boto3", "alembic"}
+SLOW = SLOWEST | {"numpy", "nats", "obstore", "psycopg"}
 
 
 # Values
@@ -46,7 +45,7 @@ def test_a_duration(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize(("text", "seqs"), [("7", (7, 7)), ("1-1", (1, 1)), ("10-9", (10, 9))])
 def test_a_sequence_range(text: str, seqs: tuple[int, int]) -> None:
-    assert parse_seqs(text) == SeqRange(*seqs)
+    assert parse_sequences(text) == SeqRange(*seqs)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_a_sequence_range(text: str, seqs: tuple[int, int]) -> None:
     [
         *((parse_size, text) for text in ("", "-1", "1 parsec", "MiB", "0x10", "1e6")),
         *((parse_duration, text) for text in ("", "-5", "5 m", "m", "1.5h", "5w", "PT5M")),
-        *((parse_seqs, text) for text in ("", "-", "1-", "-9", "1-2-3", "a-b", "1..2", " 1")),
+        *((parse_sequences, text) for text in ("", "-", "1-", "-9", "1-2-3", "a-b", "1..2", " 1")),
     ],
 )
 def test_anything_else_is_refused_with_the_way_to_write_it(parse: Callable[[str], object], text: str) -> None:
@@ -78,12 +77,12 @@ def test_anything_else_is_refused_with_the_way_to_write_it(parse: Callable[[str]
     ],
 )  # fmt: skip
 def test_the_text_of_a_cell(value: object, text: str) -> None:
-    assert terminal.text_of(value) == text
+    assert output.text_of(value) == text
 
 
 def test_a_table_in_a_pipe_is_whole_and_plain(capsys: pytest.CaptureFixture[str]) -> None:
     items = [{"key": "k" * 300, "n": 1}, {"key": "[bold]no markup[/bold]\x1b[2J", "n": 22_000}]
-    terminal.show(Format.table, items, {"KEY": lambda i: i["key"], "N": lambda i: i["n"]})
+    output.show(Format.table, items, {"KEY": lambda i: i["key"], "N": lambda i: i["n"]})
     head, first, second = capsys.readouterr().out.splitlines()
     assert head.split() == ["KEY", "N"]
     assert first.split() == ["k" * 300, "1"]
@@ -91,9 +90,9 @@ def test_a_table_in_a_pipe_is_whole_and_plain(capsys: pytest.CaptureFixture[str]
 
 
 def test_json_is_one_value_with_plain_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.show(Format.json, [{"n": Size(5), "s": "\x1b"}], {})
+    output.show(Format.json, [{"n": Size(5), "s": "\x1b"}], {})
     assert json.loads(capsys.readouterr().out) == [{"n": 5, "s": "\x1b"}]
-    terminal.show_one(Format.json, {"a": None}, {"shown": 1})
+    output.show_one(Format.json, {"a": None}, {"shown": 1})
     assert json.loads(capsys.readouterr().out) == {"a": None}
 
 
@@ -141,7 +140,7 @@ def test_the_exit_status(
     capsys: pytest.CaptureFixture[str], command: Callable[[], object], status: int, said: str
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    assert failures.run(command, debug=False) == status
+    assert ending.run(command, debug=False) == status
     assert capsys.readouterr() == ("", said)
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -150,11 +149,11 @@ def test_an_exception_that_nobody_foresaw(capsys: pytest.CaptureFixture[str]) ->
     def command() -> None:
         raise ValueError("postgresql://user:Pl4nted@host")
 
-    assert failures.run(command, debug=False) == 1
+    assert ending.run(command, debug=False) == 1
     err = capsys.readouterr().err
     assert err.startswith("Error: internal error, ValueError in test_cli.py:")
     assert "Pl4nted" not in err
-    assert failures.run(command, debug=True) == 1
+    assert ending.run(command, debug=True) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -164,9 +163,9 @@ def test_our_warnings_are_heard_and_those_of_libraries_are_not(capsys: pytest.Ca
         logging.getLogger("nats3_dagster.archive.capture").info("nobody hears this")
         logging.getLogger("nats.aio").error("a traceback follows", exc_info=ValueError("x"))
 
-    failures.run(command, debug=False)
+    ending.run(command, debug=False)
     assert capsys.readouterr().err == "Warning: 5 sequences were gone\n"
-    failures.run(command, debug=True)
+    ending.run(command, debug=True)
     assert "a traceback follows" in capsys.readouterr().err
 
 
@@ -183,7 +182,7 @@ def test_usage(nats3: Command) -> None:
         assert (ran.status, "Usage: nats3" in ran.out, ran.err) == (2, True, "")
 
 
-def commands(group: typer.Typer) -> list[tuple[str, Any]]:
+def commands() -> list[tuple[str, Any]]:
     """Every command with its path."""
 
     def walk(path: str, command: Any) -> list[tuple[str, Any]]:
@@ -191,11 +190,11 @@ def commands(group: typer.Typer) -> list[tuple[str, Any]]:
         own = [] if children and not command.invoke_without_command else [(path, command)]
         return own + [found for name, child in children.items() for found in walk(f"{path} {name}", child)]
 
-    return [found for found in walk("nats3", typer.main.get_command(group)) if found[0] != "nats3"]
+    return [found for found in walk("nats3", root_command()) if found[0] != "nats3"]
 
 
 def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
-    found = commands(cli.app)
+    found = commands()
     assert len(found) >= 22
     for path, command in found:
         options = {name for parameter in command.params for name in parameter.opts}
@@ -204,15 +203,53 @@ def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
         assert "Usage: " + path in nats3.ok(*path.split()[1:], "--help").out
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["store", "create", "--help"], ["load", "create"]])
-def test_what_is_slow_is_imported_by_whom_it_serves(words: list[str]) -> None:
+def imported(*words: str, expect: str = "") -> set[str]:
+    """The modules that a process has imported after this command line."""
     program = (
         "import sys; from nats3_dagster.cli.main import main; main(sys.argv[1:]);"
-        f"print(sorted({SLOW!r} & set(sys.modules)))"
+        "print(*(name for name in sys.modules if '.' not in name))"
     )
     command = [sys.executable, "-c", program, *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.splitlines()[-1] == "[]"
+    assert expect in ran.stdout + ran.stderr
+    return set(ran.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("words", "expect"),
+    [("--help", "Archives: what is captured"), ("--version", "nats3 "), ("lost", "No such command")],
+)
+def test_help_imports_no_command(words: str, expect: str) -> None:
+    assert imported(words, expect=expect) & SLOW == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "store --help", "store list --help", "store create --help", "store run", "load create", "load get --help",
+        "chunk --help", "chunk get --help", "dev --help", "dev resync --help", "migrate --help", "demo --help",
+    ],
+)  # fmt: skip
+def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
+    # The plan of a replay knows the headers that it will add, which are made with pyarrow.
+    allowed = {"pyarrow"} if words.startswith("load") else set[str]()
+    assert imported(*words.split(), expect="nats3 " + words.removesuffix(" --help")) & SLOWEST <= allowed
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("nats3 ", {"store", "load", "chunk", "doctor", "migrate", "demo", "dev"}),
+        ("nats3 store ", {"create", "list", "get", "run", "pause", "resume", "delete", "seal"}),
+        ("nats3 chunk verify --h", {"--hour", "--help"}),
+    ],
+)
+def test_a_shell_completes_commands_and_options(typed: str, offered: set[str]) -> None:
+    words = typed.split(" ")
+    shell = {"_NATS3_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    command = [sys.executable, "-m", "nats3_dagster.cli"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | shell)
+    assert set(ran.stdout.split()) == offered, ran.stderr
 
 
 def test_a_reader_that_has_enough_is_no_error() -> None:

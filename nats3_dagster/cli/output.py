@@ -1,7 +1,7 @@
-"""What a command says: results on stdout, everything else on stderr.
+"""Results on stdout: a table for people, or exactly one JSON value for programs.
 
-The rule kept here: with `-o json` exactly one JSON value is on stdout. Names in a table may come from strangers
-(subjects, keys), so nothing in them moves the cursor or is read as markup.
+Invariant: names in a table may come from strangers (subjects, keys), so nothing in them moves the cursor or is read as
+markup.
 """
 
 import json
@@ -11,10 +11,18 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from pydantic import ByteSize
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nats3_dagster.cli.progress import printable
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 
 Item = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Any], object]]
+# Bytes: a number in JSON, `1.5 MiB` in a table.
+Size = ByteSize
 
 
 class Format(StrEnum):
@@ -22,10 +30,6 @@ class Format(StrEnum):
 
     table = "table"
     json = "json"
-
-
-class Size(int):
-    """Bytes: a number in JSON, `1.5 MiB` in a table."""
 
 
 class Moment(int):
@@ -50,23 +54,13 @@ def show_one(output: Format, item: Item, lines: Mapping[str, object]) -> None:
     _print_table([], [[title, value] for title, value in lines.items() if value is not None], [False, False])
 
 
-def note(text: str) -> None:
-    """A line for the person who waits."""
-    print(printable(text), file=sys.stderr, flush=True)
-
-
-def printable(text: str) -> str:
-    """`text` on one line, with control characters spelled out."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split("\n")))
-
-
 def time_of(time_ns: int | None) -> str | None:
     """A time as JSON has it: RFC 3339 with nanoseconds."""
     return None if time_ns is None else format_time(time_ns)
 
 
 def stamp_of(moment: datetime | None) -> str | None:
-    """A time that Postgres told, as JSON has it."""
+    """A time from Postgres as JSON has it."""
     return None if moment is None else moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -76,7 +70,7 @@ def when(text: str | None) -> Moment | None:
 
 
 def ratio(payload_bytes: int, stored_bytes: int) -> float | None:
-    """How many times smaller the messages are in the store; None for none."""
+    """How many times smaller the messages are in the store; None if nothing is stored."""
     return round(payload_bytes / stored_bytes, 2) if stored_bytes else None
 
 
@@ -88,7 +82,7 @@ def text_of(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case Size():
-            return size_text(value)
+            return value.human_readable(separator=" ")
         case Moment():
             return f"{datetime.fromtimestamp(value // SECOND_NS, UTC):%Y-%m-%d %H:%M:%S}"
         case datetime():
@@ -103,30 +97,16 @@ def text_of(value: object) -> str:
             return printable(str(value))
 
 
-def size_text(count: int) -> str:
-    """`1.5 MiB`."""
-    amount, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if abs(amount) < 1024 or unit == "PiB":
-            break
-        amount /= 1024
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-
-
 def _print_json(value: object) -> None:
     print(json.dumps(value, indent=2))
 
 
 def _print_table(titles: Sequence[str], rows: Sequence[Sequence[object]], numeric: Sequence[bool]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    # Cut off by the width of a terminal that is not there, a pipe would get half a key.
+    # A pipe has no width: the default would cut a key in half.
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
     table = Table(box=None, show_header=bool(titles), header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for at, right in enumerate(numeric):
-        table.add_column(titles[at] if titles else "", justify="right" if right else "left", overflow="fold")
+    for at, is_number in enumerate(numeric):
+        table.add_column(titles[at] if titles else "", justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(text_of(cell)) for cell in row))
     if sys.stdout.isatty():

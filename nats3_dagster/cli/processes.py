@@ -1,0 +1,81 @@
+"""Where the work of a command runs: on Spark in this process, or in a process of its own that outlives the shell.
+
+PySpark is imported here, and only when a command starts Spark: that takes half a second before Spark's own 3 to 5.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.cli.progress import bar, step
+from nats3_dagster.replay.job import ReplayResult
+from nats3_dagster.settings import Settings, home
+
+
+def check_spark(settings: Settings) -> None:
+    """Raises EngineError when Spark cannot be started here because there is no Java."""
+    from nats3_dagster.pipeline.session import prepare
+
+    prepare(settings.spark_master)
+
+
+def capture_hours(
+    settings: Settings, name: str, hours: Sequence[str], *, adopt: bool = False
+) -> Iterator[CaptureResult]:
+    """Capture hours of an archive one after the other, each with a bar; what is given out is committed. Raises
+    Nats3Error."""
+    with _spark(settings) as spark:
+        from nats3_dagster.pipeline.capture_run import run_capture
+
+        for number, hour in enumerate(hours, 1):
+            with bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
+                result = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
+            yield result
+
+
+def replay(settings: Settings, replay_id: str) -> ReplayResult:
+    """Publish what a recorded replay has not yet published, with a bar. Raises Nats3Error."""
+    with _spark(settings) as spark:
+        from nats3_dagster.pipeline.replay_run import run_replay
+
+        with bar(f"replay {replay_id}") as on_progress:
+            return run_replay(spark, settings, replay_id, on_progress=on_progress)
+
+
+@contextmanager
+def _spark(settings: Settings) -> Iterator[Any]:
+    """The SparkSession of this process; it ends with the process. Raises EngineError."""
+    with step("Starting Spark"):
+        from nats3_dagster.pipeline.session import start
+
+        spark = start(settings.spark_master, settings.connect)
+    try:
+        yield spark
+    except KeyboardInterrupt:
+        # The JVM ends while it still kills the tasks, and would log that as errors of its scheduler.
+        with suppress(Exception):
+            spark.sparkContext.setLogLevel("OFF")
+        raise
+
+
+def log_of(replay_id: str) -> Path:
+    """Where the detached process of a replay writes, on the machine that started it."""
+    return home() / "logs" / f"load-{replay_id}.log"
+
+
+def start_detached(command: Sequence[str], log: Path) -> int:
+    """Start `nats3 <command>` in a session of its own, its output appended to `log`; its process id."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "nats3_dagster.cli", *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            start_new_session=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+    # Nobody waits for it, and Popen would warn of that.
+    process.returncode = 0
+    return process.pid

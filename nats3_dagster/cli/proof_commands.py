@@ -1,0 +1,137 @@
+"""`nats3 store seal`, `nats3 chunk verify` and `nats3 chunk repair`: what proves that an archive is whole."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nats3_dagster.archive import repair as repairs
+from nats3_dagster.archive import seal as sealing
+from nats3_dagster.archive import status
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
+from nats3_dagster.cli.options import ArchiveName, Hours, Output
+from nats3_dagster.cli.output import Format, Size, show_one
+from nats3_dagster.cli.processes import capture_hours
+from nats3_dagster.cli.progress import bar, note
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.errors import ChunkError, Nats3Error
+from nats3_dagster.model import Archive, Chunk, Seal
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+
+def seal(name: ArchiveName, output: Output = Format.table) -> None:
+    """Seal the hours that have ended and are complete: a manifest beside their chunks proves it.
+
+    The sensor of the archive does this by itself; here it is done now."""
+    with Workspace(Settings.load()) as workspace:
+        archive = status.find(workspace, name)
+        first, ended = sealing.ended_hours(workspace, archive)
+        sealable = sealing.sealable(workspace, archive, first)
+        if sealable.problem:
+            raise sealable.problem
+        sealed = 0
+        with bar(f"seal {name}", "hours") as on_progress:
+            for sealed, _ in enumerate(sealing.seal_hours(workspace, archive, sealable.hours), 1):
+                on_progress(sealed, len(sealable.hours))
+        view = _sealed_view(name, sealed, status.seals(workspace, archive), ended)
+    show_one(output, view, view | {"manifest_bytes": Size(view["manifest_bytes"])})
+
+
+def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
+    """Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages. Exit status 1
+    if one is bad."""
+    with Workspace(Settings.load()) as workspace:
+        archive = status.find(workspace, name)
+        chunks, bad_chunks = _verify(workspace, archive, hour)
+        seals = status.seals(workspace, archive, hour)
+        bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
+    for seal, error in bad_seals:
+        note(f"Bad manifest of {seal.hour}: {error.text_in(WORDS)}")
+    view = _verified_view(name, chunks, seals, bad_chunks, bad_seals)
+    show_one(output, view, view | {"stored_bytes": Size(view["stored_bytes"]), "bad": len(view["bad"])})
+    if bad := len(bad_chunks) + len(bad_seals):
+        raise ChunkError(
+            f"{bad} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
+            f"Bring those objects back from a copy of the bucket, or capture chunks again while the stream has them: "
+            f"nats3 chunk repair {name}",
+        )
+
+
+def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
+    """Verify chunks, and capture again what those held that are missing or damaged, while the stream still has it. Exit
+    status 1 if some of it is gone."""
+    with Workspace(Settings.load()) as workspace:
+        archive = status.find(workspace, name)
+        state = observe_source(workspace, archive)
+        chunks, bad = _verify(workspace, archive, hour)
+        planned = repairs.plan_repair(workspace, archive, state, bad, every=None if hour else len(chunks))
+        for chunk in planned.too_late:
+            note(f"Chunk {chunk.id} is older than what stream {state.name} has: it begins at {state.first_seq:,}")
+
+        def capture(hours: Sequence[str]) -> None:
+            for _ in capture_hours(workspace.settings, name, hours):
+                pass
+
+        captured = repairs.repair(workspace, archive, planned, capture) if planned.possible else 0
+    lost = planned.messages - captured
+    view: dict[str, Any] = {
+        "archive": name, "chunks": len(chunks), "bad": len(bad), "repaired": len(planned.possible),
+        "messages": captured, "lost": lost,
+    }  # fmt: skip
+    show_one(output, view, view)
+    if planned.as_written:
+        raise ChunkError(
+            f"{len(planned.as_written)} chunks of archive {name} cannot be read, and are what was written",
+            f"Nothing of them was changed; what is wrong is said above and by nats3 chunk verify {name}",
+        )
+    if planned.too_late:
+        raise ChunkError(
+            f"{len(planned.too_late)} bad chunks of archive {name} hold what the stream no longer has",
+            "Bring their objects back from a copy of the bucket",
+        )
+    if lost:
+        raise ChunkError(
+            f"{lost:,} messages of the bad chunks were deleted in stream {state.name} since they were captured",
+            f"They are gaps of the reason deleted now; nats3 store get {name} counts them",
+        )
+
+
+def _verify(
+    workspace: Workspace, archive: Archive, hours: Sequence[str] | None
+) -> tuple[tuple[Chunk, ...], list[Verified]]:
+    """The chunks of an archive, or of some hours, and the bad ones among them, each with a note when it is found."""
+    chunks, bad = status.chunks(workspace, archive.name, hours), list[Verified]()
+    with bar(f"verify {archive.name}", "chunks") as on_progress:
+        to_verify = chunks_to_verify(workspace, archive, hours)
+        for done, verified in enumerate(verify_chunks(workspace, to_verify), 1):
+            on_progress(done, len(chunks))
+            if verified.error:
+                id_, meta = verified.chunk.id, verified.chunk.meta
+                note(f"Bad chunk {id_}, {meta.hour}, sequences {meta.covers}: {verified.error.text_in(WORDS)}")
+                bad.append(verified)
+    return chunks, bad
+
+
+def _sealed_view(name: str, sealed_now: int, seals: Sequence[Seal], ended: int) -> dict[str, Any]:
+    """`seals`: all that are valid. `ended`: hours of the archive that have ended."""
+    return {
+        "archive": name, "sealed_now": sealed_now, "sealed": len(seals), "not_complete": ended - len(seals),
+        "messages": sum(s.messages for s in seals), "manifest_bytes": sum(s.stored_bytes for s in seals),
+        "last_sealed": seals[-1].hour if seals else None,
+    }  # fmt: skip
+
+
+def _verified_view(
+    name: str, chunks: Sequence[Chunk], seals: Sequence[Seal],
+    bad_chunks: Sequence[Verified], bad_seals: Sequence[tuple[Seal, Nats3Error]],
+) -> dict[str, Any]:  # fmt: skip
+    bad = [_bad(v.chunk.id, v.chunk.meta.hour, v.chunk.meta.key, v.error) for v in bad_chunks if v.error]
+    return {
+        "archive": name, "chunks": len(chunks), "manifests": len(seals),
+        "messages": sum(c.meta.messages for c in chunks), "stored_bytes": sum(c.meta.stored_bytes for c in chunks),
+        "bad": bad + [_bad(None, seal.hour, seal.key, error) for seal, error in bad_seals],
+    }  # fmt: skip
+
+
+def _bad(id_: int | None, hour: str, key: str, error: Nats3Error) -> dict[str, Any]:
+    return {"id": id_, "hour": hour, "key": key, "error": error.what, "hint": error.hint_in(WORDS)}
