@@ -17,7 +17,7 @@ def resync(output: Output = Format.table) -> None:
     """Tell Dagster once more what the catalog holds: partitions are right again after its storage was lost.
 
     DAGSTER_HOME names the instance; without it, the one of `nats3 dev`."""
-    from nats3_dagster.defs.resync import resync as run
+    from nats3_dagster.defs.events import resync as run
     from nats3_dagster.settings import Settings
 
     with bar("resync", "hours") as told:

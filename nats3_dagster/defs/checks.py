@@ -1,7 +1,7 @@
 """Checks of `<archive>/chunks`: complete, intact, and in time.
 
-The rule kept here: a check says what it counted also when it passes, and reads the truth (catalog, store, stream),
-never Dagster's own events.
+They read the catalog, the store and the stream, never Dagster's own events, and say what they counted also when they
+pass.
 """
 
 import random
@@ -12,12 +12,10 @@ from typing import Any
 from dagster import (
     AssetCheckEvaluation,
     AssetCheckExecutionContext,
-    AssetCheckKey,
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
-    AssetKey,
     Config,
     MetadataValue,
     ResourceParam,
@@ -27,14 +25,14 @@ from pydantic import Field
 
 from nats3_dagster.archive.backlog import uncaptured
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.failures import shown_plainly
+from nats3_dagster.defs.failures import step_failures
+from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, chunks_key
 from nats3_dagster.defs.loss import Loss, loss
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.wording import WORDS
 from nats3_dagster.model import Archive, Chunk, SeqRange
 from nats3_dagster.settings import Settings
 
-NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
 # Of the holes and damages found, so many are listed.
 SHOWN = 20
 
@@ -47,31 +45,21 @@ class IntactConfig(Config):
     )
 
 
-def no_gaps_key(archive: Archive) -> AssetCheckKey:
-    """What a seal waits for."""
-    return AssetCheckKey(_chunks(archive.name), NO_GAPS)
-
-
-def intact_key(archive: Archive) -> AssetCheckKey:
-    """It reads objects, so it is no part of an ordinary capture."""
-    return AssetCheckKey(_chunks(archive.name), INTACT)
-
-
 def checks(archive: Archive) -> AssetChecksDefinition:
     """The three of an archive, in one definition: a load takes Dagster time for each definition times each job."""
     name = archive.name
 
     @multi_asset_check(name=f"{name}__checks", can_subset=True, specs=[
         # It blocks by errors alone: a capture must not fail because an earlier hour is not captured yet.
-        AssetCheckSpec(NO_GAPS, asset=_chunks(name), blocking=True, description=(
+        AssetCheckSpec(NO_GAPS, asset=chunks_key(name), blocking=True, description=(
             "Every sequence up to the newest captured one is in a chunk, or known to be lost with its reason. Warns of "
             "holes that a capture can still fill; fails for those that the stream no longer has, and then nothing is "
             "sealed until a capture has recorded them."
         )),
-        AssetCheckSpec(INTACT, asset=_chunks(name), description=(
+        AssetCheckSpec(INTACT, asset=chunks_key(name), description=(
             "Objects are in the store and hold, by their hash and to the last message, what was written."
         )),
-        AssetCheckSpec(KEEPS_UP, asset=_chunks(name), description=(
+        AssetCheckSpec(KEEPS_UP, asset=chunks_key(name), description=(
             "Captures come before the stream's limits delete what they have not read: warns at 50% of the way, fails "
             "at 90%. The capture sensor evaluates it too."
         )),
@@ -83,7 +71,7 @@ def checks(archive: Archive) -> AssetChecksDefinition:
         s3: ResourceParam[Any],
     ) -> Iterator[AssetCheckResult]:
         chosen = {key.name for key in context.selected_asset_check_keys}
-        with shown_plainly(context):
+        with step_failures(context):
             reached = with_store(settings, s3)
             with Catalog.connect(reached.postgres) as catalog:
                 found = catalog.archives.get(name)
@@ -100,7 +88,7 @@ def checks(archive: Archive) -> AssetChecksDefinition:
 def keeps_up(archive: str, near: Loss) -> AssetCheckEvaluation:
     """What the sensor reports of `capture_keeps_up`."""
     return AssetCheckEvaluation(
-        _chunks(archive), KEEPS_UP, near.level == "ok", _said(near), severity=_severity(near),
+        chunks_key(archive), KEEPS_UP, near.level == "ok", _said(near), severity=_severity(near),
         description=near.said,
     )  # fmt: skip
 
@@ -118,7 +106,7 @@ def _no_gaps(catalog: Catalog, archive: Archive) -> AssetCheckResult:
     lost = {reason: sum(g.size for g in gaps if g.reason == reason) for reason in ("expired", "missing", "retired")}
     unread = sum(h.size for h in holes)
     return AssetCheckResult(
-        asset_key=_chunks(archive.name), check_name=NO_GAPS, passed=not holes,
+        asset_key=chunks_key(archive.name), check_name=NO_GAPS, passed=not holes,
         severity=AssetCheckSeverity.ERROR if gone else AssetCheckSeverity.WARN,
         description=f"{unread:,} sequences are in no chunk and no gap" if holes else "Every sequence is accounted for",
         metadata={
@@ -144,7 +132,7 @@ def _intact(settings: Settings, archive: str, held: Sequence[Chunk], sample: int
             damaged.append(f"- chunk {chunk.id}: {error.text_in(WORDS)}")
     more = [f"- and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
     return AssetCheckResult(
-        asset_key=_chunks(archive), check_name=INTACT, passed=not damaged,
+        asset_key=chunks_key(archive), check_name=INTACT, passed=not damaged,
         description=f"{len(damaged)} of {len(chosen)} chunks verified are damaged" if damaged
         else f"{len(chosen)} of {len(held)} chunks verified",
         metadata={
@@ -162,7 +150,7 @@ def _keeps_up(settings: Settings, catalog: Catalog, archive: Archive) -> AssetCh
         state = source_state(catalog, link, archive)
         near = loss(state, uncaptured(catalog, link, archive, state, time.time_ns()))
     return AssetCheckResult(
-        asset_key=_chunks(archive.name), check_name=KEEPS_UP, passed=near.level == "ok", severity=_severity(near),
+        asset_key=chunks_key(archive.name), check_name=KEEPS_UP, passed=near.level == "ok", severity=_severity(near),
         description=near.said, metadata=_said(near),
     )  # fmt: skip
 
@@ -173,7 +161,3 @@ def _said(near: Loss) -> dict[str, Any]:
 
 def _severity(near: Loss) -> AssetCheckSeverity:
     return AssetCheckSeverity.ERROR if near.level == "error" else AssetCheckSeverity.WARN
-
-
-def _chunks(archive: str) -> AssetKey:
-    return AssetKey([archive, "chunks"])

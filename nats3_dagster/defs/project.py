@@ -1,7 +1,4 @@
-"""The definitions of all archives in the catalog.
-
-The rule kept here: one query a load, whatever the number of archives.
-"""
+"""The definitions of all archives in the catalog: one query a load, whatever the number of archives."""
 
 import re
 import warnings
@@ -11,14 +8,13 @@ from typing import Any
 from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefinition, in_process_executor
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.assets import chunks_asset, replay_asset, stream_asset
+from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, stream_asset
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
 from nats3_dagster.defs.partitions import hours_from
 from nats3_dagster.defs.resources import RESOURCES
-from nats3_dagster.defs.seals import seal_sensor, sealed_asset
-from nats3_dagster.defs.sensors import capture_sensor
+from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveTotals
 from nats3_dagster.settings import Settings
@@ -53,7 +49,7 @@ def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()
     jobs: list[Any] = [window_job(), check_job()]
     sensors: list[SensorDefinition] = []
     streams: set[str] = set()
-    found: list[AssetChecksDefinition] = []
+    asset_checks: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():
         # Backfill policies are beta in Dagster 1.13, and the partitions of this project rest on them.
         warnings.simplefilter("ignore", BetaWarning)
@@ -66,13 +62,13 @@ def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()
                 replay_asset(archive, hours, owners),
             ]
             jobs += [capture, replay_job(archive)]
-            found.append(checks(archive))
+            asset_checks.append(checks(archive))
             sensors += [capture_sensor(archive, capture), seal_sensor(archive, hours)]
             streams.add(archive.spec.stream)
         assets += [stream_asset(stream) for stream in sorted(streams)]
         return Definitions(
             assets=assets,
-            asset_checks=found,
+            asset_checks=asset_checks,
             jobs=jobs,
             sensors=sensors,
             resources=RESOURCES,

@@ -1,7 +1,6 @@
-"""Resources: what a run needs of the world, made when the run starts.
+"""Resources: settings, the store and Spark, made when a run starts.
 
-The rule kept here: a definition holds no address and no secret, so none can show in the UI, in run config or in logs.
-Libraries are imported by the run that uses them: boto3 and Spark would make every load slower by a second.
+Invariant: a definition holds no address and no secret, so none can show in the UI, in run config or in logs.
 """
 
 import logging

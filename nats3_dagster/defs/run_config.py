@@ -1,24 +1,22 @@
-"""Run config: what a person chooses in the launchpad, and the values that the pipeline takes for it.
+"""Run config: the fields of the launchpad, and the values that they stand for.
 
-The rule kept here: every field has a description and, but for the target, a default that is safe.
-
-Of an asset whose config has a required field, the UI offers no backfill: "Materialize" opens the launchpad, which takes
-one partition. So the target has a default there too, one with which no replay begins.
+Every field has a description and, but for the target, a default that is safe. Of an asset whose config has a required
+field, the UI offers no backfill: "Materialize" opens the launchpad, which takes one partition. So the target has a
+default there too, one with which no replay begins.
 """
 
-import re
-from typing import Any, Literal
+from typing import Any
 
 from dagster import Config
 from pydantic import Field
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
-from nats3_dagster.model import Pace, ReplaySpec, SeqRange
+from nats3_dagster.model import Order, Pace, ReplaySpec, parse_sequences
 
 
 class CaptureConfig(Config):
-    """Nothing of it is needed for an ordinary capture."""
+    """How to capture. An ordinary capture needs none of it."""
 
     adopt: bool = Field(
         default=False,
@@ -41,7 +39,7 @@ class ReplayConfig(Config):
     read_subject: str = Field(
         default=">", description="Replay only messages whose archived subject this NATS filter matches: `orders.eu.*`."
     )
-    order: Literal["stream", "subject", "none"] = Field(
+    order: Order = Field(
         default="stream",
         description="`stream`: exactly as archived, one publisher. `subject`: the order of each subject is kept, in "
         "parallel. `none`: fastest, no order.",
@@ -69,7 +67,7 @@ class ReplayConfig(Config):
     dry_run: bool = Field(default=False, description="Only plan and show the plan: nothing is published or recorded.")
 
     def spec(self, archive: str, **selection: Any) -> ReplaySpec:
-        """The replay asked for. Raises OperatorError when it cannot be right."""
+        """The replay of these fields. Raises OperatorError if one is invalid."""
         if not self.write_subject:
             raise OperatorError(
                 "This replay has no write_subject: nothing says where to publish",
@@ -94,20 +92,14 @@ class WindowConfig(ReplayConfig):
     )
     to_time: str | None = Field(default=None, description="Stop before this store time; written like from_time.")
     sequences: str | None = Field(
-        default=None, description="Sequences of the archived stream, both included: `1000-1999`."
+        default=None, description="Sequences of the archived stream: `1000-1999`, both included, or one: `1000`."
     )
 
     def window(self) -> ReplaySpec:
-        """The replay asked for. Raises OperatorError when it cannot be right."""
+        """The replay of these fields. Raises OperatorError if one is invalid."""
         return self.spec(
             self.archive,
             from_ns=None if self.from_time is None else parse_time(self.from_time),
             to_ns=None if self.to_time is None else parse_time(self.to_time),
-            seqs=None if self.sequences is None else _sequences(self.sequences),
+            seqs=None if self.sequences is None else parse_sequences(self.sequences.strip()),
         )
-
-
-def _sequences(text: str) -> SeqRange:
-    if not (match := re.fullmatch(r"(\d+)-(\d+)", text.strip())):
-        raise OperatorError(f"{text!r} is not a range of sequences", "Write it as first-last: 1000-1999")
-    return SeqRange(int(match[1]), int(match[2]))

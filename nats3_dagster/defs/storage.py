@@ -1,18 +1,18 @@
 """Dagster's own storage: dagster-postgres on the database that our settings name.
 
-The rule kept here: Dagster and the catalog find Postgres by the same rules (NATS3_POSTGRES_URL, nats3.toml, the
-embedded stack), so that a run from a plain shell is in the UI too, and whoever cannot reach it is told in one line.
+Dagster and the catalog find Postgres by the same rules (NATS3_POSTGRES_URL, nats3.toml, the embedded stack), so that a
+run from a plain shell is in the UI too, and a Postgres that is not there is one line.
 """
 
 from typing import Any, Self
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from dagster import Field
-from dagster._serdes import ConfigurableClassData
 from dagster_postgres.storage import DagsterPostgresStorage
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import CannotLoad
+from nats3_dagster.defs.internals import ConfigurableClassData
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
 

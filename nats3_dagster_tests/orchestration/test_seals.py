@@ -31,7 +31,7 @@ from nats3_dagster.archive.seal import seal_hours
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.defs.project import load
-from nats3_dagster.defs.seals import SEAL_TAG
+from nats3_dagster.defs.sensors import SEAL_TAG
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link

@@ -1,0 +1,127 @@
+"""Events from the catalog: what Dagster learns of hours, seals and replays, in a run and once more after its own
+storage was lost (`nats3 dev resync`).
+
+Invariant: an event says what the catalog has, so one that is reported again says the same.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from dagster import AssetKey, AssetMaterialization, DagsterInstance
+
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs.instance import dagster_home
+from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key
+from nats3_dagster.defs.metadata import Metadata, hour_metadata, replay_metadata, seal_metadata
+from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
+from nats3_dagster.objects import StoreOptions
+from nats3_dagster.settings import Settings
+
+# Called with (archive, hours reported, hours at most).
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A replay that has succeeded, as the catalog has it."""
+
+    replay: Replay
+    # Its chunks by hour; `retired` for those that the archive no longer has.
+    hours: dict[str, list[ReplayChunk]]
+
+    def metadata(self, hour: str | None = None) -> Metadata:
+        """Of one hour, or of all."""
+        chunks = self.hours.get(hour, []) if hour else [c for chunks in self.hours.values() for c in chunks]
+        spec = self.replay.spec
+        targets = [t.incarnation.stream for t in self.replay.targets]
+        return replay_metadata(chunks, self.replay.id, targets, f"{spec.read_subject} to {spec.write_subject}")
+
+
+@dataclass(frozen=True, slots=True)
+class Resynced:
+    """What was reported of one archive."""
+
+    archive: str
+    # Hours of each asset that were reported.
+    chunks: int
+    sealed: int
+    replay: int
+    # Hours that Dagster has as captured, and the catalog has not.
+    unknown: tuple[str, ...]
+
+
+def describe_hour(catalog: Catalog, store: StoreOptions, archive: Archive, hour: str) -> Metadata:
+    """An hour of the archive as it is in the catalog."""
+    windows = catalog.hours.windows(archive, hour)
+    gaps = [
+        (w.seqs, g) for w in windows for g in catalog.gaps.select(archive, incarnation=w.incarnation, within=w.seqs)
+    ]
+    return hour_metadata(archive, hour, catalog.chunks.select(archive, hours=[hour]), gaps, store)
+
+
+def seal_events(archive: Archive, seal: Seal, store: StoreOptions) -> Iterator[AssetMaterialization]:
+    """The materializations that a seal stands for."""
+    yield AssetMaterialization(sealed_key(archive.name), partition=seal.hour, metadata=seal_metadata(seal, store))
+    if not seal.chunks:
+        # Nothing was stored in this hour, and its partition would look as if it still had to be captured.
+        nothing = hour_metadata(archive, seal.hour, (), (), store)
+        yield AssetMaterialization(chunks_key(archive.name), partition=seal.hour, metadata=nothing)
+
+
+def replayed(catalog: Catalog, record: Replay) -> Replayed:
+    """What the catalog has of a replay."""
+    archive = catalog.archives.get(record.spec.archive)
+    hour_of = {c.id: c.meta.hour for c in catalog.chunks.select(archive, hours=record.spec.hours or None)}
+    hours: dict[str, list[ReplayChunk]] = {}
+    for chunk in catalog.replays.chunks(record.id):
+        hours.setdefault(hour_of.get(chunk.chunk_id, "retired"), []).append(chunk)
+    return Replayed(record, hours)
+
+
+def resync(settings: Settings, progress: Progress = lambda archive, done, total: None) -> list[Resynced]:
+    """Report materializations of all archives to the instance that DAGSTER_HOME names, or to the one under .nats3.
+    Raises CannotLoad or Nats3Error."""
+    os.environ.setdefault("DAGSTER_HOME", str(dagster_home()))
+    with DagsterInstance.get() as instance, Catalog.connect(settings.postgres) as catalog:
+        return [resync_archive(instance, catalog, settings.store, archive, progress)
+                for archive in catalog.archives.all()]  # fmt: skip
+
+
+def resync_archive(
+    instance: DagsterInstance, catalog: Catalog, store: StoreOptions, archive: Archive, progress: Progress
+) -> Resynced:
+    """Report the hours of one archive that the instance does not know, with `resynced` in their metadata."""
+    keys = {"chunks": chunks_key(archive.name), "sealed": sealed_key(archive.name), "replay": replay_key(archive.name)}
+    known = {key: instance.get_materialized_partitions(key) for key in keys.values()}
+    counts = dict.fromkeys(keys, 0)
+    hours = [h.hour for h in catalog.hours.select(archive)]
+    seals = [s for s in catalog.seals.select(archive) if s.valid]
+    unknown = known[keys["chunks"]] - {*hours, *(s.hour for s in seals if not s.chunks)}
+    missing = _missing_events(catalog, store, archive, hours, seals, known)
+    for done, event in enumerate(missing, 1):
+        instance.report_runless_asset_event(event.with_metadata({**event.metadata, "resynced": True}))
+        known[event.asset_key].add(str(event.partition))
+        counts[event.asset_key.path[-1]] += 1
+        progress(archive.name, done, len(hours) + len(seals))
+    return Resynced(archive.name, **counts, unknown=tuple(sorted(unknown)))
+
+
+def _missing_events(
+    catalog: Catalog, store: StoreOptions, archive: Archive, hours: Sequence[str], seals: Sequence[Seal],
+    known: Mapping[AssetKey, Set[str]],
+) -> Iterator[AssetMaterialization]:  # fmt: skip
+    """What Dagster does not know, described only when it does not: an hour takes some milliseconds."""
+    chunks, sealed, replay = chunks_key(archive.name), sealed_key(archive.name), replay_key(archive.name)
+    for hour in hours:
+        if hour not in known[chunks]:
+            yield AssetMaterialization(chunks, partition=hour, metadata=describe_hour(catalog, store, archive, hour))
+    for seal in seals:
+        if seal.hour not in known[sealed]:
+            yield from (e for e in seal_events(archive, seal, store) if seal.hour not in known[e.asset_key])
+    for record in catalog.replays.select(archive):
+        # Replays of the command line are no materializations.
+        lost = [hour for hour in record.spec.hours if hour not in known[replay]]
+        if lost and record.state == "succeeded" and record.run_ids:
+            done = replayed(catalog, record)
+            yield from (AssetMaterialization(replay, partition=h, metadata=done.metadata(h)) for h in lost)
