@@ -141,6 +141,14 @@ class Settings(BaseSettings):
         )
 
 
+    def object_url(self, bucket: str, key: str) -> str:
+        """Where an object is, or with a slash at the key's end a folder, for people: `s3://...` or `file://...`."""
+        folder = self.store.folder
+        if folder is None:
+            return f"s3://{bucket}/{key}"
+        return (folder / bucket / key).as_uri() + ("/" if key.endswith("/") else "")
+
+
 def _reveal(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret else None
 

@@ -27,6 +27,7 @@ class Next(Enum):
     CAPTURE_OR_REPLAY_OVER_GAPS = (
         "Capture those hours while the stream still has them, or let the replay go over gaps and send what there is"
     )
+    CAPTURE_OR_LIST_CHUNKS = "Capture it, or see the chunks of archive {archive}"
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
     CHECK_SPARK = "See what Java wrote to standard error"
     CHOOSE_OTHER_TARGET = (
@@ -34,6 +35,7 @@ class Next(Enum):
     )
     CREATE_ARCHIVE = "Create an archive first"
     CREATE_BUCKET = "Create it, or have it created with the archive"
+    CREATE_BUCKET_AGAIN = "Create it again: chunks that it held are lost, and verifying the archive names them"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
     DOCTOR_BUCKET = "Try a bucket by name"
@@ -48,10 +50,14 @@ class Next(Enum):
     MAKE_CATALOG = "Make it: migrate the catalog's schema"
     MIGRATE = "Migrate the catalog's schema"
     NAME_TAKEN = "Choose another name than {archive}"
+    NAME_HOURS_TO_REPAIR = (
+        "Is it the store that they were written to? If they are gone for good, name the hours to repair"
+    )
     OBJECT_GONE = "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it"
     OBJECT_DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it"
     RESUME_ARCHIVE = "Resume archive {archive}"
     RESUME_OR_RAISE_LIMIT = "Resume archive {archive}; or raise {limit}"
+    SEE_CHUNKS = "See the chunks of archive {archive}: each has its id and key"
     SET_NATS_URL = "Set NATS3_NATS_URL"
     SET_POSTGRES_URL = "Set NATS3_POSTGRES_URL"
 

@@ -5,6 +5,8 @@ from threading import RLock
 from typing import Self
 
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.catalog import migrate as migrate_catalog
+from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
@@ -54,3 +56,9 @@ class Workspace:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def migrate(settings: Settings) -> str:
+    """Bring the catalog to this release's schema; its version. Raises CatalogError."""
+    migrate_catalog(settings.postgres)
+    return VERSION

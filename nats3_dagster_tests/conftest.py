@@ -32,6 +32,7 @@ from nats3_dagster.dev.s3server import S3Server, require_xattrs
 from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.objects import StoreOptions
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.wire import Wire
 
@@ -264,6 +265,13 @@ def settings(nats: NatsServer, postgres_url: str, s3_server: S3Server, monkeypat
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return Settings.load()
+
+
+@pytest.fixture
+def workspace(settings: Any) -> Iterator[Workspace]:
+    """What use cases work with, on the test's clean servers."""
+    with Workspace(settings) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,35 +1,71 @@
-"""When a capture is due, and for which hours.
+"""The backlog of an archive: what it lacks of its stream now, whether a capture is due, and how near it is to loss.
 
-The rule kept here: a decision about what the archive lacks now, from the catalog and the stream alone. It keeps no
-state, so nothing that was missed once is missed for ever.
+It is computed from the catalog and the stream alone, each time, so nothing that was missed once is missed for ever.
+Sensor, check and doctor ask here.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
+from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
+from nats3_dagster.jetstream.streams import first_seq_at, message_from
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState, clipped
+from nats3_dagster.workspace import Workspace
 
-if TYPE_CHECKING:
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.jetstream.link import Link
+# Shares of the way to deletion from which on an archive is warned of, and is in error.
+WARN_AT, ERROR_AT = 0.5, 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Uncaptured:
-    """What an archive lacks: hours that have ended; and of the `open` one (None: nothing) messages, bytes (estimated by
-    the stream's mean) and the age of the oldest in seconds. `behind` and `behind_s`: the same for all hours. `gone`:
-    sequences that the stream deleted before they were captured, which nothing has recorded yet."""
+class Backlog:
+    """What an archive lacks of its stream."""
 
-    ended: tuple[str, ...]
+    state: StreamState
+    # Hours that have ended and are not complete, ascending.
+    ended: tuple[str, ...] = ()
+    # The open hour where something of it is not captured: its messages, their bytes (estimated by the stream's mean)
+    # and the age of the oldest in seconds.
     open: str | None = None
     messages: int = 0
     bytes: int = 0
     age_s: float = 0.0
+    # Of all hours: uncaptured sequences that the stream still has, the first of them, and its age in seconds.
     behind: int = 0
+    first_seq: int | None = None
     behind_s: float = 0.0
+    # Sequences that the stream deleted before they were captured, and that are in no gap yet.
     gone: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything is captured, or recorded as lost."""
+        return not self.behind and not self.gone
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """How near a stream is to deleting what has not been captured."""
+
+    # The share of the way to deletion that the oldest uncaptured message has gone, by the nearest limit.
+    used: float = 0.0
+    # That limit: max_age, max_msgs or max_bytes; empty where the stream has none that deletes messages.
+    limit: str = ""
+    # Sequences that are deleted already and in no gap yet.
+    gone: int = 0
+
+    @property
+    def level(self) -> Literal["ok", "warn", "error"]:
+        return "error" if self.gone or self.used >= ERROR_AT else "warn" if self.used >= WARN_AT else "ok"
+
+    @property
+    def text(self) -> str:
+        if self.gone:
+            return f"The stream has deleted {self.gone:,} sequences that were not captured"
+        if not self.limit:
+            return "No limit of the stream deletes messages"
+        return f"The oldest uncaptured message has gone {self.used:.0%} of its way to deletion by {self.limit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,67 +76,86 @@ class Due:
     why: str
 
 
-def uncaptured(catalog: "Catalog", link: "Link", archive: Archive, state: StreamState, now_ns: int) -> Uncaptured:
-    """What the archive lacks of its stream now. Raises Nats3Error."""
-    from nats3_dagster.archive.windows import hours_to_capture
-    from nats3_dagster.jetstream.streams import first_seq_at, message_from
-
-    start = catalog.coverage.start(archive, state.incarnation)
+def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: int) -> Backlog:
+    """What the archive lacks of the stream in this state. Raises Nats3Error."""
+    coverage, link = workspace.catalog.coverage, workspace.link
+    start = coverage.start(archive, state.incarnation)
     if start > state.last_seq:
-        return Uncaptured(())
-    lacking = catalog.coverage.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
-    present = clipped(lacking, SeqRange(state.first_seq, state.last_seq))
-    gone = sum(r.size for r in lacking) - sum(r.size for r in present)
+        return Backlog(state)
+    missing = coverage.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
+    present = clipped(missing, SeqRange(state.first_seq, state.last_seq))
+    gone = sum(r.size for r in missing) - sum(r.size for r in present)
     current = hour_of(now_ns)
     if not present:
-        return Uncaptured((), current if gone else None, gone=gone)
+        return Backlog(state, open=current if gone else None, gone=gone)
 
     def age_s(first: int) -> float:
         # A deleted message has no time: then the next one's counts.
-        found = message_from(link, state.name, first)
-        return (now_ns - found[1]) / SECOND_NS if found else 0.0
+        message = message_from(link, state.name, first)
+        return (now_ns - message[1]) / SECOND_NS if message else 0.0
 
-    behind, behind_s = sum(r.size for r in present), age_s(present[0].first)
     # The bounds by which a capture of the current hour takes: sequences, whatever the clock at the server did.
     opens = first_seq_at(link, state.name, hour_start(current))
     ends = state.last_seq + 1
     if state.last_ns >= hour_start(current) + HOUR_NS:  # its clock is ahead of ours: that hour is for later
         ends = first_seq_at(link, state.name, hour_start(current) + HOUR_NS)
-    ended = tuple(hours_to_capture(catalog, link, archive, state, before=opens)) if present[0].first < opens else ()
-    opened = clipped(present, SeqRange(opens, ends - 1))
-    if not opened:
-        return Uncaptured(ended, current if gone else None, behind=behind, behind_s=behind_s, gone=gone)
-    count = sum(r.size for r in opened)
-    size = count * state.bytes // max(state.messages, 1)
-    return Uncaptured(ended, current, count, size, age_s(opened[0].first), behind, behind_s, gone)
+    in_open_hour = clipped(present, SeqRange(opens, ends - 1))
+    count = sum(r.size for r in in_open_hour)
+    return Backlog(
+        state,
+        ended=tuple(hours_to_capture(workspace, archive, state, before=opens)) if present[0].first < opens else (),
+        open=current if in_open_hour or gone else None,
+        messages=count,
+        bytes=count * state.bytes // max(state.messages, 1),
+        age_s=age_s(in_open_hour[0].first) if in_open_hour else 0.0,
+        behind=sum(r.size for r in present),
+        first_seq=present[0].first,
+        behind_s=age_s(present[0].first),
+        gone=gone,
+    )
 
 
-def due(spec: ArchiveSpec, lacking: Uncaptured, limit: int) -> Due:
+def time_to_loss(waiting: Backlog) -> Loss:
+    """By the stream's limits on age, messages and bytes. What counts is where the oldest uncaptured message lies
+    between the stream's head and its end, not how many wait: one hole at the head is lost next."""
+    state, config = waiting.state, waiting.state.config
+    sequences = max(state.last_seq - state.first_seq + 1, 1)
+    tail = 0.0 if waiting.first_seq is None else (state.last_seq - waiting.first_seq + 1) / sequences
+    ways = [(waiting.behind_s, int(config.get("max_age") or 0) / SECOND_NS, "max_age")]
+    if config.get("discard", "old") == "old":  # a stream that refuses new messages deletes none for being full
+        ways += [
+            (state.messages * tail, int(config.get("max_msgs") or 0), "max_msgs"),
+            (state.bytes * tail, int(config.get("max_bytes") or 0), "max_bytes"),
+        ]
+    losses = [Loss(gone / limit, name, waiting.gone) for gone, limit, name in ways if limit > 0]
+    return max(losses, key=lambda loss: loss.used, default=Loss(gone=waiting.gone))
+
+
+def due(spec: ArchiveSpec, waiting: Backlog, limit: int) -> Due:
     """The hours to capture now, `limit` of them at most: ended ones first, the open one when a threshold is reached."""
     reached = [
-        why for why, is_so in (
-            (f"{lacking.messages:,} messages of {spec.max_messages:,}", lacking.messages >= spec.max_messages),
-            (f"{lacking.bytes:,} bytes of {spec.max_bytes:,}", lacking.bytes >= spec.max_bytes),
-            (f"the oldest message is {lacking.age_s:.0f} s old, of {spec.max_age_s}", lacking.age_s >= spec.max_age_s),
-            (f"{lacking.gone:,} sequences went before they were captured", lacking.gone > 0),
-        ) if lacking.open and is_so
+        why for why, is_reached in (
+            (f"{waiting.messages:,} messages of {spec.max_messages:,}", waiting.messages >= spec.max_messages),
+            (f"{waiting.bytes:,} bytes of {spec.max_bytes:,}", waiting.bytes >= spec.max_bytes),
+            (f"the oldest message is {waiting.age_s:.0f} s old, of {spec.max_age_s}", waiting.age_s >= spec.max_age_s),
+            (f"{waiting.gone:,} sequences went before they were captured", waiting.gone > 0),
+        ) if waiting.open and is_reached
     ]  # fmt: skip
-    hours = [*lacking.ended, *([lacking.open] if lacking.open and reached else [])]
+    hours = [*waiting.ended, *([waiting.open] if waiting.open and reached else [])]
     if not hours:
-        if not lacking.open:
+        if not waiting.open:
             return Due((), "Everything is captured")
-        return Due((), f"{lacking.messages:,} messages wait, the oldest for {lacking.age_s:.0f} of {spec.max_age_s} s")
-    chosen = _adjacent(hours)[:limit]
-    ended = len(lacking.ended)
+        return Due((), f"{waiting.messages:,} messages wait, the oldest for {waiting.age_s:.0f} of {spec.max_age_s} s")
+    ended = len(waiting.ended)
     whys = [f"{ended} ended hour{'s' if ended > 1 else ''} not complete"] if ended else []
-    return Due(tuple(chosen), "; ".join([*whys, *reached]))
+    return Due(tuple(_adjacent(hours)[:limit]), "; ".join([*whys, *reached]))
 
 
 def _adjacent(hours: Sequence[str]) -> list[str]:
     """The first of them, and what follows it without a hole."""
-    found = [hours[0]]
+    adjacent = [hours[0]]
     for hour in hours[1:]:
-        if hour_start(hour) - hour_start(found[-1]) != HOUR_NS:
+        if hour_start(hour) - hour_start(adjacent[-1]) != HOUR_NS:
             break
-        found.append(hour)
-    return found
+        adjacent.append(hour)
+    return adjacent

@@ -1,7 +1,7 @@
-"""Capture: which sequences of an hour an archive still lacks, and how what was read becomes part of the archive.
+"""Capture: which sequences of an hour an archive lacks, and how what was read becomes part of the archive.
 
-The rule kept here: the plan is the hour's sequence bounds minus coverage, so a run is idempotent; and only `commit`
-makes a chunk exist, in one Postgres transaction, after its object is safe in the store.
+Invariant: the plan is the hour's sequence bounds minus coverage, so a run is idempotent; and only `commit` makes a
+chunk exist, in one Postgres transaction, after its object is safe in the store.
 """
 
 import logging
@@ -9,14 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nats3_dagster.archive.source import source_state
-from nats3_dagster.catalog import Catalog
-from nats3_dagster.hours import hour_bounds
-from nats3_dagster.jetstream.link import Link
+from nats3_dagster.archive.create import check_bucket
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.windows import hours_to_capture
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import hour_bounds, hour_of, hour_start
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import first_seq_at
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState
 from nats3_dagster.objects import StoreOptions
+from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
 # Below this many sequences a second task costs more than it saves: it opens a connection and a consumer of its own.
@@ -32,19 +34,23 @@ class CaptureJob:
     hour: str
     nats: NatsOptions
     store: StoreOptions
+    # The subject on which tasks report how far they are; None for no reports.
     progress: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CapturePlan:
-    """`window`: the hour's sequences (None: the stream has none of it). `missing`: those to read, disjoint, ascending.
-    `gaps`: sequences that are already gone. `begun`: the catalog's time before the first object is put."""
+    """What a capture of one hour has to read."""
 
     archive: Archive
     job: CaptureJob
+    # The hour's sequences; None where the stream has none of it.
     window: SeqRange | None
+    # Those of them to read, disjoint and ascending.
     missing: tuple[SeqRange, ...]
+    # Sequences that are already gone from the stream, of any hour.
     gaps: tuple[Gap, ...]
+    # The catalog's time before the first object is put.
     begun: datetime
 
     def tasks(self, parallel: int) -> tuple[SeqRange, ...]:
@@ -60,11 +66,12 @@ class CapturePlan:
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """What one run added to the archive. `found` counts the hour's sequences that were covered before it."""
+    """What one run added to the archive."""
 
     archive: str
     hour: str
     window: SeqRange | None
+    # The hour's sequences that were covered before.
     found: int
     chunks: tuple[ChunkMeta, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -85,25 +92,42 @@ class CaptureResult:
     @property
     def lost(self) -> int:
         """Sequences that went from the stream before they were captured."""
-        return sum(g.size for g in self.gaps if g.reason in ("expired", "missing"))
+        return sum(g.size for g in self.gaps if g.is_loss)
+
+
+def hours_asked(workspace: Workspace, name: str, hours: Sequence[str] = (), *, adopt: bool = False) -> list[str]:
+    """The hours that a capture by hand is for, ascending: those given, or all that lack something.
+
+    Raises OperatorError for an hour of which neither stream nor archive has anything, and for a missing bucket:
+    everything that can be known before Spark starts, which takes seconds."""
+    for hour in hours:
+        hour_start(hour)
+    archive = workspace.catalog.archives.get(name)
+    state = observe_source(workspace, archive, adopt=adopt)
+    check_bucket(workspace, archive)
+    if not hours:
+        return hours_to_capture(workspace, archive, state)
+    is_empty = state.last_seq < state.first_seq
+    first, last = ("", "") if is_empty else (hour_of(state.first_ns), hour_of(state.last_ns))
+    for hour in hours:
+        in_stream = not is_empty and first <= hour <= last
+        if not in_stream and not workspace.catalog.hours.select(archive, first=hour, last=hour):
+            raise OperatorError(
+                f"Stream {state.name} has nothing of the hour {hour}, nor has the archive",
+                "It is empty" if is_empty else f"It holds {first} to {last}",
+            )
+    return sorted(set(hours))
 
 
 def plan(
-    catalog: Catalog,
-    link: Link,
-    archive: Archive,
-    hour: str,
-    nats: NatsOptions,
-    store: StoreOptions,
-    *,
-    adopt: bool = False,
-    progress: str | None = None,
+    workspace: Workspace, archive: Archive, hour: str, *, adopt: bool = False, progress: str | None = None
 ) -> CapturePlan:
     """What a capture of this hour has to read. Raises OperatorError for a bad hour, StreamChanged for a stream made
     again."""
+    catalog, link, settings = workspace.catalog, workspace.link, workspace.settings
     start_ns, end_ns = hour_bounds(hour)
     begun = catalog.now()
-    state = source_state(catalog, link, archive, adopt)
+    state = observe_source(workspace, archive, adopt=adopt)
     expected = catalog.coverage.start(archive, state.incarnation)
     # Both bounds come from the one function of time that the server has, so that hours tile the sequences whatever the
     # clock did; the end is asked for last, so that an open hour takes all that is there.
@@ -114,7 +138,7 @@ def plan(
     expired = tuple(catalog.coverage.missing(archive, state.incarnation, gone)) if gone else ()
     return CapturePlan(
         archive=archive,
-        job=CaptureJob(archive.spec, state, hour, nats, store, progress),
+        job=CaptureJob(archive.spec, state, hour, settings.nats, settings.store, progress),
         window=window,
         missing=tuple(catalog.coverage.missing(archive, state.incarnation, window)) if window else (),
         gaps=(Gap(state.incarnation, expired, "expired"),) if expired else (),
@@ -123,16 +147,19 @@ def plan(
 
 
 def commit(
-    catalog: Catalog, planned: CapturePlan, outcomes: Iterable[ChunkMeta | Gap], run_id: str | None = None
+    workspace: Workspace, planned: CapturePlan, outcomes: Iterable[ChunkMeta | Gap], run_id: str | None = None
 ) -> CaptureResult:
     """Make what the tasks brought back part of the archive, in one transaction. Raises Conflict when another capture
     committed some of it first: plan again, its coverage counts then."""
     chunks: list[ChunkMeta] = []
     gaps = list(planned.gaps)
     for outcome in outcomes:
-        (chunks if isinstance(outcome, ChunkMeta) else gaps).append(outcome)  # type: ignore[arg-type]
-    merged = _merge(gaps)
-    catalog.chunks.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
+        if isinstance(outcome, ChunkMeta):
+            chunks.append(outcome)
+        else:
+            gaps.append(outcome)
+    merged = _merged(gaps)
+    workspace.catalog.chunks.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
     result = CaptureResult(
         archive=planned.archive.name,
         hour=planned.job.hour,
@@ -147,17 +174,24 @@ def commit(
             result.archive,
             result.lost,
             planned.job.state.name,
-            ", ".join(str(r) for g in merged if g.reason == "expired" for r in g.ranges[:5]),
+            ", ".join(str(r) for g in merged if g.is_loss for r in g.ranges[:5]),
         )
     return result
 
 
-def _merge(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
+def uncovered(workspace: Workspace, planned: CapturePlan) -> tuple[SeqRange, ...]:
+    """Sequences of the plan's window that are still in no chunk and no gap: none after a complete capture."""
+    if not planned.window:
+        return ()
+    return workspace.catalog.coverage.missing(planned.archive, planned.job.state.incarnation, planned.window)
+
+
+def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     """One gap for each reason and incarnation, its ranges ascending."""
-    by: dict[tuple[object, str], list[Gap]] = {}
+    by_reason: dict[tuple[object, str], list[Gap]] = {}
     for gap in gaps:
-        by.setdefault((gap.incarnation, gap.reason), []).append(gap)
+        by_reason.setdefault((gap.incarnation, gap.reason), []).append(gap)
     return tuple(
-        Gap(found[0].incarnation, tuple(sorted(r for g in found for r in g.ranges)), found[0].reason)
-        for found in by.values()
+        Gap(same[0].incarnation, tuple(sorted(r for g in same for r in g.ranges)), same[0].reason)
+        for same in by_reason.values()
     )

@@ -1,54 +1,72 @@
-"""Objects that no live chunk has any more: delete them from the store.
+"""Removing: archives, chunks that a replay has published, and objects that no live chunk has any more.
 
-The rule kept here: the catalog lets go first, then the object goes. Postgres gives out a key only while no live chunk
-has it (see catalog.removals), and a process that dies in between leaves an object that the next call finds again.
+Invariant: the catalog lets go first, then the object goes. Postgres gives out a key only while no live chunk has it
+(catalog.removals), and a process that dies in between leaves an object that the next call removes.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from nats3_dagster.catalog import Catalog
-from nats3_dagster.objects import Bucket, StoreOptions
-
-if TYPE_CHECKING:
-    from nats3_dagster.model import Archive
+from nats3_dagster.model import Archive
+from nats3_dagster.workspace import Workspace
 
 # Claimed, deleted and finished together: Postgres is asked three times for so many objects.
 PAGE = 500
+OnProgress = Callable[[int, int], object]
 
 
-def remove_dead(
-    catalog: Catalog,
-    options: StoreOptions,
-    archive_name: str,
-    told: Callable[[int, int], None] = lambda done, total: None,
-) -> int:
-    """Delete the objects of the archive's retired chunks; how many. Raises StoreError; the next call does the rest."""
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What went with an archive."""
+
+    # Chunks that were live.
+    chunks: int
+    # Objects removed from the store.
+    objects: int
+
+
+def _ignore(done: int, total: int) -> None:
+    """No progress is shown."""
+
+
+def delete(workspace: Workspace, name: str, *, purge: bool = False, on_progress: OnProgress = _ignore) -> Deleted:
+    """Take the archive out of the catalog; with `purge` remove its objects too. Raises OperatorError when there is
+    none, StoreError; the next call removes the rest."""
+    chunks = workspace.catalog.archives.delete(name)
+    return Deleted(chunks, remove_dead(workspace, name, on_progress) if purge else 0)
+
+
+def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress = _ignore) -> int:
+    """Delete the objects of the archive's retired chunks and superseded manifests; how many.
+
+    `on_progress(done, total)` counts objects. Raises StoreError; the next call does the rest."""
+    removals = workspace.catalog.removals
     # An archive deleted and made again captures the same bytes under the same key: two dead chunks, one object.
-    dead = {(d.bucket, d.key): None for d in catalog.removals.dead_objects(archive_name)}
+    dead = {(d.bucket, d.key): None for d in removals.dead_objects(archive_name)}
     removed = 0
     for bucket_name in sorted({bucket for bucket, _ in dead}):
-        bucket = Bucket(options, bucket_name)
+        bucket = workspace.bucket(bucket_name)
         keys = [key for of, key in dead if of == bucket_name]
         for at in range(0, len(keys), PAGE):
-            claimed = catalog.removals.claim(bucket_name, keys[at : at + PAGE])
+            claimed = removals.claim(bucket_name, keys[at : at + PAGE])
             gone: list[str] = []
             try:
                 for key in claimed:
                     bucket.delete(key)
                     gone.append(key)
-                    told(removed + len(gone), len(dead))
+                    on_progress(removed + len(gone), len(dead))
             finally:
-                catalog.removals.finish(bucket_name, gone)
+                removals.finish(bucket_name, gone)
             removed += len(gone)
     return removed
 
 
-def retire_published(catalog: Catalog, archive: "Archive", replay_id: str) -> int:
+def retire_published(workspace: Workspace, archive: Archive, replay_id: str) -> int:
     """Take the chunks out of the archive that this replay published whole; how many. Only those that the catalog has as
     done with every message of theirs selected, and only of a replay that succeeded: a filter or a time bound that cut a
     chunk leaves it where it is."""
-    if catalog.replays.get(replay_id).state != "succeeded":
+    replays = workspace.catalog.replays
+    if replays.get(replay_id).state != "succeeded":
         return 0
-    whole = [c.chunk_id for c in catalog.replays.chunks(replay_id) if c.state == "done" and c.selected == c.planned]
-    return catalog.chunks.retire(archive, whole) if whole else 0
+    whole = [c.chunk_id for c in replays.chunks(replay_id) if c.state == "done" and c.selected == c.planned]
+    return workspace.catalog.chunks.retire(archive, whole) if whole else 0

@@ -1,27 +1,47 @@
 """Seal: put a manifest beside the chunks of each hour that has ended and is complete, and keep that in the catalog.
 
-The rule kept here: an hour is complete when no sequence between the last hour before it and the first one behind is
-missing, for then no message of it can be. The stream is asked only where its newest closed hour ends.
+An hour is complete when no sequence between the last hour before it and the first one behind is missing, for then no
+message of it can be. The stream is asked only where its newest closed hour ends.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from nats3_dagster.archive.source import source_state
-from nats3_dagster.catalog import Catalog
-from nats3_dagster.chunks.footer import DAMAGED
-from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestPart, decode_manifest
-from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing, OperatorError
-from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of
-from nats3_dagster.jetstream.link import Link
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestPart
+from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of, hour_start
 from nats3_dagster.jetstream.streams import first_seq_at
 from nats3_dagster.model import Archive, Gap, HourWindow, Incarnation, Seal, clipped
-from nats3_dagster.objects import Bucket, StoreOptions
 from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
 
 # The server's clock says which hour a message belongs to, and ours when the hour has ended: they may differ so much. A
 # message that comes later still is captured, and the hour sealed once more.
 CLOCKS_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What decides which hours can be sealed, apart from the stream: while it stands still, so do they."""
+
+    # The archive's, in the catalog.
+    revision: int
+    # The last hour that has ended by every clock.
+    closed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sealable:
+    """Hours that can be sealed now."""
+
+    position: Position
+    # Ascending.
+    hours: tuple[str, ...]
+    # Why the stream could not say where the newest hours end: then `hours` stops before them.
+    problem: Nats3Error | None = None
 
 
 def newest_closed(now_ns: int) -> str:
@@ -29,77 +49,106 @@ def newest_closed(now_ns: int) -> str:
     return hour_of(now_ns - CLOCKS_S * SECOND_NS - HOUR_NS)
 
 
-def last_sequence(catalog: Catalog, link: Link, archive: Archive, hour: str) -> tuple[Incarnation, int]:
-    """The last sequence of the stream that was stored before the hour ended: so far an archive must be complete. Raises
-    Nats3Error when the stream is gone or another one."""
-    state = source_state(catalog, link, archive)
-    return state.incarnation, first_seq_at(link, state.name, hour_bounds(hour)[1]) - 1
+def ended_hours(workspace: Workspace, archive: Archive) -> tuple[str, int]:
+    """The archive's first hour, and how many have ended since."""
+    first = next(hour_of(t.begins_ns) for t in workspace.catalog.archives.totals() if t.archive.id == archive.id)
+    closed = newest_closed(time.time_ns())
+    return first, max(0, (hour_start(closed) - hour_start(first)) // HOUR_NS + 1)
+
+
+def position(workspace: Workspace, archive: Archive) -> Position:
+    """Asked of the catalog and the clock."""
+    return Position(workspace.catalog.hours.revision(archive), newest_closed(time.time_ns()))
+
+
+def sealable(workspace: Workspace, archive: Archive, first: str, limit: int = 1_000_000) -> Sealable:
+    """The complete hours from `first` on that have no valid seal, `limit` at most."""
+    at = position(workspace, archive)
+    if first > at.closed:
+        return Sealable(at, ())
+    try:
+        bound = _last_sequence(workspace, archive, at.closed)
+    except Nats3Error as error:
+        # Nothing says where the newest hours end: what was stored behind the last chunk may belong to any of them.
+        hours = workspace.catalog.seals.unsealed(archive, first, at.closed, limit=limit)
+        held = workspace.catalog.hours.select(archive, first=first, last=at.closed)
+        return Sealable(at, tuple(h for h in hours if held and h < held[-1].hour), error)
+    return Sealable(at, workspace.catalog.seals.unsealed(archive, first, at.closed, bound=bound, limit=limit))
 
 
 def seal_hours(
-    catalog: Catalog, store: StoreOptions, archive: Archive, hours: Iterable[str], run_id: str | None = None
+    workspace: Workspace, archive: Archive, hours: Iterable[str], run_id: str | None = None
 ) -> Iterator[Seal]:
-    """Seal each of the hours, which the caller knows to be complete (`Catalog.unsealed_hours`).
+    """Seal each of the hours, which the caller knows to be complete (see `sealable`).
 
     Raises ChunkError when an hour does not add up, Conflict when it changes meanwhile, StoreError."""
-    bucket = Bucket(store, archive.spec.bucket)
+    catalog, bucket = workspace.catalog, workspace.bucket(archive.spec.bucket)
     for hour in hours:
         begun = catalog.now()
         revision, count, number, windows = catalog.seals.next(archive, hour)
-        manifest = _manifest(catalog, archive, hour, number, windows)
+        manifest = _manifest(workspace, archive, hour, number, windows)
         data, key = manifest.encode()
         sha256 = hashlib.sha256(data).hexdigest()
         bucket.put_new(key, data, sha256)
         seal = Seal(
-            hour, number, revision, count, manifest.messages, manifest.gap_size, archive.spec.bucket, key, sha256,
-            len(data), run_id,
+            hour=hour, number=number, revision=revision, chunks=count, messages=manifest.messages,
+            gaps=manifest.gap_size, bucket=archive.spec.bucket, key=key, sha256=sha256, stored_bytes=len(data),
+            dagster_run_id=run_id,
         )  # fmt: skip
         catalog.seals.add(archive, seal, begun=begun)
         yield seal
 
 
-def verify_seals(store: StoreOptions, seals: Iterable[Seal]) -> Iterator[tuple[Seal, Nats3Error | None]]:
-    """Each of the seals, with what is wrong with its manifest in the store. Raises StoreError when that does not
-    answer."""
-    for seal in seals:
-        try:
-            data = bytes(Bucket(store, seal.bucket).get(seal.key))
-            if (sha256 := hashlib.sha256(data).hexdigest()) != seal.sha256:
-                raise ChunkError(f"{seal.key} has SHA-256 {sha256} and should have {seal.sha256}", DAMAGED)
-            decode_manifest(data)
-            yield seal, None
-        except (ChunkError, ObjectMissing) as error:
-            yield seal, error
+def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: str | None = None) -> Iterator[Seal]:
+    """Seal those of the hours (ascending) that are complete; then, if one is not, raise OperatorError.
+
+    Raises as `seal_hours` does, and Nats3Error when the stream cannot say where the hours end."""
+    archive = workspace.catalog.archives.get(name)
+    closed = newest_closed(time.time_ns())
+    bound = _last_sequence(workspace, archive, closed)
+    seals = workspace.catalog.seals
+    complete = seals.unsealed(archive, hours[0], min(hours[-1], closed), bound=bound, limit=len(hours))
+    sealed_before = {seal.hour for seal in seals.select(archive, hours=hours) if seal.valid}
+    yield from seal_hours(workspace, archive, complete, run_id)
+    check_sealed(hours, {*complete, *sealed_before}, name, closed)
 
 
-def check_hours(hours: Iterable[str], complete: Iterable[str], archive: str, closed: str) -> None:
-    """Raises OperatorError unless all hours have ended, `closed` being the last that has, and are complete."""
-    lacking = sorted(set(hours) - set(complete))
-    if not lacking:
+def check_sealed(hours: Iterable[str], sealed: Iterable[str], archive: str, closed: str) -> None:
+    """Raises OperatorError unless all hours are sealed; `closed` is the last that has ended."""
+    rest = sorted(set(hours) - set(sealed))
+    if not rest:
         return
-    if lacking[0] > closed:
-        raise OperatorError(f"Hour {lacking[0]} has not ended", f"Seal it {CLOCKS_S} s after its end; the sensor does")
+    if rest[0] > closed:
+        raise OperatorError(f"Hour {rest[0]} has not ended", f"Seal it {CLOCKS_S} s after its end; the sensor does")
     raise OperatorError(
-        f"Archive {archive} is not complete in {', '.join(lacking[:5])}{' and more' if len(lacking) > 5 else ''}",
+        f"Archive {archive} is not complete in {', '.join(rest[:5])}{' and more' if len(rest) > 5 else ''}",
         Next.CAPTURE_LACKING(archive=archive),
     )
 
 
+def _last_sequence(workspace: Workspace, archive: Archive, hour: str) -> tuple[Incarnation, int]:
+    """The last sequence of the stream that was stored before the hour ended: so far an archive must be complete. Raises
+    Nats3Error when the stream is gone or another one."""
+    state = observe_source(workspace, archive)
+    return state.incarnation, first_seq_at(workspace.link, state.name, hour_bounds(hour)[1]) - 1
+
+
 def _manifest(
-    catalog: Catalog, archive: Archive, hour: str, number: int, windows: Iterable[HourWindow]
+    workspace: Workspace, archive: Archive, hour: str, number: int, windows: Iterable[HourWindow]
 ) -> Manifest:
-    spec = archive.spec
+    catalog, spec = workspace.catalog, archive.spec
     parts: list[ManifestPart] = []
     for window in windows:
-        chunks = catalog.chunks.select(archive, hours=[hour], incarnation=window.incarnation)
+        chunks = catalog.chunks.of_hour(archive, hour, window.incarnation)
         gaps = catalog.gaps.select(archive, incarnation=window.incarnation, within=window.seqs)
         parts.append(
             ManifestPart(
                 window.incarnation.created_ns, window.seqs.first, window.seqs.last,
                 tuple(
                     ManifestChunk(
-                        m.key, m.sha256, m.stored_bytes, m.covers.first, m.covers.last, m.messages, m.payload_bytes,
-                        m.first_ns, m.last_ns,
+                        key=m.key, sha256=m.sha256, stored_bytes=m.stored_bytes, first_seq=m.covers.first,
+                        last_seq=m.covers.last, messages=m.messages, payload_bytes=m.payload_bytes,
+                        first_ns=m.first_ns, last_ns=m.last_ns,
                     ) for m in (c.meta for c in chunks)
                 ),
                 tuple(_gaps_within(gaps, window)),

@@ -1,63 +1,64 @@
 """Windows: which hour a sequence is captured in, and so which hours an archive lacks.
 
-The rule kept here: hours tile the sequences by the server's own answer about time (docs/decisions.md, 1 and 21), never
-by the store time of a message: a clock may have been set back.
+Invariant: hours tile the sequences by the server's own answer about time (docs/decisions.md, 1 and 21), never by the
+store time of a message: a clock may have been set back.
 """
 
 import time
 
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start, hours_between
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import first_seq_at, message_from
 from nats3_dagster.model import Archive, SeqRange, StreamState
+from nats3_dagster.workspace import Workspace
 
 
 def hours_to_capture(
-    catalog: Catalog, link: Link, archive: Archive, state: StreamState, before: int | None = None
+    workspace: Workspace, archive: Archive, state: StreamState, before: int | None = None
 ) -> list[str]:
     """The hours that hold sequences the archive lacks, ascending; empty when it is complete. With `before`, those of
     sequences below it."""
-    start = catalog.coverage.start(archive, state.incarnation)
+    coverage = workspace.catalog.coverage
+    start = coverage.start(archive, state.incarnation)
     last = state.last_seq if before is None else min(state.last_seq, before - 1)
     hours: dict[str, None] = {}
-    windows = _Windows(link, state)
-    for lacking in catalog.coverage.missing(archive, state.incarnation, SeqRange(start, last)) if start <= last else ():
+    windows = _Windows(workspace.link, state)
+    for missing in coverage.missing(archive, state.incarnation, SeqRange(start, last)) if start <= last else ():
         if not state.messages:
             return [hour_of(time.time_ns())]  # any capture records what is gone from the stream
-        low = windows.hour(max(lacking.first, state.first_seq))
-        high = windows.hour(max(lacking.last, state.first_seq))
-        hours.update(dict.fromkeys(hours_between(hour_start(low), hour_start(high))))
+        first_hour = windows.hour(max(missing.first, state.first_seq))
+        last_hour = windows.hour(max(missing.last, state.first_seq))
+        hours.update(dict.fromkeys(hours_between(hour_start(first_hour), hour_start(last_hour))))
     return sorted(hours)
 
 
 class _Windows:
-    """Which hour a sequence is captured in: the one whose window in `plan` holds it.
+    """Which hour a sequence is captured in: the one whose window in a capture's plan holds it.
 
     That is mostly the hour of its store time. Where the server's clock was set back it is not, and a deleted message
     has no time; but the windows tile the sequences whatever the clock did, and only they decide."""
 
     def __init__(self, link: Link, state: StreamState) -> None:
         self._link, self._state = link, state
-        self._first_at: dict[int, int] = {}
+        self._first_seqs: dict[int, int] = {}  # by hour since 1970
 
     def hour(self, seq: int) -> str:
-        found = message_from(self._link, self._state.name, seq)
-        guess = (found[1] if found else max(self._state.last_ns, 0)) // HOUR_NS
+        message = message_from(self._link, self._state.name, seq)
+        guess = (message[1] if message else max(self._state.last_ns, 0)) // HOUR_NS
         # Near the guess first, then further and further: the clock may have been wrong by months.
         step, low, high = 1, guess, guess + 1
-        while low > 0 and self._first(low) > seq:
+        while low > 0 and self._first_seq(low) > seq:
             low, high, step = max(low - step, 0), low, step * 2
         step = 1
-        while self._first(high) <= min(seq, self._state.last_seq):
+        while self._first_seq(high) <= min(seq, self._state.last_seq):
             low, high, step = high, high + step, step * 2
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._first(middle) <= seq else (low, middle)
+            low, high = (middle, high) if self._first_seq(middle) <= seq else (low, middle)
         return hour_of(low * HOUR_NS)
 
-    def _first(self, hour: int) -> int:
-        """The first sequence of the hour's window; hours are counted from 1970."""
-        if hour not in self._first_at:
-            self._first_at[hour] = first_seq_at(self._link, self._state.name, hour * HOUR_NS)
-        return self._first_at[hour]
+    def _first_seq(self, hour: int) -> int:
+        """The first sequence of the hour's window."""
+        if hour not in self._first_seqs:
+            self._first_seqs[hour] = first_seq_at(self._link, self._state.name, hour * HOUR_NS)
+        return self._first_seqs[hour]

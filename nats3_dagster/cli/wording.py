@@ -15,12 +15,14 @@ WORDS = {
     Next.CAPTURE_NOW: "Capture now: nats3 store run {archive}",
     Next.CAPTURE_OR_REPLAY_OVER_GAPS: "Capture those hours while the stream still has them, or replay what there is "
     "with --over-gaps",
+    Next.CAPTURE_OR_LIST_CHUNKS: "Capture it, or see what there is: nats3 chunk list {archive}",
     Next.CHANGE_WRITE_SUBJECT: "Choose a --write-subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See what Java said above; nats3 doctor checks Java and Spark",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another --write-subject, or say "
     "--into-own-stream",
     Next.CREATE_ARCHIVE: "Create one: nats3 store create",
     Next.CREATE_BUCKET: "Create it, or give --create-bucket",
+    Next.CREATE_BUCKET_AGAIN: "Create it again: chunks that it held are lost, see nats3 chunk verify",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
@@ -34,12 +36,15 @@ WORDS = {
     Next.MAKE_CATALOG: "Make it: nats3 migrate",
     Next.MIGRATE: "Run nats3 migrate",
     Next.NAME_TAKEN: "Choose another name, or see it: nats3 store get {archive}",
+    Next.NAME_HOURS_TO_REPAIR: "Is it the store that they were written to? If they are gone for good, name the hours "
+    "with --hour",
     Next.OBJECT_DAMAGED: "The object was damaged or replaced; bring it back from a copy of the bucket, or see nats3 "
     "chunk repair",
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or see nats3 "
     "chunk repair",
     Next.RESUME_ARCHIVE: "Resume the archive",
     Next.RESUME_OR_RAISE_LIMIT: "Resume the archive; or raise {limit}",
+    Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",
     Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev",
 }

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nats3_dagster.archive.source import check_source
+from nats3_dagster.archive.create import create
 from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.compare import compare
@@ -31,6 +31,7 @@ from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.objects import bucket_exists, create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import Transform
+from nats3_dagster.workspace import Workspace
 
 STREAM, TARGET, ARCHIVE, BUCKET = "LOGS", "LOGS_REPLAY", "logs", "nats3-demo"
 READ, WRITE = "logs.>", "replay.logs.>"
@@ -70,15 +71,16 @@ def run_demo(messages: int = 60_000, *, log: Path | None = None, told: Told = la
     settings = Settings.load()
     migrate(settings.postgres)
     lines = read_lines(messages, *(((), (log,)) if log else ()))
-    with Link(settings.nats) as link, Catalog.connect(settings.postgres) as catalog:
+    with Workspace(settings) as workspace:
+        link, catalog = workspace.link, workspace.catalog
         version = server_info(link).version
         _clean(link, catalog, settings)
         with _timed() as publish:
             _publish(settings, link, lines, messages, version, told)
         spec = ArchiveSpec(name=ARCHIVE, stream=STREAM, bucket=BUCKET)
-        archive = catalog.archives.create(spec, check_source(link, spec))
+        archive = create(workspace, spec)
         state = stream_state(link, STREAM)
-        wanted = hours_to_capture(catalog, link, archive, state)
+        wanted = hours_to_capture(workspace, archive, state)
 
         tags = {"dagster/asset_partition_range_start": wanted[0], "dagster/asset_partition_range_end": wanted[-1]}
         with _timed() as capture:

@@ -15,15 +15,15 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from nats3_dagster.archive import capture
 from nats3_dagster.archive.capture import CaptureJob, CapturePlan, CaptureResult
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import Conflict, SourceError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.tally import Progress, reporter
-from nats3_dagster.model import Archive, SeqRange
+from nats3_dagster.model import SeqRange
 from nats3_dagster.pipeline.connect import is_connect
 from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
 
 # Another capture of the hour may commit first, and the next plan then asks for less. A third time is no coincidence.
 ATTEMPTS = 3
@@ -38,27 +38,27 @@ def run_capture(
 
     `on_progress(done, total)` counts messages as they arrive, and sequences to read. Raises Nats3Error."""
     began = time.monotonic()
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        archive = catalog.archives.get(archive_name)
+    with Workspace(settings) as workspace:
+        archive = workspace.catalog.archives.get(archive_name)
         retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
         for attempt in retrying:
-            with attempt, Progress(link, on_progress) as progress:
-                planned = capture.plan(
-                    catalog, link, archive, hour, settings.nats, settings.store, adopt=adopt, progress=progress.subject
-                )
+            with attempt, Progress(workspace.link, on_progress) as progress:
+                planned = capture.plan(workspace, archive, hour, adopt=adopt, progress=progress.subject)
                 progress.total = sum(r.size for r in planned.missing)
-                result = _read_and_commit(spark, catalog, planned, run_id)
-                _check_complete(catalog, archive, planned)
+                result = _read_and_commit(spark, workspace, planned, run_id)
+                _check_complete(workspace, planned)
                 return replace(result, seconds=time.monotonic() - began)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _read_and_commit(spark: SparkSession, catalog: Catalog, planned: CapturePlan, run_id: str | None) -> CaptureResult:
+def _read_and_commit(
+    spark: SparkSession, workspace: Workspace, planned: CapturePlan, run_id: str | None
+) -> CaptureResult:
     parallel = int(spark.conf.get("spark.nats3.capture.tasks", "0") or 0) or parallelism(spark)
     tasks = [(planned.job, seqs) for seqs in planned.tasks(parallel)]
     name = f"capture {planned.archive.name} {planned.job.hour}"
     finished = run_tasks(spark, name, capture_range, tasks)
-    result = capture.commit(catalog, planned, finished.results, run_id)
+    result = capture.commit(workspace, planned, finished.results, run_id)
     if finished.error:
         raise finished.error
     return result
@@ -71,15 +71,14 @@ def capture_range(task: Task) -> Iterator[Outcome]:
         yield from RangeCapture(job, seqs, link, reporter(link, job.progress)).outcomes()
 
 
-def _check_complete(catalog: Catalog, archive: Archive, planned: CapturePlan) -> None:
+def _check_complete(workspace: Workspace, planned: CapturePlan) -> None:
     """The run's own proof: the hour's window is covered now."""
-    if planned.window:
-        lacking = catalog.coverage.missing(archive, planned.job.state.incarnation, planned.window)
-        if lacking:
-            raise SourceError(
-                f"Archive {archive.name} still lacks {', '.join(map(str, lacking[:3]))} of {planned.job.hour}",
-                Next.CAPTURE_HOUR(archive=archive.name, hour=planned.job.hour),
-            )
+    if missing := capture.uncovered(workspace, planned):
+        archive, hour = planned.archive.name, planned.job.hour
+        raise SourceError(
+            f"Archive {archive} still lacks {', '.join(map(str, missing[:3]))} of {hour}",
+            Next.CAPTURE_HOUR(archive=archive, hour=hour),
+        )
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -7,13 +7,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from nats3_dagster.archive.capture import CaptureResult
-from nats3_dagster.archive.source import check_source
-from nats3_dagster.catalog import Catalog
+from nats3_dagster.archive.create import create
 from nats3_dagster.hours import hour_of, parse_time
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.wire import Message, Wire
 
 Sent = tuple[str, bytes, bytes]
@@ -48,8 +47,8 @@ def archive_events(
 ) -> ArchiveSpec:
     """Create an archive of the stream."""
     made = ArchiveSpec(name=name, stream=stream, bucket=bucket, **spec)
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        catalog.archives.create(made, check_source(link, made))
+    with Workspace(settings) as workspace:
+        create(workspace, made)
     return made
 
 

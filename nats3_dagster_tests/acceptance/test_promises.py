@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.source import source_state
+from nats3_dagster.archive.source import observe_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
@@ -18,6 +18,7 @@ from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import create_replay, run_replay
 from nats3_dagster.replay.headers import original_headers
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
 from nats3_dagster_tests.wire import Wire
 
@@ -186,13 +187,13 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
     archive_events(settings, bucket)
     capture_all(spark, settings, wire)
     wire.publish([("ev.a", b"", b"lost with its stream")] * 3)
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        source_state(catalog, link, catalog.archives.get("events"))  # as a sensor does
+    with Workspace(settings) as workspace:
+        observe_source(workspace, workspace.catalog.archives.get("events"))  # as a sensor does
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"second life")] * 4)
     hour = hours_of(wire, "EV")[0]
-    with pytest.raises(StreamChanged, match="made again.*--adopt"):
+    with pytest.raises(StreamChanged, match="made again.*Adopt the new one"):
         run_capture(spark, settings, "events", hour)
     assert run_capture(spark, settings, "events", hour, adopt=True).messages == 4
     with Catalog.connect(settings.postgres) as catalog:

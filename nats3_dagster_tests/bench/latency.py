@@ -26,7 +26,7 @@ from dagster import DagsterInstance, RunsFilter
 from rich.console import Console
 from rich.table import Table
 
-from nats3_dagster.archive.source import check_source
+from nats3_dagster.archive.create import create
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.dev.process import Process, answers, free_port
@@ -38,6 +38,7 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, SeqRange
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
@@ -64,8 +65,8 @@ def main() -> None:
             with Wire(stack.nats.url) as wire:
                 wire.create_stream("EV", "ev.>")
                 spec = ArchiveSpec(name="events", stream="EV", bucket="archive")
-                with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-                    catalog.archives.create(spec, check_source(link, spec))
+                with Workspace(settings) as workspace:
+                    create(workspace, spec)
                 with ExitStack() as running:
                     if arguments.connect:
                         os.environ["NATS3_SPARK_REMOTE"] = running.enter_context(_connect_server(Path(folder)))

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.source import check_source
+from nats3_dagster.archive.create import create
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.hours import hour_of
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import create_replay, run_replay
 from nats3_dagster.pipeline.tasks import run_tasks
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench.rows import Case
 
 BUCKET = "bench"
@@ -31,9 +31,9 @@ _names = count()
 def capture(spark: SparkSession, case: Case) -> float:
     """A new archive each time, so that nothing is covered yet."""
     spec = ArchiveSpec(name=f"bench{next(_names)}", stream="BENCH", bucket=BUCKET)
-    with Catalog.connect(case.settings.postgres) as catalog, Link(case.settings.nats) as link:
-        catalog.archives.create(spec, check_source(link, spec))
-        state = stream_state(link, "BENCH")
+    with Workspace(case.settings) as workspace:
+        create(workspace, spec)
+        state = stream_state(workspace.link, "BENCH")
     hours = sorted({hour_of(state.first_ns), hour_of(state.last_ns)})
     began = time.perf_counter()
     messages = sum(run_capture(spark, case.settings, spec.name, hour).messages for hour in hours)

@@ -11,11 +11,11 @@ from typing import Any
 
 import nats3_dagster.archive.range_capture as capture_task
 from nats3_dagster.archive import capture
-from nats3_dagster.catalog import Catalog
-from nats3_dagster.jetstream.link import Link
+from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 STEPS = (
     "reading",
@@ -54,22 +54,22 @@ def arm(step: str) -> None:
     elif step == "after the put":
         after(Bucket, "put_new")
     elif step == "before the commit":
-        before(Catalog, "commit")
+        before(Chunks, "commit")
     elif step == "in the commit":
         # All rows are inserted, and COMMIT has not been sent.
-        after(Catalog, "_add_chunks")
+        after(Chunks, "_add_chunks")
     elif step == "after the commit":
-        after(Catalog, "commit")
+        after(Chunks, "commit")
 
 
 def main(name: str, hour: str, step: str) -> None:
     assert step == "never" or step in STEPS, step
     arm(step)
     settings = Settings.load()
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        planned = capture.plan(catalog, link, catalog.archives.get(name), hour, settings.nats, settings.store)
+    with Workspace(settings) as workspace:
+        planned = capture.plan(workspace, workspace.catalog.archives.get(name), hour)
         outcomes = [outcome for seqs in planned.tasks(2) for outcome in capture_range((planned.job, seqs))]
-        capture.commit(catalog, planned, outcomes)
+        capture.commit(workspace, planned, outcomes)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,19 @@
 """Which hours a capture is asked for: each must take something, whatever clocks did and what was deleted."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from nats3_dagster.archive.backlog import Uncaptured, due, uncaptured
+from nats3_dagster.archive.backlog import Backlog, backlog, due
 from nats3_dagster.archive.capture import plan
-from nats3_dagster.archive.source import source_state
+from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.windows import hours_to_capture
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
 
@@ -30,19 +29,13 @@ CLOCKS = {
 }
 
 
-@pytest.fixture
-def both(settings: Settings) -> Iterator[tuple[Catalog, Link]]:
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        yield catalog, link
-
-
-def take(settings: Settings, catalog: Catalog, link: Link, found: Archive, hour: str) -> int:
+def take(workspace: Workspace, found: Archive, hour: str) -> int:
     """What a capture of the hour would account for, put down as a gap; how many sequences."""
-    planned = plan(catalog, link, found, hour, settings.nats, settings.store)
+    planned = plan(workspace, found, hour)
     gaps = list(planned.gaps)
     if planned.missing:
         gaps.append(Gap(planned.job.state.incarnation, planned.missing, "unselected"))
-    catalog.chunks.commit(found, [], gaps)
+    workspace.catalog.chunks.commit(found, [], gaps)
     return sum(gap.size for gap in gaps)
 
 
@@ -50,23 +43,23 @@ def take(settings: Settings, catalog: Catalog, link: Link, found: Archive, hour:
 @pytest.mark.parametrize("storage", ["file", "memory"])
 @pytest.mark.parametrize("minutes", CLOCKS.values(), ids=CLOCKS)
 def test_every_round_takes_something_until_nothing_is_lacking(
-    settings: Settings, both: tuple[Catalog, Link], bucket: str, minutes: list[int], storage: str
+    settings: Settings, workspace: Workspace, bucket: str, minutes: list[int], storage: str
 ) -> None:
     start = hour_start(hour_of(time.time_ns() - 48 * HOUR_NS))
     past = [Past(n + 1, start + minute * MINUTE_NS, "ev.a", b"", b"x") for n, minute in enumerate(minutes)]
     restore_stream(settings.nats, "EV", ["ev.>"], past, storage=storage)
     archive(settings, bucket)
-    catalog, link = both
+    catalog = workspace.catalog
     found = catalog.archives.get("events")
-    state = source_state(catalog, link, found)
+    state = observe_source(workspace, found)
     for _ in minutes:
-        hours = hours_to_capture(catalog, link, found, state)
-        waiting = uncaptured(catalog, link, found, state, time.time_ns())
+        hours = hours_to_capture(workspace, found, state)
+        waiting = backlog(workspace, found, state, time.time_ns())
         assert waiting.ended == tuple(hours)
         if not hours:
             break
-        assert take(settings, catalog, link, found, hours[0]) > 0, hours
-        assert take(settings, catalog, link, found, hours[-1]) > 0 or len(hours) == 1, hours
+        assert take(workspace, found, hours[0]) > 0, hours
+        assert take(workspace, found, hours[-1]) > 0 or len(hours) == 1, hours
     assert catalog.coverage.missing(found, state.incarnation, SeqRange(1, len(minutes))) == ()
 
 
@@ -88,31 +81,31 @@ def _delete(wire: Wire, *seqs: int) -> None:
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.parametrize("delete", DELETED.values(), ids=DELETED)
 def test_what_was_deleted_before_its_capture_is_asked_for_once(
-    settings: Settings, both: tuple[Catalog, Link], bucket: str, delete: Callable[[Wire], object]
+    settings: Settings, workspace: Workspace, bucket: str, delete: Callable[[Wire], object]
 ) -> None:
     # Two days, so that the hours of the whole stream would be more than a run takes.
     start = hour_start(hour_of(time.time_ns() - 48 * HOUR_NS))
     past = [Past(n + 1, start + n * HOUR_NS // 2, "ev.a", b"", b"x") for n in range(60)]
     restore_stream(settings.nats, "EV", ["ev.>"], past)
     archive(settings, bucket)
-    catalog, link = both
+    catalog = workspace.catalog
     found = catalog.archives.get("events")
     with Wire(settings.nats.servers[0]) as wire:
         catalog.chunks.commit(
-            found, [], [Gap(source_state(catalog, link, found).incarnation, (SeqRange(1, 40),), "missing")]
+            found, [], [Gap(observe_source(workspace, found).incarnation, (SeqRange(1, 40),), "missing")]
         )
         delete(wire)
-    state = source_state(catalog, link, found)
-    hours = hours_to_capture(catalog, link, found, state)
+    state = observe_source(workspace, found)
+    hours = hours_to_capture(workspace, found, state)
     assert 1 <= len(hours) <= 11
-    assert sum(take(settings, catalog, link, found, hour) for hour in hours) == 20
-    assert hours_to_capture(catalog, link, found, state) == []
-    assert uncaptured(catalog, link, found, state, time.time_ns()) == Uncaptured(())
+    assert sum(take(workspace, found, hour) for hour in hours) == 20
+    assert hours_to_capture(workspace, found, state) == []
+    assert backlog(workspace, found, state, time.time_ns()) == Backlog(state)
 
 
-def test_a_loss_is_due_though_nothing_waits(settings: Settings, both: tuple[Catalog, Link], bucket: str) -> None:
+def test_a_loss_is_due_though_nothing_waits(settings: Settings, workspace: Workspace, bucket: str) -> None:
     spec = ArchiveSpec("events", "EV", bucket)
-    catalog, link = both
+    catalog = workspace.catalog
     with Wire(settings.nats.servers[0]) as wire:
         wire.create_stream("EV", "ev.>")
         archive(settings, bucket)
@@ -120,39 +113,40 @@ def test_a_loss_is_due_though_nothing_waits(settings: Settings, both: tuple[Cata
         wire.api("STREAM.PURGE.EV")
     found = catalog.archives.get("events")
     now = time.time_ns()
-    waiting = uncaptured(catalog, link, found, source_state(catalog, link, found), now)
-    assert waiting == Uncaptured((), hour_of(now), gone=7)
+    state = observe_source(workspace, found)
+    waiting = backlog(workspace, found, state, now)
+    assert waiting == Backlog(state, open=hour_of(now), gone=7)
     wanted = due(spec, waiting, 24)
     assert wanted.hours == (hour_of(now),)
     assert wanted.why == "7 sequences went before they were captured"
-    assert take(settings, catalog, link, found, hour_of(now)) == 7
-    assert uncaptured(catalog, link, found, source_state(catalog, link, found), now) == Uncaptured(())
+    assert take(workspace, found, hour_of(now)) == 7
+    assert backlog(workspace, found, state, now) == Backlog(state)
 
 
 def test_the_oldest_that_waits_has_an_age_though_the_one_before_was_deleted(
-    settings: Settings, both: tuple[Catalog, Link], bucket: str
+    settings: Settings, workspace: Workspace, bucket: str
 ) -> None:
-    catalog, link = both
+    catalog = workspace.catalog
     with Wire(settings.nats.servers[0]) as wire:
         wire.create_stream("EV", "ev.>")
         archive(settings, bucket)
         wire.publish([("ev.a", b"", b"x")] * 7)
-        take(settings, catalog, link, catalog.archives.get("events"), hour_of(time.time_ns()))
+        take(workspace, catalog.archives.get("events"), hour_of(time.time_ns()))
         wire.publish([("ev.a", b"", b"x")] * 7)
         _delete(wire, 8, 9)
     found = catalog.archives.get("events")
-    waiting = uncaptured(catalog, link, found, source_state(catalog, link, found), time.time_ns() + MINUTE_NS)
+    waiting = backlog(workspace, found, observe_source(workspace, found), time.time_ns() + MINUTE_NS)
     assert waiting.messages == 7 or waiting.ended
     assert 60 < (waiting.age_s or waiting.behind_s) < 75
 
 
-def test_a_clock_ahead_of_ours_is_waited_for(settings: Settings, both: tuple[Catalog, Link], bucket: str) -> None:
-    catalog, link = both
+def test_a_clock_ahead_of_ours_is_waited_for(settings: Settings, workspace: Workspace, bucket: str) -> None:
+    catalog = workspace.catalog
     with Wire(settings.nats.servers[0]) as wire:
         wire.create_stream("EV", "ev.>")
         archive(settings, bucket)
         wire.publish([("ev.a", b"", b"x")] * 7)
     found = catalog.archives.get("events")
-    state = source_state(catalog, link, found)
-    waiting = uncaptured(catalog, link, found, state, time.time_ns() - 2 * HOUR_NS)
+    state = observe_source(workspace, found)
+    waiting = backlog(workspace, found, state, time.time_ns() - 2 * HOUR_NS)
     assert (waiting.ended, waiting.open, waiting.behind) == ((), None, 7)

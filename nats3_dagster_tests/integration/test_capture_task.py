@@ -10,10 +10,10 @@ from nats3_dagster.archive import range_capture as capture_task
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import StreamChanged
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
 from nats3_dagster_tests.wire import Wire
 
@@ -28,9 +28,9 @@ def wire(nats: NatsServer) -> Iterator[Wire]:
 
 def plan(settings: Settings, wire: Wire) -> capture.CapturePlan:
     """Of the hour that holds the messages (they were published a moment ago)."""
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+    with Workspace(settings) as workspace:
         hour = hours_of(wire, "EV")[-1]
-        return capture.plan(catalog, link, catalog.archives.get("events"), hour, settings.nats, settings.store)
+        return capture.plan(workspace, workspace.catalog.archives.get("events"), hour)
 
 
 def run(planned: capture.CapturePlan) -> list[tuple[str, SeqRange]]:

@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from nats3_dagster.archive.seal import check_hours, newest_closed, seal_hours
-from nats3_dagster.catalog import Catalog
+from nats3_dagster.archive.seal import check_sealed, newest_closed, seal_hours
+from nats3_dagster.catalog.seals import Seals
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of
@@ -18,9 +18,8 @@ FIRST, LAST = HOURS[0], HOURS[-1]
 
 
 @pytest.fixture
-def catalog(postgres_url):
-    with Catalog.connect(postgres_url) as catalog:
-        yield catalog
+def catalog(workspace):
+    return workspace.catalog
 
 
 @pytest.fixture
@@ -38,8 +37,8 @@ def unsealed(catalog, logs, bound=None):
     return [HOURS.index(h) for h in catalog.seals.unsealed(logs, FIRST, LAST, bound=bound and (LOGS, bound))]
 
 
-def seal(catalog, s3, logs, *numbers):
-    return list(seal_hours(catalog, s3, logs, [HOURS[n] for n in numbers], "run"))
+def seal(workspace, logs, *numbers):
+    return list(seal_hours(workspace, logs, [HOURS[n] for n in numbers], "run"))
 
 
 def manifest(s3, seal):
@@ -76,10 +75,10 @@ def test_another_incarnation_blocks_its_own_hours(catalog, logs):
     assert [HOURS.index(h) for h in catalog.seals.unsealed(logs, FIRST, LAST, bound=(again, 9))] == [5]
 
 
-def test_a_seal_lists_all_that_the_hour_accounts_for(catalog, logs, s3):
+def test_a_seal_lists_all_that_the_hour_accounts_for(workspace, catalog, logs, s3):
     expired = Gap(LOGS, ranges((11, 14), (25, 25)), "expired")
     catalog.chunks.commit(logs, [held(0, 1, 10), held(2, 15, 24, 8), held(2, 26, 30)], [expired], run_id="r")
-    zero, one, two = seal(catalog, s3, logs, 0, 1, 2)
+    zero, one, two = seal(workspace, logs, 0, 1, 2)
     assert manifest(s3, one).parts == ()
     (part,) = manifest(s3, zero).parts
     assert (part.first_seq, part.last_seq) == (1, 10)
@@ -96,42 +95,42 @@ def test_a_seal_lists_all_that_the_hour_accounts_for(catalog, logs, s3):
     assert unsealed(catalog, logs) == [3, 4, 5]
 
 
-def test_an_hour_that_changed_is_sealed_once_more(catalog, logs, s3):
+def test_an_hour_that_changed_is_sealed_once_more(workspace, catalog, logs, s3):
     catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
-    first = seal(catalog, s3, logs, 0, 1)
+    first = seal(workspace, logs, 0, 1)
     catalog.chunks.commit(logs, [held(1, 21, 25)])
     assert [s.valid for s in catalog.seals.select(logs)] == [True, False]
     assert unsealed(catalog, logs) == [1, 2, 3, 4, 5]
-    (again,) = seal(catalog, s3, logs, 1)
+    (again,) = seal(workspace, logs, 1)
     assert (again.number, again.messages) == (2, 15)
     assert [d.key for d in catalog.removals.dead_objects("logs")] == [first[1].key]
     # What is current cannot be taken away, what was can.
     assert catalog.removals.claim(logs.spec.bucket, [first[0].key, first[1].key, again.key]) == (first[1].key,)
     catalog.chunks.retire(logs, [catalog.chunks.select(logs, hours=[HOURS[0]])[0].id])
     assert unsealed(catalog, logs) == [0, 2, 3, 4, 5]
-    (empty,) = seal(catalog, s3, logs, 0)
+    (empty,) = seal(workspace, logs, 0)
     assert (empty.number, empty.messages, empty.chunks) == (2, 0, 0)
     assert manifest(s3, empty).parts == ()
 
 
-def test_an_hour_that_lacks_something_cannot_be_sealed(catalog, logs, s3, s3_client):
+def test_an_hour_that_lacks_something_cannot_be_sealed(workspace, catalog, logs, s3, s3_client):
     """Whoever asks for it: the manifest itself would not add up."""
     catalog.chunks.commit(logs, [held(0, 1, 10), held(0, 12, 20)])
     with pytest.raises(ChunkError, match="sequences between 10 and 12 are in no chunk"):
-        seal(catalog, s3, logs, 0)
+        seal(workspace, logs, 0)
     assert catalog.seals.select(logs) == ()
     assert s3_client.list_objects_v2(Bucket=logs.spec.bucket).get("KeyCount") == 0
-    with pytest.raises(OperatorError, match=f"logs is not complete in {HOURS[0]}. Capture what it lacks"):
-        check_hours([HOURS[0], HOURS[3]], [HOURS[3]], "logs", LAST)
+    with pytest.raises(OperatorError, match=f"logs is not complete in {HOURS[0]}. Capture what archive logs lacks"):
+        check_sealed([HOURS[0], HOURS[3]], [HOURS[3]], "logs", LAST)
     with pytest.raises(OperatorError, match=f"Hour {HOURS[3]} has not ended"):
-        check_hours([HOURS[0], HOURS[3]], [HOURS[0]], "logs", HOURS[2])
-    check_hours([HOURS[0]], [HOURS[0]], "logs", HOURS[2])
+        check_sealed([HOURS[0], HOURS[3]], [HOURS[0]], "logs", HOURS[2])
+    check_sealed([HOURS[0]], [HOURS[0]], "logs", HOURS[2])
 
 
-def test_an_hour_that_changes_while_it_is_sealed(catalog, logs, s3):
+def test_an_hour_that_changes_while_it_is_sealed(workspace, catalog, logs, s3):
     catalog.chunks.commit(logs, [held(0, 1, 10)])
     begun = catalog.now()
-    (kept,) = seal(catalog, s3, logs, 0)
+    (kept,) = seal(workspace, logs, 0)
     catalog.chunks.commit(logs, [held(0, 11, 20)])
     with pytest.raises(Conflict, match="was sealed by somebody else"):
         catalog.seals.add(logs, kept, begun=begun)
@@ -143,23 +142,23 @@ def test_an_hour_that_changes_while_it_is_sealed(catalog, logs, s3):
         catalog.seals.add(logs, late, begun=begun)
 
 
-def test_killed_between_the_object_and_its_row(catalog, logs, s3, s3_client, monkeypatch):
+def test_killed_between_the_object_and_its_row(workspace, catalog, logs, s3, s3_client, monkeypatch):
     """The object stays as a retry finds it: the same state of an hour has the same manifest under the same key."""
     catalog.chunks.commit(logs, [held(0, 1, 10)])
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Catalog, "add_seal", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
-        seal(catalog, s3, logs, 0)
+        patched.setattr(Seals, "add", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        seal(workspace, logs, 0)
     (left,) = s3_client.list_objects_v2(Bucket=logs.spec.bucket)["Contents"]
     assert unsealed(catalog, logs) == [0, 1, 2, 3, 4, 5]
-    (again,) = seal(catalog, s3, logs, 0)
+    (again,) = seal(workspace, logs, 0)
     assert again.key == left["Key"]
     assert s3_client.list_objects_v2(Bucket=logs.spec.bucket)["KeyCount"] == 1
 
 
-def test_a_seal_whose_object_is_removed_meanwhile(catalog, logs, s3):
+def test_a_seal_whose_object_is_removed_meanwhile(workspace, catalog, logs, s3):
     """An archive of the same name was deleted and is purged: its manifest has the same bytes and key."""
     catalog.chunks.commit(logs, [held(0, 1, 10)])
-    (kept,) = seal(catalog, s3, logs, 0)
+    (kept,) = seal(workspace, logs, 0)
     catalog.archives.delete("logs")
     again = catalog.archives.create(logs.spec, state())
     catalog.chunks.commit(again, [held(0, 1, 10)])
@@ -174,8 +173,8 @@ def test_a_seal_whose_object_is_removed_meanwhile(catalog, logs, s3):
     assert catalog.removals.claim(kept.bucket, [sealed.key]) == ()
 
 
-def test_a_seal_is_never_changed(catalog, logs, s3, postgres_url):
-    seal(catalog, s3, logs, 0)
+def test_a_seal_is_never_changed(workspace, catalog, logs, s3, postgres_url):
+    seal(workspace, logs, 0)
     with psycopg.connect(postgres_url) as connection, pytest.raises(psycopg.errors.IntegrityError):
         connection.execute("update nats3.seal set messages = 1")
     with psycopg.connect(postgres_url) as connection, pytest.raises(psycopg.errors.IntegrityError):

@@ -1,17 +1,17 @@
 """What several tests of Dagster begin with."""
 
-from nats3_dagster.archive.source import check_source
+from nats3_dagster.archive.create import create
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 
 def archive(settings: Settings, bucket: str, name: str = "events", stream: str = "EV", **more: object) -> None:
     """An archive of a stream that is there."""
     spec = ArchiveSpec(name=name, stream=stream, bucket=bucket, **more)  # type: ignore[arg-type]
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        catalog.archives.create(spec, check_source(link, spec))
+    with Workspace(settings) as workspace:
+        create(workspace, spec)
 
 
 def archived(settings: Settings, name: str = "events") -> int:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from nats3_dagster.archive.health.finding import Finding
+from nats3_dagster.catalog.health import health
+from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 
@@ -11,9 +13,6 @@ AREA = "postgres"
 
 def check(settings: Settings) -> Iterator[Finding]:
     """Version, extension, migrations, durability."""
-    from nats3_dagster.catalog.health import health
-    from nats3_dagster.catalog.schema import VERSION
-
     seen = health(settings.postgres)
     if seen.number < 140000:
         yield Finding(

@@ -1,8 +1,4 @@
-"""A finding: one line of the doctor's report.
-
-The rule kept here: `ok`, `warn` (it works, and something will bite one day) or `fail` (it does not work); the last two
-always say what to do.
-"""
+"""A finding: one line of the doctor's report."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,20 +7,22 @@ from typing import Literal
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.steps import Step
 
+# `warn`: it works, and will cause trouble one day. `fail`: it does not work.
 Status = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`area` is nats, postgres, store, java or spark."""
+    """What was looked at, how it is, and what to do where it is not ok."""
 
     status: Status
+    # nats, postgres, store, java or spark.
     area: str
     what: str
     do: str | Step = ""
 
 
-def found(area: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def findings(area: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     """What the check finds; an error that it raises is a finding too, and ends it."""
     try:
         yield from check()

@@ -3,65 +3,64 @@
 import json
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from nats3_dagster.archive.backlog import ERROR_AT, WARN_AT, backlog, time_to_loss
 from nats3_dagster.archive.health.finding import Finding
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import ServerInfo, message_time, server_info, stream_state
-from nats3_dagster.model import Archive, SeqRange, StreamState
-from nats3_dagster.settings import Settings
+from nats3_dagster.jetstream.streams import ServerInfo, server_info, stream_state
+from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.steps import Next, Step
+from nats3_dagster.workspace import Workspace
 
 AREA = "nats"
 OLDEST, NEWEST = (2, 9), (2, 15)
-# How much of a limit may be used by what is not captured: as the asset check `capture_keeps_up`.
-WARN_AT, FAIL_AT = 0.5, 0.9
 MONITOR_PORT = 8222
 # An id of each message of the window is kept in the server's memory.
 LONG_WINDOW_S = 600
 
 
-def check(settings: Settings) -> Iterator[Finding]:
+def check(workspace: Workspace) -> Iterator[Finding]:
     """The server, and each archived stream when the catalog can be asked."""
-    with Link(settings.nats) as link:
-        info = server_info(link)
-        version = ".".join(map(str, info.version))
-        at = f"nats-server {version} at {info.address}"
-        if not OLDEST <= info.version[:2] <= NEWEST:
-            yield Finding("warn", AREA, f"{at} is not one of the tested releases", "Use 2.9 to 2.15")
-        else:
-            yield Finding("ok", AREA, f"{at}, max_payload {info.max_payload:,} bytes")
-        if not info.jetstream:
-            yield Finding("fail", AREA, "The server has no JetStream", "Start it with -js, or name one that has it")
-            return
-        yield Finding("ok", AREA, "JetStream is on")
-        synced = _sync_interval(info, settings.nats_monitor_url)
+    info = server_info(workspace.link)
+    version = ".".join(map(str, info.version))
+    server = f"nats-server {version} at {info.address}"
+    if not OLDEST <= info.version[:2] <= NEWEST:
+        yield Finding("warn", AREA, f"{server} is not one of the tested releases", "Use 2.9 to 2.15")
+    else:
+        yield Finding("ok", AREA, f"{server}, max_payload {info.max_payload:,} bytes")
+    if not info.jetstream:
+        yield Finding("fail", AREA, "The server has no JetStream", "Start it with -js, or name one that has it")
+        return
+    yield Finding("ok", AREA, "JetStream is on")
+    synced = _sync_interval(info, workspace.settings.nats_monitor_url)
+    states: list[StreamState] = []
+    for archive in _archives(workspace):
         try:
-            catalog = Catalog.connect(settings.postgres)
-        except Nats3Error:  # a finding of its own, under postgres
-            yield _durability(synced, info, [])
-            return
-        with catalog:
-            states: list[StreamState] = []
-            for archive in catalog.archives.all():
-                try:
-                    states.append(stream_state(link, archive.spec.stream))
-                    yield from _check_stream(catalog, link, archive, states[-1])
-                except Nats3Error as error:
-                    yield Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
-            yield _durability(synced, info, states)
+            states.append(stream_state(workspace.link, archive.spec.stream))
+            yield from _check_stream(workspace, archive, states[-1])
+        except Nats3Error as error:
+            yield Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
+    yield _durability(synced, info, states)
 
 
-def _check_stream(catalog: Catalog, link: Link, archive: Archive, state: StreamState) -> Iterator[Finding]:
+def _archives(workspace: Workspace) -> Sequence[Archive]:
+    """None where the catalog cannot be asked, which is a finding of its own."""
+    try:
+        return workspace.catalog.archives.all()
+    except Nats3Error:
+        return ()
+
+
+def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) -> Iterator[Finding]:
+    catalog = workspace.catalog
     who = f"Archive {archive.name}, stream {state.name}"
     coverage = next((c for c in catalog.coverage.all(archive) if c.incarnation == state.incarnation), None)
-    again = Next.ADOPT_INCARNATION(archive=archive.name)
     if coverage is None:
+        again = Next.ADOPT_INCARNATION(archive=archive.name)
         yield Finding("fail", AREA, f"{who}: it was deleted and made again", again)
         return
     if state.last_seq < coverage.last:
@@ -70,26 +69,12 @@ def _check_stream(catalog: Catalog, link: Link, archive: Archive, state: StreamS
             "end, and gives sequences out again", "Make a new stream, and archive that one",
         )  # fmt: skip
         return
-    lost = sum(
-        g.size
-        for g in catalog.gaps.select(archive, incarnation=state.incarnation)
-        if g.reason in ("expired", "missing")
-    )
+    lost = sum(g.size for g in catalog.gaps.select(archive, incarnation=state.incarnation) if g.is_loss)
     if lost:
         yield Finding(
             "warn", AREA, f"{who}: {lost:,} messages were deleted before they were captured", _more_often(archive)
         )
-    lacking = (
-        catalog.coverage.missing(archive, state.incarnation, SeqRange(1, state.last_seq)) if state.last_seq else ()
-    )
-    if not lacking:
-        yield Finding("ok", AREA, f"{who}: everything is captured")
-    elif lacking[0].first < state.first_seq:
-        yield Finding(
-            "fail", AREA, f"{who}: the stream has deleted messages that were not captured", _more_often(archive)
-        )
-    else:
-        yield _time_to_loss(link, archive, state, lacking[0].first, sum(r.size for r in lacking))
+    yield _near_to_loss(workspace, archive, state, who)
     if (window := int(state.config.get("duplicate_window") or 0) // SECOND_NS) > LONG_WINDOW_S:
         yield Finding(
             "warn", AREA, f"{who}: a duplicate window of {window:,} s keeps the id of each message so long in memory",
@@ -97,36 +82,24 @@ def _check_stream(catalog: Catalog, link: Link, archive: Archive, state: StreamS
         )  # fmt: skip
 
 
-def _time_to_loss(link: Link, archive: Archive, state: StreamState, first: int, lacking: int) -> Finding:
-    """How much of the stream's limits lies between its end and the oldest message that is not captured."""
-    limits = _used(state, first, message_time(link, state.name, first))
-    limit = max(limits, key=limits.__getitem__)
-    used = limits[limit]
-    what = f"Archive {archive.name}, stream {state.name}: {lacking:,} sequences are not captured"
-    if used < 0:
+def _near_to_loss(workspace: Workspace, archive: Archive, state: StreamState, who: str) -> Finding:
+    waiting = backlog(workspace, archive, state, time.time_ns())
+    loss = time_to_loss(waiting)
+    if waiting.is_empty:
+        return Finding("ok", AREA, f"{who}: everything is captured")
+    if loss.gone:
+        return Finding(
+            "fail", AREA, f"{who}: the stream has deleted messages that were not captured", _more_often(archive)
+        )
+    what = f"{who}: {waiting.behind:,} sequences are not captured"
+    if not loss.limit:
         return Finding("ok", AREA, f"{what}; the stream has no limit that deletes them")
-    what = f"{what}, which is {used:.0%} of its {limit}"
-    if used >= FAIL_AT:
+    what = f"{what}, which is {loss.used:.0%} of its {loss.limit}"
+    if loss.used >= ERROR_AT:
         return Finding("fail", AREA, what, Next.CAPTURE_NOW(archive=archive.name))
-    if used >= WARN_AT:
-        return Finding("warn", AREA, what, _more_often_or_raise(archive, limit))
+    if loss.used >= WARN_AT:
+        return Finding("warn", AREA, what, _more_often_or_raise(archive, loss.limit))
     return Finding("ok", AREA, what)
-
-
-def _used(state: StreamState, first: int, first_ns: int | None) -> dict[str, float]:
-    """The share of each limit that is used when the message `first` is the oldest; below 0 without a limit."""
-    config = state.config
-    tail = (state.last_seq - first + 1) / max(state.last_seq - state.first_seq + 1, 1)
-    limits = {name: int(config.get(name) or 0) for name in ("max_age", "max_msgs", "max_bytes")}
-    used = {"max_age": -1.0, "max_msgs": -1.0, "max_bytes": -1.0}
-    if limits["max_age"] > 0:
-        used["max_age"] = (time.time_ns() - (first_ns or state.first_ns)) / limits["max_age"]
-    if config.get("discard", "old") == "old":  # a stream that refuses new messages deletes none for being full
-        if limits["max_msgs"] > 0:
-            used["max_msgs"] = state.messages * tail / limits["max_msgs"]
-        if limits["max_bytes"] > 0:
-            used["max_bytes"] = state.bytes * tail / limits["max_bytes"]
-    return used
 
 
 def _more_often(archive: Archive) -> Step:
@@ -146,12 +119,12 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None) -> str | None:
     base = (monitor_url or f"http://{urlsplit('//' + info.address).hostname}:{MONITOR_PORT}").rstrip("/")
     try:
         with urllib.request.urlopen(f"{base}/varz", timeout=2) as answer:  # noqa: S310  an operator's own address
-            told: Mapping[str, Any] = json.load(answer)
+            variables: dict[str, Any] = json.load(answer)
     except (OSError, ValueError):
         return None
-    if told.get("server_name") != info.name:  # something else answers there
+    if variables.get("server_name") != info.name:  # something else answers there
         return None
-    jetstream = cast("dict[str, Any]", told.get("jetstream") or {})
+    jetstream = cast("dict[str, Any]", variables.get("jetstream") or {})
     config = cast("dict[str, Any]", jetstream.get("config") or {})
     return "always" if config.get("sync_always") else str(int(config.get("sync_interval", 0)) // SECOND_NS)
 

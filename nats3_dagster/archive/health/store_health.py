@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from nats3_dagster.archive.health.finding import Finding
@@ -17,7 +17,7 @@ WRITERS = 64
 ROUNDS = 5
 
 
-def check(settings: Settings, buckets: tuple[str, ...]) -> Iterator[Finding]:
+def check(settings: Settings, buckets: Sequence[str]) -> Iterator[Finding]:
     """Each of these buckets; without any, only whether the store can be reached with these credentials."""
     options = settings.store
     if not buckets:

@@ -1,0 +1,35 @@
+"""Creating an archive. Everything about it is checked before anything of it is written."""
+
+from nats3_dagster import objects
+from nats3_dagster.archive.source import check_source
+from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+
+def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = False) -> Archive:
+    """The new archive; it begins with the oldest message that the stream has now. With `create_bucket` a missing
+    bucket is made.
+
+    Raises Conflict when the name is taken, OperatorError for a stream that cannot be archived so, or a missing
+    bucket."""
+    store = workspace.settings.store
+    if workspace.catalog.archives.find(spec.name):
+        raise Conflict(f"There is an archive {spec.name} already", Next.NAME_TAKEN(archive=spec.name))
+    state = check_source(workspace, spec)
+    if not objects.bucket_exists(store, spec.bucket):
+        if not create_bucket:
+            raise OperatorError(f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET())
+        objects.create_bucket(store, spec.bucket)
+    return workspace.catalog.archives.create(spec, state)
+
+
+def check_bucket(workspace: Workspace, archive: Archive) -> None:
+    """Raises OperatorError when the archive's bucket is gone."""
+    store = workspace.settings.store
+    if not objects.bucket_exists(store, archive.spec.bucket):
+        raise OperatorError(
+            f"The bucket {archive.spec.bucket!r} of archive {archive.name} does not exist in {store.place}",
+            Next.CREATE_BUCKET_AGAIN(),
+        )

@@ -1,0 +1,40 @@
+"""Fetching chunks: each object is read ahead and proven against the catalog before anything is done with it."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from nats3_dagster.chunks import ChunkReader, open_chunk
+from nats3_dagster.model import Chunk
+from nats3_dagster.objects import Bucket
+
+BucketOf = Callable[[str], Bucket]
+
+
+def fetch_chunks(bucket_of: BucketOf, chunks: Iterable[Chunk], ahead: int) -> Iterator[tuple[Chunk, ChunkReader]]:
+    """Each chunk with its proven content, in order. Raises StoreError, ObjectMissing or ChunkError for the first chunk
+    that cannot be had. `ahead` chunks are fetched while one is worked on: at 64 MiB a chunk, each costs memory."""
+    for chunk, reader in fetch_each(bucket_of, chunks, ahead):
+        yield chunk, reader.result()
+
+
+def fetch_each(
+    bucket_of: BucketOf, chunks: Iterable[Chunk], ahead: int
+) -> Generator[tuple[Chunk, Future[ChunkReader]]]:
+    """As `fetch_chunks`, but what a chunk fails of is raised by its future's `result()`, and others follow."""
+
+    def fetch(chunk: Chunk) -> ChunkReader:
+        return open_chunk(bucket_of(chunk.meta.bucket).get(chunk.meta.key), chunk.meta)
+
+    waiting: deque[tuple[Chunk, Future[ChunkReader]]] = deque()
+    pool = ThreadPoolExecutor(max(ahead, 1), thread_name_prefix="fetch")
+    try:
+        for chunk in chunks:
+            waiting.append((chunk, pool.submit(fetch, chunk)))
+            if len(waiting) > ahead:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        # A caller that stops early does not wait for what it will not use.
+        pool.shutdown(cancel_futures=True)

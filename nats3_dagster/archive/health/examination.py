@@ -1,0 +1,25 @@
+"""The examination of NATS, Postgres and the store: each is looked at whatever the one before says."""
+
+from collections.abc import Iterator, Sequence
+
+from nats3_dagster.archive.health import catalog_health, nats_health, store_health
+from nats3_dagster.archive.health.finding import Finding, findings
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+
+def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding]:
+    """`buckets` are tried; without any, those of the archives."""
+    with Workspace(settings) as workspace:
+        yield from findings(nats_health.AREA, lambda: nats_health.check(workspace))
+        yield from findings(catalog_health.AREA, lambda: catalog_health.check(settings))
+        yield from findings(store_health.AREA, lambda: store_health.check(settings, buckets or _buckets(workspace)))
+
+
+def _buckets(workspace: Workspace) -> tuple[str, ...]:
+    """The buckets of the archives; none where the catalog cannot be asked, which is a finding of its own."""
+    try:
+        return tuple(sorted({archive.spec.bucket for archive in workspace.catalog.archives.all()}))
+    except Nats3Error:
+        return ()

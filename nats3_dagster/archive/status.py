@@ -1,0 +1,149 @@
+"""The state of archives, as faces show it: what they hold, what an hour and a chunk are. Asked of the catalog alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import hour_start
+from nats3_dagster.model import (
+    Archive,
+    ArchiveTotals,
+    Chunk,
+    Coverage,
+    Gap,
+    ReplayChunk,
+    Seal,
+    SeqRange,
+    StreamState,
+)  # fmt: skip
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What an archive has, and lacks with its reasons."""
+
+    archive: Archive
+    # One for each incarnation, oldest first.
+    coverages: tuple[Coverage, ...]
+    gaps: tuple[Gap, ...]
+    # How many hours have messages.
+    hours: int
+
+
+@dataclass(frozen=True, slots=True)
+class HourReport:
+    """One hour of an archive."""
+
+    archive: Archive
+    hour: str
+    # In the order of the stream.
+    chunks: tuple[Chunk, ...]
+    # Each gap with the sequences that the hour accounts for: a gap may be wider.
+    gaps: tuple[tuple[SeqRange, Gap], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkReport:
+    """One chunk with its subjects and deleted sequences, and what replays did with it, newest first."""
+
+    chunk: Chunk
+    replays: tuple[ReplayChunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLag:
+    """A stream as it was last observed."""
+
+    state: StreamState
+    # Sequences between what is complete in the archive and the stream's end.
+    behind: int
+
+
+def archives(workspace: Workspace) -> tuple[ArchiveTotals, ...]:
+    """All archives by name, with their sums."""
+    return workspace.catalog.archives.totals()
+
+
+def find(workspace: Workspace, name: str) -> Archive:
+    """Raises OperatorError, with names that are near, when there is none."""
+    return workspace.catalog.archives.get(name)
+
+
+def find_or_none(workspace: Workspace, name: str) -> Archive | None:
+    """None when there is none of this name, or no more."""
+    return workspace.catalog.archives.find(name)
+
+
+def pause(workspace: Workspace, name: str) -> Archive:
+    """Stop its sensors. Raises OperatorError when there is none."""
+    return workspace.catalog.archives.pause(name)
+
+
+def resume(workspace: Workspace, name: str) -> Archive:
+    """Start its sensors. Raises OperatorError when there is none."""
+    return workspace.catalog.archives.resume(name)
+
+
+def holdings(workspace: Workspace, name: str) -> Holdings:
+    """Raises OperatorError when there is no such archive."""
+    catalog = workspace.catalog
+    archive = catalog.archives.get(name)
+    return Holdings(
+        archive, catalog.coverage.all(archive), catalog.gaps.select(archive), catalog.hours.count(archive)
+    )
+
+
+def hours(workspace: Workspace, archive: Archive) -> tuple[str, ...]:
+    """Hours that have messages, ascending."""
+    return tuple(h.hour for h in workspace.catalog.hours.select(archive))
+
+
+def hour(workspace: Workspace, archive: Archive, key: str) -> HourReport:
+    """One hour by its key; it may have nothing."""
+    catalog = workspace.catalog
+    gaps = tuple(
+        (window.seqs, gap)
+        for window in catalog.hours.windows(archive, key)
+        for gap in catalog.gaps.select(archive, incarnation=window.incarnation, within=window.seqs)
+    )
+    return HourReport(archive, key, catalog.chunks.of_hour(archive, key), gaps)
+
+
+def seals(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> tuple[Seal, ...]:
+    """The seals that hold, ascending; with `hours` those of them."""
+    return tuple(s for s in workspace.catalog.seals.select(archive, hours=hours or None) if s.valid)
+
+
+def chunks(workspace: Workspace, name: str, hours: Sequence[str] | None = None) -> tuple[Chunk, ...]:
+    """The chunks of an archive, or of some of its hours, in the order of the stream. Raises OperatorError for an hour
+    that has none."""
+    archive = workspace.catalog.archives.get(name)
+    for key in hours or ():
+        hour_start(key)
+    chosen = workspace.catalog.chunks.select(archive, hours=hours or None)
+    if unknown := sorted({*(hours or ())} - {c.meta.hour for c in chosen}):
+        raise OperatorError(
+            f"Archive {archive.name} has nothing of the hour {', '.join(unknown[:3])}",
+            Next.CAPTURE_OR_LIST_CHUNKS(archive=archive.name),
+        )
+    return chosen
+
+
+def chunk(workspace: Workspace, name: str, id_or_key: str) -> ChunkReport:
+    """One chunk by its id or object key. Raises OperatorError when the archive has none."""
+    catalog = workspace.catalog
+    archive = catalog.archives.get(name)
+    by_id = id_or_key.isdecimal()
+    found = catalog.chunks.get(int(id_or_key)) if by_id else catalog.chunks.by_key(archive.spec.bucket, id_or_key)
+    if found is None or found.meta.archive != name:
+        raise OperatorError(f"Archive {name} has no chunk {id_or_key}", Next.SEE_CHUNKS(archive=name))
+    return ChunkReport(found, catalog.replays.of_chunk(found.id))
+
+
+def stream_lag(workspace: Workspace, archive: Archive) -> StreamLag | None:
+    """The stream that is captured now, as it was last observed; None before that."""
+    coverage = workspace.catalog.coverage.all(archive)[-1]
+    state = workspace.catalog.coverage.last_state(coverage.incarnation)
+    return None if state is None else StreamLag(state, max(0, state.last_seq - coverage.frontier))

@@ -1,0 +1,119 @@
+"""Verifying: objects are what was written, and every sequence is accounted for.
+
+Nothing is believed: each object is fetched, proven by its hash, read to its last message, and compared with all that
+the catalog keeps of it.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from nats3_dagster.archive.fetch import fetch_each
+from nats3_dagster.chunks.footer import DAMAGED
+from nats3_dagster.chunks.manifest import decode_manifest
+from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing
+from nats3_dagster.model import Archive, Chunk, ChunkMeta, Reason, Seal, SeqRange
+from nats3_dagster.workspace import Workspace
+
+# Chunks fetched while one is checked: at 64 MiB a chunk, more would be memory and no speed.
+AHEAD = 2
+# Chunks whose subjects are asked of the catalog at a time: they are many.
+PAGE = 200
+# What the catalog keeps of a chunk and its footer does not say.
+_COUNTED = ("deleted", "subjects", "minutes")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A chunk, and what is wrong with it."""
+
+    chunk: Chunk
+    error: Nats3Error | None
+
+
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """Sequences up to the newest captured one that are in no chunk and no gap; and what gaps say was lost."""
+
+    # Ascending within each incarnation.
+    ranges: tuple[SeqRange, ...]
+    # Whether the stream no longer has the first of some hole: only a capture can record it then.
+    gone: bool
+    # Sequences in gaps by reason, 0 where there is none.
+    gaps: dict[Reason, int]
+
+    @property
+    def sequences(self) -> int:
+        return sum(r.size for r in self.ranges)
+
+
+def chunks_to_verify(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Chunk]:
+    """The live chunks, or those of some hours, with all that the catalog keeps of each, page by page."""
+    page: tuple[Chunk, ...] | None = None
+    while page is None or len(page) == PAGE:
+        page = workspace.catalog.chunks.select(
+            archive, hours=hours or None, with_subjects=True, with_deleted=True,
+            after=page[-1].id if page else None, limit=PAGE,
+        )  # fmt: skip
+        yield from page
+
+
+def sample_chunks(workspace: Workspace, archive: Archive, count: int) -> tuple[tuple[Chunk, ...], int]:
+    """`count` chunks chosen at random, 0 for all, with all that the catalog keeps of each; and how many there are."""
+    every = workspace.catalog.chunks.select(archive)
+    if not count or count >= len(every):
+        return tuple(chunks_to_verify(workspace, archive)), len(every)
+    return tuple(workspace.catalog.chunks.get(c.id) for c in random.sample(every, count)), len(every)
+
+
+def verify_chunks(workspace: Workspace, chunks: Iterable[Chunk]) -> Iterator[Verified]:
+    """Each chunk with what is wrong with it. A store that cannot be reached is no bad chunk: it raises StoreError."""
+    for chunk, reader in fetch_each(workspace.bucket, chunks, AHEAD):
+        try:
+            _compare(reader.result().verify(), chunk.meta)
+            yield Verified(chunk, None)
+        except (ChunkError, ObjectMissing) as error:
+            yield Verified(chunk, error)
+
+
+def verify_seals(workspace: Workspace, seals: Iterable[Seal]) -> Iterator[tuple[Seal, Nats3Error | None]]:
+    """Each seal with what is wrong with its manifest in the store. Raises StoreError when that does not answer."""
+    for seal in seals:
+        try:
+            data = bytes(workspace.bucket(seal.bucket).get(seal.key))
+            if (sha256 := hashlib.sha256(data).hexdigest()) != seal.sha256:
+                raise ChunkError(f"{seal.key} has SHA-256 {sha256} and should have {seal.sha256}", DAMAGED)
+            decode_manifest(data)
+            yield seal, None
+        except (ChunkError, ObjectMissing) as error:
+            yield seal, error
+
+
+def find_holes(workspace: Workspace, archive: Archive) -> Holes:
+    """Asked of the catalog alone."""
+    coverage = workspace.catalog.coverage
+    ranges: list[SeqRange] = []
+    gone = False
+    for part in coverage.all(archive):
+        if part.last >= part.start:
+            missing = coverage.missing(archive, part.incarnation, SeqRange(part.start, part.last))
+            seen = coverage.last_state(part.incarnation)
+            gone = gone or any(seen is None or hole.first < seen.first_seq for hole in missing)
+            ranges += missing
+    gaps = workspace.catalog.gaps.select(archive)
+    reasons: tuple[Reason, ...] = get_args(Reason)
+    return Holes(tuple(ranges), gone, {reason: sum(g.size for g in gaps if g.reason == reason) for reason in reasons})
+
+
+def _compare(seen: ChunkMeta, expected: ChunkMeta) -> None:
+    """Raises ChunkError unless the catalog counts what the chunk holds. What the catalog was not asked for, or does not
+    keep, is not compared."""
+    for name in _COUNTED:
+        kept = getattr(expected, name)
+        if kept is not None and kept != getattr(seen, name):
+            raise ChunkError(
+                f"The catalog has other {name} for {expected.key} than the chunk holds",
+                "Restore the catalog from a backup",
+            )

@@ -1,0 +1,75 @@
+"""How near an archive is to loss: one answer for sensor, check and doctor."""
+
+import time
+
+import pytest
+
+from nats3_dagster.archive.backlog import Backlog, Loss, backlog, time_to_loss
+from nats3_dagster.archive.create import create
+from nats3_dagster.archive.health.nats_health import check
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.model import Archive, ArchiveSpec, Gap, Incarnation, SeqRange, StreamState
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.wire import Wire
+
+
+def state_of(messages: int, **config: object) -> StreamState:
+    return StreamState(Incarnation("EV", 1), 1, messages, 0, 0, messages, messages * 100, config)
+
+
+@pytest.mark.parametrize(
+    ("config", "behind", "first", "loss"),
+    [
+        ({}, 950, 51, Loss()),
+        ({"max_msgs": 1000}, 950, 51, Loss(0.95, "max_msgs")),
+        # A stream that is full refuses new messages: it deletes none.
+        ({"max_msgs": 1000, "discard": "new"}, 950, 51, Loss()),
+        ({"max_bytes": 100_000, "discard": "new"}, 950, 51, Loss()),
+        ({"max_age": 100 * SECOND_NS, "discard": "new"}, 950, 51, Loss(0.5, "max_age")),
+        # One message is missing, and it is the next to be deleted.
+        ({"max_msgs": 1000}, 1, 1, Loss(1.0, "max_msgs")),
+        ({"max_msgs": 2000}, 1, 1, Loss(0.5, "max_msgs")),
+        ({"max_msgs": 1000, "max_bytes": 50_000}, 1, 501, Loss(1.0, "max_bytes")),
+    ],
+)
+def test_what_counts_is_where_the_oldest_uncaptured_message_lies(
+    config: dict[str, object], behind: int, first: int, loss: Loss
+) -> None:
+    waiting = Backlog(state_of(1000, **config), behind=behind, first_seq=first, behind_s=50.0)
+    assert time_to_loss(waiting) == loss
+
+
+def test_a_loss_that_is_not_recorded_yet_is_an_error() -> None:
+    loss = time_to_loss(Backlog(state_of(1000, max_msgs=1000), gone=7))
+    assert (loss.level, loss.text) == ("error", "The stream has deleted 7 sequences that were not captured")
+    assert time_to_loss(Backlog(state_of(1000, max_msgs=1000))).level == "ok"
+
+
+@pytest.fixture
+def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
+    """Of a stream with 100 messages of at most 100, all captured but the first."""
+    wire.create_stream("EV", "ev.>", max_msgs=100)
+    archive = create(workspace, ArchiveSpec("events", "EV", bucket))
+    wire.publish([("ev.a", b"", b"x")] * 100)
+    state = observe_source(workspace, archive)
+    workspace.catalog.chunks.commit(archive, [], [Gap(state.incarnation, (SeqRange(2, 100),), "unselected")])
+    return archive
+
+
+def test_a_hole_at_the_head_is_the_same_for_the_check_and_the_doctor(workspace: Workspace, archive: Archive) -> None:
+    state = observe_source(workspace, archive)
+    loss = time_to_loss(backlog(workspace, archive, state, time.time_ns()))
+    assert (loss.used, loss.limit, loss.level) == (1.0, "max_msgs", "error")
+    said = [finding.what for finding in check(workspace) if finding.status == "fail"]
+    assert said == ["Archive events, stream EV: 1 sequences are not captured, which is 100% of its max_msgs"]
+
+
+def test_what_is_gone_before_it_was_captured_is_the_same_for_both(
+    workspace: Workspace, archive: Archive, wire: Wire
+) -> None:
+    wire.publish([("ev.a", b"", b"x")] * 2)
+    state = observe_source(workspace, archive)
+    assert time_to_loss(backlog(workspace, archive, state, time.time_ns())).gone == 1
+    said = [finding.what for finding in check(workspace) if finding.status == "fail"]
+    assert said == ["Archive events, stream EV: the stream has deleted messages that were not captured"]
