@@ -27,9 +27,10 @@ from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
 from nats3_dagster.defs.partitions import hours_of_run
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, ReplayConfig
-from nats3_dagster.defs.runs import capture_hour, dry_run, observe_stream, replay, seal
+from nats3_dagster.defs.runs import capture_hour, dry_run, observe_stream, replay
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 # Enqueueing a run costs about a second, and one that fails is run again whole: a day of hours is a fair share.
 CAPTURE_HOURS = 24
@@ -96,11 +97,14 @@ def sealed_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         context: AssetExecutionContext, settings: ResourceParam[Settings], s3: ResourceParam[Any]
     ) -> Iterator[AssetMaterialization]:
         # One event for each hour that was sealed, and no output: an output would materialize all hours of the run.
+        from nats3_dagster.archive.seal import seal_asked
+
         with step_failures(context):
             hours_to_seal = hours_of_run(context, hours, name)
             settings = with_store(settings, s3)
-            for done in seal(settings, name, hours_to_seal, context.run.run_id):
-                yield from seal_events(archive, done, settings.store)
+            with Workspace(settings) as workspace:
+                for done in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
+                    yield from seal_events(archive, done, settings)
 
     return sealed
 

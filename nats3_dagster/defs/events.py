@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
+from nats3_dagster.archive import status
+from nats3_dagster.archive.status import HourReport
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, replay_metadata, seal_metadata
 from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
-from nats3_dagster.objects import StoreOptions
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 # Called with (archive, hours reported, hours at most).
 Progress = Callable[[str, int, int], None]
@@ -51,21 +53,12 @@ class Resynced:
     unknown: tuple[str, ...]
 
 
-def describe_hour(catalog: Catalog, store: StoreOptions, archive: Archive, hour: str) -> Metadata:
-    """An hour of the archive as it is in the catalog."""
-    windows = catalog.hours.windows(archive, hour)
-    gaps = [
-        (w.seqs, g) for w in windows for g in catalog.gaps.select(archive, incarnation=w.incarnation, within=w.seqs)
-    ]
-    return hour_metadata(archive, hour, catalog.chunks.select(archive, hours=[hour]), gaps, store)
-
-
-def seal_events(archive: Archive, seal: Seal, store: StoreOptions) -> Iterator[AssetMaterialization]:
+def seal_events(archive: Archive, seal: Seal, settings: Settings) -> Iterator[AssetMaterialization]:
     """The materializations that a seal stands for."""
-    yield AssetMaterialization(sealed_key(archive.name), partition=seal.hour, metadata=seal_metadata(seal, store))
+    yield AssetMaterialization(sealed_key(archive.name), partition=seal.hour, metadata=seal_metadata(seal, settings))
     if not seal.chunks:
         # Nothing was stored in this hour, and its partition would look as if it still had to be captured.
-        nothing = hour_metadata(archive, seal.hour, (), (), store)
+        nothing = hour_metadata(HourReport(archive, seal.hour, (), ()), settings)
         yield AssetMaterialization(chunks_key(archive.name), partition=seal.hour, metadata=nothing)
 
 
@@ -83,22 +76,21 @@ def resync(settings: Settings, progress: Progress = lambda archive, done, total:
     """Report materializations of all archives to the instance that DAGSTER_HOME names, or to the one under .nats3.
     Raises CannotLoad or Nats3Error."""
     os.environ.setdefault("DAGSTER_HOME", str(dagster_home()))
-    with DagsterInstance.get() as instance, Catalog.connect(settings.postgres) as catalog:
-        return [resync_archive(instance, catalog, settings.store, archive, progress)
-                for archive in catalog.archives.all()]  # fmt: skip
+    with DagsterInstance.get() as instance, Workspace(settings) as workspace:
+        every = [totals.archive for totals in status.archives(workspace)]
+        return [resync_archive(instance, workspace, archive, progress) for archive in every]
 
 
 def resync_archive(
-    instance: DagsterInstance, catalog: Catalog, store: StoreOptions, archive: Archive, progress: Progress
+    instance: DagsterInstance, workspace: Workspace, archive: Archive, progress: Progress
 ) -> Resynced:
     """Report the hours of one archive that the instance does not know, with `resynced` in their metadata."""
     keys = {"chunks": chunks_key(archive.name), "sealed": sealed_key(archive.name), "replay": replay_key(archive.name)}
     known = {key: instance.get_materialized_partitions(key) for key in keys.values()}
     counts = dict.fromkeys(keys, 0)
-    hours = [h.hour for h in catalog.hours.select(archive)]
-    seals = [s for s in catalog.seals.select(archive) if s.valid]
+    hours, seals = status.hours(workspace, archive), status.seals(workspace, archive)
     unknown = known[keys["chunks"]] - {*hours, *(s.hour for s in seals if not s.chunks)}
-    missing = _missing_events(catalog, store, archive, hours, seals, known)
+    missing = _missing_events(workspace, archive, hours, seals, known)
     for done, event in enumerate(missing, 1):
         instance.report_runless_asset_event(event.with_metadata({**event.metadata, "resynced": True}))
         known[event.asset_key].add(str(event.partition))
@@ -108,20 +100,22 @@ def resync_archive(
 
 
 def _missing_events(
-    catalog: Catalog, store: StoreOptions, archive: Archive, hours: Sequence[str], seals: Sequence[Seal],
+    workspace: Workspace, archive: Archive, hours: Sequence[str], seals: Sequence[Seal],
     known: Mapping[AssetKey, Set[str]],
 ) -> Iterator[AssetMaterialization]:  # fmt: skip
     """What Dagster does not know, described only when it does not: an hour takes some milliseconds."""
+    settings = workspace.settings
     chunks, sealed, replay = chunks_key(archive.name), sealed_key(archive.name), replay_key(archive.name)
     for hour in hours:
         if hour not in known[chunks]:
-            yield AssetMaterialization(chunks, partition=hour, metadata=describe_hour(catalog, store, archive, hour))
+            report = status.hour(workspace, archive, hour)
+            yield AssetMaterialization(chunks, partition=hour, metadata=hour_metadata(report, settings))
     for seal in seals:
         if seal.hour not in known[sealed]:
-            yield from (e for e in seal_events(archive, seal, store) if seal.hour not in known[e.asset_key])
-    for record in catalog.replays.select(archive):
+            yield from (e for e in seal_events(archive, seal, settings) if seal.hour not in known[e.asset_key])
+    for record in workspace.catalog.replays.select(archive):
         # Replays of the command line are no materializations.
         lost = [hour for hour in record.spec.hours if hour not in known[replay]]
         if lost and record.state == "succeeded" and record.run_ids:
-            done = replayed(catalog, record)
+            done = replayed(workspace.catalog, record)
             yield from (AssetMaterialization(replay, partition=h, metadata=done.metadata(h)) for h in lost)

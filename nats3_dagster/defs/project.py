@@ -7,7 +7,7 @@ from typing import Any
 
 from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefinition, in_process_executor
 
-from nats3_dagster.catalog import Catalog
+from nats3_dagster.archive.status import archives
 from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, stream_asset
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.failures import CannotLoad
@@ -18,6 +18,7 @@ from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveTotals
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 
 def load() -> Definitions:
@@ -25,11 +26,11 @@ def load() -> Definitions:
     try:
         settings = Settings.load()
         owners = owners_of(settings.owners)
-        with Catalog.connect(settings.postgres) as catalog:
-            archives = catalog.archives.totals()
+        with Workspace(settings) as workspace:
+            totals = archives(workspace)
     except Nats3Error as error:
         raise CannotLoad(error) from None
-    return definitions_of(archives, owners)
+    return definitions_of(totals, owners)
 
 
 def owners_of(text: str) -> list[str]:
@@ -43,7 +44,7 @@ def owners_of(text: str) -> list[str]:
     return owners
 
 
-def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
+def definitions_of(every: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
     """Three assets with checks, two jobs and two sensors for each archive, two jobs for all, and the resources."""
     assets: list[Any] = []
     jobs: list[Any] = [window_job(), check_job()]
@@ -53,7 +54,7 @@ def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()
     with warnings.catch_warnings():
         # Backfill policies are beta in Dagster 1.13, and the partitions of this project rest on them.
         warnings.simplefilter("ignore", BetaWarning)
-        for totals in archives:
+        for totals in every:
             archive, hours = totals.archive, hours_from(totals.begins_ns)
             capture = capture_job(archive)
             assets += [

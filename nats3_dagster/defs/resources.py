@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
@@ -55,12 +56,11 @@ def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
 def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
     """The run's session. Raises SourceError when NATS is not there, which is asked first: a JVM takes 5 s to start;
     EngineError when there is no Java, it does not start, or no server of Spark Connect is where the settings say."""
-    from nats3_dagster.jetstream.link import Link
     from nats3_dagster.pipeline.connect import connect
     from nats3_dagster.pipeline.session import not_started, prepare
 
-    with Link(settings.nats):
-        pass
+    with Workspace(settings) as workspace:
+        _ = workspace.link  # connects
 
     began = time.monotonic()
     if settings.connect:

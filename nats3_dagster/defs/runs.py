@@ -7,7 +7,7 @@ whatever was lost in between, and publishes nothing twice.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +21,16 @@ from dagster import (
     OpExecutionContext,
 )
 
+from nats3_dagster.archive import status
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.events import Replayed, describe_hour, replayed
+from nats3_dagster.defs.events import Replayed, replayed
 from nats3_dagster.defs.keys import stream_key
-from nats3_dagster.defs.metadata import Metadata, plan_table, rate, run_metadata, stream_metadata
+from nats3_dagster.defs.metadata import Metadata, hour_metadata, plan_table, rate, run_metadata, stream_metadata
 from nats3_dagster.defs.resources import start_spark
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Replay, ReplaySpec, Seal
+from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
     from nats3_dagster.archive.capture import CaptureResult
@@ -51,35 +53,18 @@ def capture_hour(
         on_progress=progress_log(context, f"{archive} {hour}"),
     )  # fmt: skip
     context.log.info(_summary(result))
-    with Catalog.connect(settings.postgres) as catalog:
-        return describe_hour(catalog, settings.store, catalog.archives.get(archive), hour) | run_metadata(result)
+    with Workspace(settings) as workspace:
+        report = status.hour(workspace, status.find(workspace, archive), hour)
+    return hour_metadata(report, settings) | run_metadata(result)
 
 
 def observe_stream(context: AssetExecutionContext, settings: Settings, archive: str) -> None:
     """Report the stream's state, as the capture met it, on its asset: the UI plots how far the archive is behind."""
-    with Catalog.connect(settings.postgres) as catalog:
-        found = catalog.archives.get(archive)
-        coverage = catalog.coverage.all(found)[-1]
-        state = catalog.coverage.last_state(coverage.incarnation)
-    if state is not None:
-        lag = {f"{archive}_behind": max(0, state.last_seq - coverage.frontier)}
-        context.log_event(AssetObservation(stream_key(found.spec.stream), metadata=stream_metadata(state) | lag))
-
-
-def seal(settings: Settings, name: str, asked: Sequence[str], run_id: str) -> Iterator[Seal]:
-    """Seal those of the hours that are complete; then, if any is not, raise OperatorError."""
-    from nats3_dagster.archive.seal import check_hours, last_sequence, newest_closed, seal_hours
-    from nats3_dagster.jetstream.link import Link
-
-    with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archives.get(name)
-        closed = newest_closed(time.time_ns())
-        with Link(settings.nats) as link:
-            bound = last_sequence(catalog, link, archive, closed)
-        found = catalog.seals.unsealed(archive, asked[0], min(asked[-1], closed), bound=bound, limit=len(asked))
-        before = {seal.hour for seal in catalog.seals.select(archive, hours=asked) if seal.valid}
-        yield from seal_hours(catalog, settings.store, archive, found, run_id)
-        check_hours(asked, {*found, *before}, name, closed)
+    with Workspace(settings) as workspace:
+        lag = status.stream_lag(workspace, status.find(workspace, archive))
+    if lag is not None:
+        metadata = stream_metadata(lag.state) | {f"{archive}_behind": lag.behind}
+        context.log_event(AssetObservation(stream_key(lag.state.name), metadata=metadata))
 
 
 def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:

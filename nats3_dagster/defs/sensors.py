@@ -9,7 +9,8 @@ asset sensor sees the newest one, and of an hour whose last message was captured
 import json
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from dagster import (
     DagsterInstance,
@@ -24,20 +25,21 @@ from dagster import (
     sensor,
 )
 
-from nats3_dagster.archive.backlog import Due, due, uncaptured
-from nats3_dagster.catalog import Catalog
+from nats3_dagster.archive.status import find_or_none
 from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.backoff import active_capture, active_run, back_off
 from nats3_dagster.defs.checks import keeps_up
 from nats3_dagster.defs.failures import tick_failures
 from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 from nats3_dagster.defs.keys import INTACT, NO_GAPS, check_key, sealed_key
-from nats3_dagster.defs.loss import loss
 from nats3_dagster.defs.wording import WORDS
-from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    from nats3_dagster.archive.backlog import Due
 
 CAPTURE_INTERVAL_S, SEAL_INTERVAL_S = 20, 30
 # Hours that one run seals, at some 20 ms each, and runs that one tick asks for: each is a process of its own.
@@ -81,29 +83,27 @@ def seal_sensor(archive: Archive, hours: HourlyPartitionsDefinition) -> SensorDe
 
 def _evaluate_capture(context: SensorEvaluationContext, settings: Settings, name: str) -> SensorResult | SkipReason:
     """One tick. Raises Nats3Error, which the tick then shows, for a stream that was re-created, shrank or is gone."""
-    from nats3_dagster.archive.source import source_state
-    from nats3_dagster.jetstream.link import Link
+    from nats3_dagster.archive.backlog import backlog, due, time_to_loss
+    from nats3_dagster.archive.source import observe_source
 
-    with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archives.find(name)
+    with Workspace(settings) as workspace:
+        archive = find_or_none(workspace, name)
         if archive is None:
             return _deleted(name)
         if archive.paused:
             return SkipReason(f"Archive {name} is paused: nats3 store resume {name}")
-        with Link(settings.nats) as link:
-            state = source_state(catalog, link, archive)
-            waiting = uncaptured(catalog, link, archive, state, time.time_ns())
-    near = loss(state, waiting)
+        waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
+    loss = time_to_loss(waiting)
     # Only a change is an event: a tick that says the same again would fill Dagster's tables.
-    events = [keeps_up(name, near)] if near.level != (context.cursor or "ok") else []
+    events = [keeps_up(name, loss)] if loss.level != (context.cursor or "ok") else []
     request, why_not = _capture_request(context.instance, name, due(archive.spec, waiting, CAPTURE_HOURS))
     return SensorResult(
-        run_requests=[request] if request else [], skip_reason=why_not, cursor=near.level, asset_events=events
+        run_requests=[request] if request else [], skip_reason=why_not, cursor=loss.level, asset_events=events
     )
 
 
 def _capture_request(
-    instance: DagsterInstance, name: str, capture_due: Due
+    instance: DagsterInstance, name: str, capture_due: "Due"
 ) -> tuple[RunRequest | None, str | None]:
     """The run to start, or why there is none."""
     if active := active_capture(instance, name):
@@ -123,39 +123,27 @@ def _evaluate_seal(
     context: SensorEvaluationContext, settings: Settings, name: str, first: str
 ) -> SensorResult | SkipReason:
     """One tick, for the hours from `first` on."""
-    from nats3_dagster.archive.seal import last_sequence, newest_closed
-    from nats3_dagster.jetstream.link import Link
+    from nats3_dagster.archive.seal import position, sealable
 
-    with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archives.find(name)
+    with Workspace(settings) as workspace:
+        archive = find_or_none(workspace, name)
         if archive is None:
             return _deleted(name)
-        closed, revision = newest_closed(time.time_ns()), catalog.hours.revision(archive)
-        seen = json.dumps({"revision": revision, "closed": closed})
-        if context.cursor == seen:
+        at = position(workspace, archive)
+        if context.cursor == json.dumps(asdict(at)):
             return SkipReason("Nothing changed since every complete hour was sealed")
-        if first > closed:
+        if first > at.closed:
             return SkipReason("No hour of this archive has ended yet")
         if active := active_run(context.instance, {SEAL_TAG: name}):
             return SkipReason(f"Run {active} seals hours of this archive")
-        bound, problem = None, None
-        try:
-            with Link(settings.nats) as link:
-                bound = last_sequence(catalog, link, archive, closed)
-        except Nats3Error as error:
-            problem = error.text_in(WORDS)
-        hours = catalog.seals.unsealed(archive, first, closed, bound=bound, limit=SEAL_HOURS * SEAL_RUNS)
-        if bound is None:
-            # Nothing says where the newest hours end: what was stored behind the last chunk may belong to any of them.
-            held = catalog.hours.select(archive, first=first, last=closed)
-            hours = tuple(h for h in hours if held and h < held[-1].hour)
-    if not hours:
-        if problem:
-            return SkipReason(problem)  # the cursor stays, so that the next tick asks again
-        return SensorResult(skip_reason="Every complete hour is sealed", cursor=seen)
+        found = sealable(workspace, archive, first, SEAL_HOURS * SEAL_RUNS)
+    if not found.hours:
+        if found.problem:
+            return SkipReason(found.problem.text_in(WORDS))  # the cursor stays, so that the next tick asks again
+        return SensorResult(skip_reason="Every complete hour is sealed", cursor=json.dumps(asdict(found.position)))
     if wait := back_off(context.instance, RunsFilter(tags={SEAL_TAG: name}), "Sealing", time.time()):
         return SkipReason(wait)
-    return SensorResult(run_requests=[_seal_request(name, block) for block in _blocks(hours)[:SEAL_RUNS]])
+    return SensorResult(run_requests=[_seal_request(name, block) for block in _blocks(found.hours)[:SEAL_RUNS]])
 
 
 def _blocks(hours: Sequence[str]) -> list[tuple[str, str]]:
