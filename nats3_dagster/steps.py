@@ -30,6 +30,7 @@ class Next(Enum):
     CAPTURE_OR_LIST_CHUNKS = "Capture it, or see the chunks of archive {archive}"
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
     CHECK_SPARK = "See what Java wrote to standard error"
+    CHOOSE_ARCHIVE = "Give the name of one of them"
     CHOOSE_OTHER_TARGET = (
         "The replay would be archived again. Choose another write subject, or allow it to go into its own stream"
     )
@@ -40,12 +41,14 @@ class Next(Enum):
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
     DOCTOR_BUCKET = "Try a bucket by name"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
+    GET_REPLAY = "See replay {replay}"
     INSTALL_CONTRIB = (
         "Install the contrib package of that server (postgresql-contrib), then migrate the catalog's schema again"
     )
     INSTALL_GIST = "Install it: migrate the catalog's schema"
     LIST_CHUNKS = "See the chunks of archive {archive}"
     LIST_CHUNK_IDS = "See the ids in a list of chunks"
+    LIST_HOURS = "See the hours of archive {archive}"
     LIST_REPLAYS = "See the list of replays"
     MAKE_CATALOG = "Make it: migrate the catalog's schema"
     MIGRATE = "Migrate the catalog's schema"
@@ -58,6 +61,7 @@ class Next(Enum):
     RESUME_ARCHIVE = "Resume archive {archive}"
     RESUME_OR_RAISE_LIMIT = "Resume archive {archive}; or raise {limit}"
     SEE_CHUNKS = "See the chunks of archive {archive}: each has its id and key"
+    SAY_ARCHIVE = "Give the name of the archive, or its bucket and stream"
     SET_NATS_URL = "Set NATS3_NATS_URL"
     SET_POSTGRES_URL = "Set NATS3_POSTGRES_URL"
 

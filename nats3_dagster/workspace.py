@@ -38,7 +38,7 @@ class Workspace:
     @property
     def link(self) -> "Link":
         """Raises SourceError when NATS is not reachable, OperatorError when its address is not set."""
-        # It imports nats and numpy, 0.13 s: what asks the catalog only, as a load of the definitions does, goes without.
+        # It imports nats and numpy, 0.13 s: a load of the definitions and many a command ask the catalog only.
         from nats3_dagster.jetstream.link import Link
 
         with self._lock:

@@ -27,12 +27,12 @@ def main() -> int:
         with session(settings.spark_master) as spark:
             for hour in arguments.hour:
                 done = run_capture(spark, settings, arguments.archive, hour, adopt=arguments.adopt)
-                said = {
+                line = {
                     "archive": done.archive, "hour": done.hour, "messages": done.messages, "chunks": len(done.chunks),
                     "payload_bytes": done.payload_bytes, "stored_bytes": done.stored_bytes, "lost": done.lost,
                     "seconds": round(done.seconds, 3),
                 }  # fmt: skip
-                print(json.dumps(said), flush=True)
+                print(json.dumps(line), flush=True)
     except Nats3Error as error:
         print(f"capture.py: {error}", file=sys.stderr)
         return error.exit_status

@@ -14,22 +14,29 @@ import sys
 from dataclasses import asdict
 
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.hours import parse_time
-from nats3_dagster.model import Pace, ReplaySpec
-from nats3_dagster.pipeline.replay_run import create_replay, run_replay
+from nats3_dagster.model import Pace, ReplaySpec, Selection
+from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.session import session
+from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 
 def spec_of(arguments: argparse.Namespace) -> ReplaySpec:
     if not arguments.archive or not arguments.write_subject:
         raise OperatorError("Nothing says what to replay", "Give ARCHIVE and --write-subject, or --resume ID")
-    return ReplaySpec(
-        archive=arguments.archive, read_subject=arguments.read_subject, write_subject=arguments.write_subject,
-        hours=tuple(arguments.hour), order=arguments.order, pace=Pace(messages_per_s=arguments.rate),
-        from_ns=parse_time(arguments.from_time) if arguments.from_time else None,
-        to_ns=parse_time(arguments.to_time) if arguments.to_time else None,
+    selection = Selection.parse(
+        hours=arguments.hour, from_time=arguments.from_time, to_time=arguments.to_time,
+        subjects=[arguments.read_subject],
     )  # fmt: skip
+    return ReplaySpec(
+        arguments.archive, arguments.write_subject, selection, arguments.order, Pace(messages_per_s=arguments.rate)
+    )
+
+
+def begun(settings: Settings, spec: ReplaySpec) -> str:
+    with Workspace(settings) as ws:
+        return begin(ws, spec)[0].id
 
 
 def main() -> int:
@@ -46,7 +53,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         settings = Settings.load()
-        replay_id = arguments.resume or create_replay(settings, spec_of(arguments))
+        replay_id = arguments.resume or begun(settings, spec_of(arguments))
         print(json.dumps({"replay": replay_id}), flush=True)
         with session(settings.spark_master) as spark:
             print(json.dumps(asdict(run_replay(spark, settings, replay_id))), flush=True)

@@ -7,7 +7,6 @@ Invariant: the catalog lets go first, then the object goes. Postgres gives out a
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
 
 # Claimed, deleted and finished together: Postgres is asked three times for so many objects.
@@ -59,14 +58,3 @@ def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress
                 removals.finish(bucket_name, gone)
             removed += len(gone)
     return removed
-
-
-def retire_published(workspace: Workspace, archive: Archive, replay_id: str) -> int:
-    """Take the chunks out of the archive that this replay published whole; how many. Only those that the catalog has as
-    done with every message of theirs selected, and only of a replay that succeeded: a filter or a time bound that cut a
-    chunk leaves it where it is."""
-    replays = workspace.catalog.replays
-    if replays.get(replay_id).state != "succeeded":
-        return 0
-    whole = [c.chunk_id for c in replays.chunks(replay_id) if c.state == "done" and c.selected == c.planned]
-    return workspace.catalog.chunks.retire(archive, whole) if whole else 0

@@ -18,6 +18,7 @@ from nats3_dagster.model import (
     ReplaySpec,
     ReplayTarget,
     Seal,
+    Selection,
     SeqRange,
 )  # fmt: skip
 
@@ -80,9 +81,16 @@ def replay_spec_json(spec: ReplaySpec) -> str:
 
 def replay_spec(fields: Mapping[str, Any]) -> ReplaySpec:
     """The spec that `replay_spec_json` wrote; a field that a later release added has its default."""
-    seqs = fields.get("seqs")
     known: dict[str, Any] = dict(fields)
-    known["hours"] = tuple(fields.get("hours", ()))
-    known["seqs"] = SeqRange(*seqs) if seqs else None
+    known["selection"] = _selection(fields.get("selection", {}))
     known["pace"] = Pace(**fields.get("pace", {}))
     return ReplaySpec(**known)
+
+
+def _selection(fields: Mapping[str, Any]) -> Selection:
+    known: dict[str, Any] = dict(fields)
+    sequences = fields.get("sequences")
+    known["hours"] = tuple(fields.get("hours", ()))
+    known["sequences"] = SeqRange(*sequences) if sequences else None
+    known["subjects"] = tuple(fields.get("subjects", ()))
+    return Selection(**known)

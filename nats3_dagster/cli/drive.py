@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 def drive(settings: "Settings", replay_id: str, detach: bool, output: Format) -> None:
     """Run a recorded replay here, or leave it to a process of its own."""
-    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.replay.control import delete_chunks
+    from nats3_dagster.replay.status import status
+    from nats3_dagster.workspace import Workspace
 
-    with Catalog.connect(settings.postgres) as catalog:
-        record = catalog.replays.get(replay_id)
+    with Workspace(settings) as ws:
+        record = status(ws, replay_id).replay
     if record.state == "succeeded" and record.spec.delete_chunks:
         # Killed after its success was recorded, it has only that left to do.
         view = {"id": replay_id, "archive": record.spec.archive, "state": record.state}
-        show_one(output, view | {"chunks_deleted": _delete_chunks(settings, record.spec.archive, replay_id)}, view)
+        with Workspace(settings) as ws:
+            show_one(output, view | {"chunks_deleted": delete_chunks(ws, replay_id)}, view)
         return
     if detach:
         pid, log = start_detached(["load", "resume", replay_id], log_of(replay_id))
@@ -43,15 +46,7 @@ def drive(settings: "Settings", replay_id: str, detach: bool, output: Format) ->
         raise
     view = views.result(result)
     if record.spec.delete_chunks:
-        view["chunks_deleted"] = _delete_chunks(settings, record.spec.archive, replay_id)
+        with Workspace(settings) as ws:
+            view["chunks_deleted"] = delete_chunks(ws, replay_id)
     show_one(output, view, views.result_lines(view))
 
-
-def _delete_chunks(settings: "Settings", archive: str, replay_id: str) -> int:
-    from nats3_dagster.archive.remove import remove_dead, retire_published
-    from nats3_dagster.catalog import Catalog
-
-    with Catalog.connect(settings.postgres) as catalog:
-        retired = retire_published(catalog, catalog.archives.get(archive), replay_id)
-        remove_dead(catalog, settings.store, archive)
-    return retired

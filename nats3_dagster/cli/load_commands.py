@@ -5,7 +5,7 @@ shell that waits or a process of its own, does the same thing: `nats3 load resum
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,10 +17,7 @@ from nats3_dagster.cli.progress import step
 from nats3_dagster.cli.terminal import Format, note, show, show_one
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
-from nats3_dagster.model import Order, Pace, ReplaySpec, SeqRange
-
-if TYPE_CHECKING:
-    from nats3_dagster.settings import Settings
+from nats3_dagster.model import Order, Pace, ReplaySpec, Selection, SeqRange
 
 app = typer.Typer(no_args_is_help=True, help="Replays: archived messages published into NATS.")
 ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Id of the replay: see nats3 load list.")]
@@ -93,27 +90,31 @@ def create(
             "Leave it out, and create a replay of the new hours when they are captured",
         )
     spec = ReplaySpec(
-        archive=archive or "", read_subject=read_subject, write_subject=write_subject,
-        hours=tuple(sorted(set(hour or ()))), from_ns=None if from_time is None else parse_time(from_time),
-        to_ns=None if to_time is None else parse_time(to_time), seqs=seqs, order=_order(order),
-        pace=Pace(rate, byte_rate, speed), create_stream=create_stream,
-        into_own_stream=into_own_stream, over_gaps=over_gaps, delete_chunks=delete_chunks,
+        archive or "", write_subject, order=_order(order), pace=Pace(rate, byte_rate, speed),
+        selection=Selection(
+            hours=tuple(sorted(set(hour or ()))), from_ns=None if from_time is None else parse_time(from_time),
+            to_ns=None if to_time is None else parse_time(to_time), sequences=seqs, subjects=(read_subject,),
+        ),
+        create_stream=create_stream, into_own_stream=into_own_stream, over_gaps=over_gaps, delete_chunks=delete_chunks,
     )  # fmt: skip
+    from nats3_dagster.replay.begin import begin, resolve_archive
+    from nats3_dagster.replay.plan import dry_run as planned
     from nats3_dagster.settings import Settings
+    from nats3_dagster.workspace import Workspace
 
     settings = Settings.load()
-    spec = replace(spec, archive=_archive(settings, archive, bucket, read_stream, spec.hours))
-    if dry_run:
-        plan = views.planned(settings, spec)
-        show_one(output, plan, plan)
-        note("A dry run: nothing was published or written")
-        return
-    # Without Java nothing could run what would be recorded now.
-    from nats3_dagster.pipeline.replay_run import create_replay
-    from nats3_dagster.pipeline.session import prepare
+    with Workspace(settings) as ws:
+        spec = replace(spec, archive=resolve_archive(ws, archive, bucket, read_stream, spec.selection.hours))
+        if dry_run:
+            plan = planned(ws, spec)
+            show_one(output, plan, plan)
+            note("A dry run: nothing was published or written")
+            return
+        # Without Java nothing could run what would be recorded now.
+        from nats3_dagster.pipeline.session import prepare
 
-    prepare(settings.spark_master)
-    replay_id = create_replay(settings, spec)
+        prepare(settings.spark_master)
+        replay_id = begin(ws, spec)[0].id
     note(f"Replay {replay_id} of archive {spec.archive} is recorded")
     drive(settings, replay_id, detach, output)
 
@@ -125,23 +126,24 @@ def list_(
     output: Output = Format.table,
 ) -> None:
     """Replays, newest first."""
-    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.replay.status import statuses
     from nats3_dagster.settings import Settings
+    from nats3_dagster.workspace import Workspace
 
-    with Catalog.connect(Settings.load().postgres) as catalog:
-        found = catalog.replays.select(catalog.archives.get(archive) if archive else None, limit=limit)
-        show(output, [views.replay(r, views.state_of(catalog, r)) for r in found], views.LIST)
+    with Workspace(Settings.load()) as ws:
+        show(output, [views.replay(r.replay, r.state) for r in statuses(ws, archive, limit)], views.LIST)
 
 
 @app.command()
 def get(replay_id: ReplayId, output: Output = Format.table) -> None:
     """One replay: state, counts, targets, and what went wrong."""
-    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.replay.status import status
     from nats3_dagster.settings import Settings
+    from nats3_dagster.workspace import Workspace
 
-    with Catalog.connect(Settings.load().postgres) as catalog:
-        found = catalog.replays.get(replay_id)
-        view = views.replay(found, views.state_of(catalog, found))
+    with Workspace(Settings.load()) as ws:
+        found = status(ws, replay_id)
+    view = views.replay(found.replay, found.state)
     log = log_of(replay_id)
     view["log"] = str(log) if log.exists() else None
     show_one(output, view, views.lines(view))
@@ -162,32 +164,25 @@ app.command("run", hidden=True)(resume)
 @app.command()
 def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
     """Stop a replay that runs, wherever it runs. `nats3 load resume ID` goes on after its last message."""
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.jetstream.link import Link
-    from nats3_dagster.replay.control import cancel
+    from nats3_dagster.replay import control
     from nats3_dagster.settings import Settings
+    from nats3_dagster.workspace import Workspace
 
-    settings = Settings.load()
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        state = views.state_of(catalog, catalog.replays.get(replay_id))
-        if state != "running":
-            raise OperatorError(
-                f"Replay {replay_id} does not run: it is {state}", f"See it: nats3 load get {replay_id}"
-            )
-        with step("Waiting until it has stopped"):
-            cancel(catalog, link, replay_id, "Stopped by nats3 load pause")
-        view = views.replay(catalog.replays.get(replay_id), "canceled") | {"log": None}
+    with Workspace(Settings.load()) as ws, step("Waiting until it has stopped"):
+        paused = control.pause(ws, replay_id, "Stopped by nats3 load pause")
+    view = views.replay(paused, paused.state) | {"log": None}
     show_one(output, view, views.lines(view))
 
 
 @app.command()
 def delete(replay_id: ReplayId, output: Output = Format.table) -> None:
     """Take a replay out of the list. What it published stays."""
-    from nats3_dagster.catalog import Catalog
+    from nats3_dagster.replay import control
     from nats3_dagster.settings import Settings
+    from nats3_dagster.workspace import Workspace
 
-    with Catalog.connect(Settings.load().postgres) as catalog:
-        catalog.replays.delete(replay_id)
+    with Workspace(Settings.load()) as ws:
+        control.delete(ws, replay_id)
     show_one(output, {"id": replay_id, "deleted": True}, {"deleted": replay_id})
 
 
@@ -198,34 +193,3 @@ def _order(text: str) -> Order:
         case _:
             raise OperatorError(f"{text!r} is not an order", "Use stream, subject or none")
 
-
-def _archive(
-    settings: "Settings", name: str | None, bucket: str | None, stream: str | None, hours: tuple[str, ...]
-) -> str:
-    """The one archive that is meant, and that it has those hours. Raises OperatorError."""
-    from nats3_dagster.catalog import Catalog
-
-    if name is None and (bucket is None or stream is None):
-        raise OperatorError("Nothing says which archive to replay", "Give --bucket and --read-stream, or --archive")
-    with Catalog.connect(settings.postgres) as catalog:
-        every = [catalog.archives.get(name)] if name is not None else list(catalog.archives.all())
-        found = [a for a in every if stream in (None, a.spec.stream) and bucket in (None, a.spec.bucket)]
-        if not found:
-            there = ", ".join(f"{a.name} (stream {a.spec.stream}, bucket {a.spec.bucket})" for a in every[:5])
-            raise OperatorError(
-                f"No archive of stream {stream or 'of any name'} is in bucket {bucket or 'of any name'}",
-                f"There is {there}" if there else "Create one: nats3 store create",
-            )
-        if len(found) > 1:
-            raise OperatorError(
-                f"Bucket {bucket} has {len(found)} archives of stream {stream}: {', '.join(a.name for a in found)}",
-                "Say which with --archive NAME",
-            )
-        chosen = found[0]
-        known = {h.hour for h in catalog.hours.select(chosen, first=hours[0], last=hours[-1])} if hours else set[str]()
-        if unknown := [hour for hour in hours if hour not in known]:
-            raise OperatorError(
-                f"Archive {chosen.name} has nothing of the hour {', '.join(unknown[:3])}",
-                f"See the hours it has: nats3 chunk list {chosen.name}",
-            )
-        return chosen.name

@@ -3,36 +3,22 @@
 The rule kept here: JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are an interface.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nats3_dagster.cli.terminal import Columns, stamp_of, time_of, when
-from nats3_dagster.errors import Conflict
 
 if TYPE_CHECKING:
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.model import Replay, ReplaySpec
-    from nats3_dagster.replay.plan import ReplayResult
-    from nats3_dagster.settings import Settings
-
-
-def state_of(catalog: "Catalog", of: "Replay") -> str:
-    """The catalog's word, but `interrupted` for one that runs in no process any more: it was killed."""
-    if of.state != "running":
-        return of.state
-    try:
-        with catalog.replays.lock(of.id):
-            return "interrupted"
-    except Conflict:
-        return "running"
+    from nats3_dagster.model import Replay
+    from nats3_dagster.replay.job import ReplayResult
 
 
 def replay(of: "Replay", state: str) -> dict[str, Any]:
-    spec = of.spec
+    spec, selection = of.spec, of.spec.selection
     return {
         "id": of.id, "archive": spec.archive, "state": state, "error": of.error, "read_subject": spec.read_subject,
-        "write_subject": spec.write_subject, "hours": list(spec.hours), "from_time": time_of(spec.from_ns),
-        "to_time": time_of(spec.to_ns), "seqs": list(spec.seqs) if spec.seqs else None, "order": spec.order,
+        "write_subject": spec.write_subject, "hours": list(selection.hours), "from_time": time_of(selection.from_ns),
+        "to_time": time_of(selection.to_ns),
+        "seqs": list(selection.sequences) if selection.sequences else None, "order": spec.order,
         "rate": spec.pace.messages_per_s, "byte_rate": spec.pace.bytes_per_s, "speed": spec.pace.speed,
         "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks,
         "targets": [t.incarnation.stream for t in of.targets], "attempt": of.attempt, "chunks": of.chunks,
@@ -90,21 +76,3 @@ def result_lines(of: dict[str, Any]) -> dict[str, object]:
         "chunks deleted": of.get("chunks_deleted"),
     }  # fmt: skip
 
-
-def planned(settings: "Settings", spec: "ReplaySpec") -> dict[str, Any]:
-    """What a dry run shows. A stream that the replay would create is not created for it."""
-    from nats3_dagster.catalog import Catalog
-    from nats3_dagster.jetstream.link import Link
-    from nats3_dagster.jetstream.streams import streams_listening
-    from nats3_dagster.replay.plan import ReplayPlan, check_objects, describe, plan, select
-    from nats3_dagster.subjects import Transform
-
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        archive = catalog.archives.get(spec.archive)
-        pattern = Transform(spec.read_subject, spec.write_subject).pattern
-        if spec.create_stream and not streams_listening(link, pattern):
-            chunks = select(catalog, archive, spec)
-            check_objects(chunks, settings.store)
-            view = describe(ReplayPlan(archive, spec, chunks, (), batched=False))
-            return view | {"targets": [f"{spec.create_stream} (to be created)"]}
-        return describe(plan(catalog, link, archive, replace(spec, create_stream=None), settings.store))

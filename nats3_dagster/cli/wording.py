@@ -18,6 +18,7 @@ WORDS = {
     Next.CAPTURE_OR_LIST_CHUNKS: "Capture it, or see what there is: nats3 chunk list {archive}",
     Next.CHANGE_WRITE_SUBJECT: "Choose a --write-subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See what Java said above; nats3 doctor checks Java and Spark",
+    Next.CHOOSE_ARCHIVE: "Say which with --archive NAME",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another --write-subject, or say "
     "--into-own-stream",
     Next.CREATE_ARCHIVE: "Create one: nats3 store create",
@@ -27,11 +28,13 @@ WORDS = {
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
+    Next.GET_REPLAY: "See it: nats3 load get {replay}",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
     "again",
     Next.INSTALL_GIST: "Install it: nats3 migrate",
     Next.LIST_CHUNKS: "See what it holds: nats3 chunk list {archive}",
     Next.LIST_CHUNK_IDS: "See the ids: nats3 chunk list",
+    Next.LIST_HOURS: "See the hours it has: nats3 chunk list {archive}",
     Next.LIST_REPLAYS: "See them: nats3 load list",
     Next.MAKE_CATALOG: "Make it: nats3 migrate",
     Next.MIGRATE: "Run nats3 migrate",
@@ -45,6 +48,7 @@ WORDS = {
     Next.RESUME_ARCHIVE: "Resume the archive",
     Next.RESUME_OR_RAISE_LIMIT: "Resume the archive; or raise {limit}",
     Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",
+    Next.SAY_ARCHIVE: "Give --bucket and --read-stream, or --archive",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",
     Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev",
 }

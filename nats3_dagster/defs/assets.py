@@ -132,7 +132,7 @@ def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         with step_failures(context):
             hours_to_replay = hours_of_run(context, hours, name)
             settings = with_store(settings, s3)
-            replay_spec = config.spec(name, hours=tuple(hours_to_replay))
+            replay_spec = config.spec(name, hours=hours_to_replay)
             plan = dry_run(settings, replay_spec) if config.dry_run else None
             replayed = None if config.dry_run else replay(context, spark, settings, replay_spec)
         if plan is not None:

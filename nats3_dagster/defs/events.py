@@ -12,11 +12,11 @@ from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
 from nats3_dagster.archive import status
 from nats3_dagster.archive.status import HourReport
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, replay_metadata, seal_metadata
 from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
+from nats3_dagster.replay.status import chunks_by_hour, replays
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -62,14 +62,9 @@ def seal_events(archive: Archive, seal: Seal, settings: Settings) -> Iterator[As
         yield AssetMaterialization(chunks_key(archive.name), partition=seal.hour, metadata=nothing)
 
 
-def replayed(catalog: Catalog, record: Replay) -> Replayed:
+def replayed(workspace: Workspace, replay: Replay) -> Replayed:
     """What the catalog has of a replay."""
-    archive = catalog.archives.get(record.spec.archive)
-    hour_of = {c.id: c.meta.hour for c in catalog.chunks.select(archive, hours=record.spec.hours or None)}
-    hours: dict[str, list[ReplayChunk]] = {}
-    for chunk in catalog.replays.chunks(record.id):
-        hours.setdefault(hour_of.get(chunk.chunk_id, "retired"), []).append(chunk)
-    return Replayed(record, hours)
+    return Replayed(replay, chunks_by_hour(workspace, replay))
 
 
 def resync(settings: Settings, progress: Progress = lambda archive, done, total: None) -> list[Resynced]:
@@ -113,9 +108,9 @@ def _missing_events(
     for seal in seals:
         if seal.hour not in known[sealed]:
             yield from (e for e in seal_events(archive, seal, settings) if seal.hour not in known[e.asset_key])
-    for record in workspace.catalog.replays.select(archive):
+    for one in replays(workspace, archive):
         # Replays of the command line are no materializations.
-        lost = [hour for hour in record.spec.hours if hour not in known[replay]]
-        if lost and record.state == "succeeded" and record.run_ids:
-            done = replayed(workspace.catalog, record)
-            yield from (AssetMaterialization(replay, partition=h, metadata=done.metadata(h)) for h in lost)
+        missing = [hour for hour in one.spec.selection.hours if hour not in known[replay]]
+        if missing and one.state == "succeeded" and one.run_ids:
+            done = replayed(workspace, one)
+            yield from (AssetMaterialization(replay, partition=h, metadata=done.metadata(h)) for h in missing)

@@ -11,8 +11,7 @@ from dagster import Config
 from pydantic import Field
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import parse_time
-from nats3_dagster.model import Order, Pace, ReplaySpec, parse_sequences
+from nats3_dagster.model import Order, Pace, ReplaySpec, Selection
 
 
 class CaptureConfig(Config):
@@ -67,16 +66,17 @@ class ReplayConfig(Config):
     dry_run: bool = Field(default=False, description="Only plan and show the plan: nothing is published or recorded.")
 
     def spec(self, archive: str, **selection: Any) -> ReplaySpec:
-        """The replay of these fields. Raises OperatorError if one is invalid."""
+        """The replay of these fields; `selection` are arguments of Selection.parse. Raises OperatorError if one is
+        invalid."""
         if not self.write_subject:
             raise OperatorError(
                 "This replay has no write_subject: nothing says where to publish",
                 f"Give it in the run config: ops.{archive}__replay.config.write_subject",
             )
         return ReplaySpec(
-            archive, read_subject=self.read_subject, write_subject=self.write_subject, order=self.order,
+            archive, self.write_subject, Selection.parse(subjects=[self.read_subject], **selection), order=self.order,
             pace=Pace(self.messages_per_s, self.bytes_per_s, self.speed), create_stream=self.create_stream,
-            into_own_stream=self.into_own_stream, over_gaps=self.over_gaps, **selection,
+            into_own_stream=self.into_own_stream, over_gaps=self.over_gaps,
         )  # fmt: skip
 
 
@@ -97,9 +97,4 @@ class WindowConfig(ReplayConfig):
 
     def window(self) -> ReplaySpec:
         """The replay of these fields. Raises OperatorError if one is invalid."""
-        return self.spec(
-            self.archive,
-            from_ns=None if self.from_time is None else parse_time(self.from_time),
-            to_ns=None if self.to_time is None else parse_time(self.to_time),
-            seqs=None if self.sequences is None else parse_sequences(self.sequences.strip()),
-        )
+        return self.spec(self.archive, from_time=self.from_time, to_time=self.to_time, sequences=self.sequences)

@@ -21,14 +21,13 @@ from dagster import (
     OpExecutionContext,
 )
 
-from nats3_dagster.archive import status
-from nats3_dagster.catalog import Catalog
+from nats3_dagster.archive import status as archive_status
 from nats3_dagster.defs.events import Replayed, replayed
 from nats3_dagster.defs.keys import stream_key
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, plan_table, rate, run_metadata, stream_metadata
 from nats3_dagster.defs.resources import start_spark
-from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Replay, ReplaySpec
+from nats3_dagster.model import ReplaySpec
+from nats3_dagster.replay.status import find, status
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -54,14 +53,14 @@ def capture_hour(
     )  # fmt: skip
     context.log.info(_summary(result))
     with Workspace(settings) as workspace:
-        report = status.hour(workspace, status.find(workspace, archive), hour)
+        report = archive_status.hour(workspace, archive_status.find(workspace, archive), hour)
     return hour_metadata(report, settings) | run_metadata(result)
 
 
 def observe_stream(context: AssetExecutionContext, settings: Settings, archive: str) -> None:
     """Report the stream's state, as the capture met it, on its asset: the UI plots how far the archive is behind."""
     with Workspace(settings) as workspace:
-        lag = status.stream_lag(workspace, status.find(workspace, archive))
+        lag = archive_status.stream_lag(workspace, archive_status.find(workspace, archive))
     if lag is not None:
         metadata = stream_metadata(lag.state) | {f"{archive}_behind": lag.behind}
         context.log_event(AssetObservation(stream_key(lag.state.name), metadata=metadata))
@@ -69,28 +68,23 @@ def observe_stream(context: AssetExecutionContext, settings: Settings, archive: 
 
 def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
     """The plan as metadata; nothing is published, created or recorded. Raises Nats3Error."""
-    from nats3_dagster.pipeline.replay_run import plan_replay
-    from nats3_dagster.replay.plan import describe
+    from nats3_dagster.replay import plan
 
-    plan = describe(plan_replay(settings, spec))
-    return {"plan": MetadataValue.md(plan_table(plan)), "dry_run": True}
+    with Workspace(settings) as workspace:
+        return {"plan": MetadataValue.md(plan_table(plan.dry_run(workspace, spec))), "dry_run": True}
 
 
 def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:
     """Publish the selection, or what this run's forerunners left of it. Raises Nats3Error."""
-    from nats3_dagster.pipeline.replay_run import plan_replay, run_replay
+    from nats3_dagster.pipeline.replay_run import run_replay
+    from nats3_dagster.replay.begin import begin
 
     replay_id = replay_id_for(context.instance, context.run, spec)
-    with Catalog.connect(settings.postgres) as catalog:
-        known = _known(catalog, replay_id)
+    with Workspace(settings) as workspace:
+        known = find(workspace, replay_id)
         if known is None:
-            planned = plan_replay(settings, spec, create=True)
-            catalog.replays.begin(
-                replay_id, planned.archive, spec, planned.targets, planned.chunks, run_id=context.run.run_id
-            )
-            context.log.info(
-                f"Replay {replay_id}: at most {planned.messages:,} messages in {len(planned.chunks)} chunks"
-            )
+            _, plan = begin(workspace, spec, replay_id=replay_id, run_id=context.run.run_id)
+            context.log.info(f"Replay {replay_id}: at most {plan.messages:,} messages in {len(plan.chunks)} chunks")
     context.instance.add_run_tags(context.run.run_id, {REPLAY_TAG: replay_id})
     if known is not None and known.state == "succeeded":
         context.log.info(f"Replay {replay_id} had succeeded before this run: nothing is left to publish")
@@ -107,8 +101,8 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
             f"({rate(result.published, result.seconds)}), found {result.found:,} in the target, "
             f"{result.duplicates:,} refused as duplicates"
         )
-    with Catalog.connect(settings.postgres) as catalog:
-        return replayed(catalog, catalog.replays.get(replay_id))
+    with Workspace(settings) as workspace:
+        return replayed(workspace, status(workspace, replay_id).replay)
 
 
 def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> str:
@@ -124,8 +118,18 @@ def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) 
             break
         begun_by = parent
         parent = forerunner.parent_run_id if forerunner is not None else None
-    text = json.dumps([begun_by, asdict(spec)], sort_keys=True)
+    text = json.dumps([begun_by, _flat(spec)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _flat(spec: ReplaySpec) -> dict[str, Any]:
+    """The spec under the names that it had when the first ids were made: with other names a release would begin anew
+    what the one before it had begun, and double it."""
+    fields = asdict(spec)
+    selection = fields.pop("selection")
+    sequences = selection.pop("sequences")
+    del selection["subjects"]
+    return fields | selection | {"read_subject": spec.read_subject, "seqs": sequences}
 
 
 def progress_log(context: Context, what: str) -> Callable[[int, int], None]:
@@ -142,13 +146,6 @@ def progress_log(context: Context, what: str) -> Callable[[int, int], None]:
             context.log.info(f"{what}: {share} messages, {done / (now - began):,.0f}/s")
 
     return report
-
-
-def _known(catalog: Catalog, replay_id: str) -> Replay | None:
-    try:
-        return catalog.replays.get(replay_id)
-    except OperatorError:
-        return None
 
 
 def _summary(result: "CaptureResult") -> str:

@@ -18,6 +18,7 @@ WORDS = {
     Next.CAPTURE_OR_LIST_CHUNKS: "Materialize it, or see the hours of {archive}/chunks",
     Next.CHANGE_WRITE_SUBJECT: "Choose a write_subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See what Java said in the run's compute log; nats3 doctor checks Java and Spark",
+    Next.CHOOSE_ARCHIVE: "Give the name of one of them",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another write_subject, or set "
     "into_own_stream: true",
     Next.CREATE_ARCHIVE: "Create one in a shell: nats3 store create",
@@ -27,11 +28,13 @@ WORDS = {
     Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
     Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
+    Next.GET_REPLAY: "See it in a shell: nats3 load get {replay}",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
     "in a shell",
     Next.INSTALL_GIST: "Run nats3 migrate in a shell",
     Next.LIST_CHUNKS: "See the hours of {archive}/chunks",
     Next.LIST_CHUNK_IDS: "See the ids in the chunk tables of materialized hours",
+    Next.LIST_HOURS: "See the hours of {archive}/chunks",
     Next.LIST_REPLAYS: "See them in a shell: nats3 load list",
     Next.MAKE_CATALOG: "Run nats3 migrate in a shell",
     Next.MIGRATE: "Run nats3 migrate in a shell",
@@ -45,6 +48,7 @@ WORDS = {
     Next.RESUME_ARCHIVE: "Resume archive {archive} in a shell: nats3 store resume {archive}",
     Next.RESUME_OR_RAISE_LIMIT: "Resume archive {archive} in a shell: nats3 store resume {archive}; or raise {limit}",
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",
+    Next.SAY_ARCHIVE: "Give the name of the archive",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",
     Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL for Dagster's processes, or start the embedded stack: nats3 dev",
 }

@@ -26,11 +26,12 @@ from nats3_dagster.model.replay import (
     ReplayState,
     ReplayTarget,
 )
+from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, clipped, parse_sequences
 
 __all__ = [
     "MAX_SUBJECTS", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "Chunk", "ChunkMeta", "ChunkResult",
     "Coverage", "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode", "Order", "Pace", "Reason",
-    "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "SeqRange", "StreamState",
-    "clipped", "parse_sequences",
+    "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange",
+    "StreamState", "clipped", "parse_sequences",
 ]  # fmt: skip

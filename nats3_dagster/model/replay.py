@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import hour_start
-from nats3_dagster.model.stream import Incarnation, SeqRange
+from nats3_dagster.model.selection import Selection
+from nats3_dagster.model.stream import Incarnation
 
 Order = Literal["stream", "subject", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
+_EVERYTHING = Selection()
 ReplayState = Literal["planned", "running", "succeeded", "failed", "canceled"]
 
 
@@ -31,37 +32,42 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySpec:
-    """A replay as asked for. Hours, times and sequences narrow the selection together; without any the whole archive
-    is replayed. Raises OperatorError if a field is invalid (subjects are checked by subjects.Transform)."""
+    """A replay as asked for. Raises OperatorError if a field is invalid (`write_subject` is checked by
+    subjects.Transform)."""
 
+    # Name of the archive.
     archive: str
-    read_subject: str = ">"
+    # Destination of the subject transform.
     write_subject: str = ">"
-    hours: tuple[str, ...] = ()
-    # Store times `[from_ns, to_ns)` in nanoseconds.
-    from_ns: int | None = None
-    to_ns: int | None = None
-    seqs: SeqRange | None = None
+    # What is replayed. Its one subject filter, or `>`, is the source of the subject transform.
+    selection: Selection = _EVERYTHING
+    # The order that is kept: of all messages, of those of each subject, or none.
     order: Order = "stream"
     pace: Pace = Pace()
+    # Name of a stream to create on the target subjects if no stream listens on them.
     create_stream: str | None = None
+    # Whether it may publish into the stream that the archive captures.
     into_own_stream: bool = False
+    # Whether it goes ahead although messages of the selection were lost.
     over_gaps: bool = False
+    # Whether the chunks that it published whole are deleted after success.
     delete_chunks: bool = False
 
     def __post_init__(self) -> None:
-        if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
-            raise OperatorError("The selection's from is not before its to", "Give a from that is earlier than to")
-        if self.seqs is not None and not 1 <= self.seqs.first <= self.seqs.last:
+        if len(self.selection.subjects) > 1:
             raise OperatorError(
-                f"{self.seqs} is not a sequence range", "Write first-last, from 1, first not above last"
+                f"A replay maps one subject filter, and there are {len(self.selection.subjects)}",
+                "Create a replay of each",
             )
         if self.order not in ORDERS:
             raise OperatorError(f"{self.order!r} is not an order", "Use stream, subject or none")
         if self.order != "stream" and self.pace.speed is not None:
             raise OperatorError("The original timing needs one publisher", "Use the order stream with a speed")
-        for hour in self.hours:
-            hour_start(hour)
+
+    @property
+    def read_subject(self) -> str:
+        """The source of the subject transform: the filter of the archived subjects that are replayed."""
+        return self.selection.subjects[0] if self.selection.subjects else ">"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ class ReplayTarget:
     """A stream that takes what a replay publishes: nothing of it has a sequence below `since_seq`."""
 
     incarnation: Incarnation
+    # Stream sequence: its last one when the replay began, plus 1.
     since_seq: int
 
 

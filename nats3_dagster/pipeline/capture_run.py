@@ -3,11 +3,9 @@
 The rule kept here: only the driver touches Postgres, and what some tasks achieved is committed though another failed.
 """
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
@@ -19,8 +17,7 @@ from nats3_dagster.errors import Conflict, SourceError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.tally import Progress, reporter
 from nats3_dagster.model import SeqRange
-from nats3_dagster.pipeline.connect import is_connect
-from nats3_dagster.pipeline.tasks import run_tasks
+from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -79,13 +76,3 @@ def _check_complete(workspace: Workspace, planned: CapturePlan) -> None:
             f"Archive {archive} still lacks {', '.join(map(str, missing[:3]))} of {hour}",
             Next.CAPTURE_HOUR(archive=archive, hour=hour),
         )
-
-
-def parallelism(spark: SparkSession) -> int:
-    """Tasks that the session can run at a time. Spark Connect has no SparkContext to ask; but the plan of a range says
-    into how many parts it is cut, and runs nothing."""
-    if not is_connect(spark):
-        return spark.sparkContext.defaultParallelism
-    explained: Any = spark.range(1 << 20)
-    splits = re.search(r"splits=(?:Some\()?(\d+)", explained._explain_string())
-    return int(splits[1]) if splits else 2

@@ -1,44 +1,27 @@
-"""Replays: the driver's side. A row in the catalog first, then Spark, then the results of each chunk.
+"""Replays: the driver's side. It divides the chunks among Spark's tasks and records the result of each chunk.
 
-The rule kept here: one process at a time drives a replay (a Postgres lock), and before it publishes it makes sure that
-no task of an earlier attempt still does (the fence).
+Invariant: one process at a time drives a replay (a lock in Postgres), and before it publishes it makes sure that no
+task of an earlier attempt still does (the fence).
 """
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.fence import raise_fence
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.tally import Progress, reporter
-from nats3_dagster.model import Chunk, ChunkResult, ReplaySpec
-from nats3_dagster.pipeline.capture_run import parallelism
-from nats3_dagster.pipeline.tasks import run_tasks
-from nats3_dagster.replay import plan as replay
-from nats3_dagster.replay.plan import ReplayJob, ReplayPlan, ReplayResult
-from nats3_dagster.replay.republish import Republisher, Share
+from nats3_dagster.model import ChunkResult
+from nats3_dagster.pipeline.tasks import Finished, parallelism, run_tasks
+from nats3_dagster.replay.job import ReplayJob, ReplayResult, Share, combine, shares
+from nats3_dagster.replay.plan import check_objects
+from nats3_dagster.replay.republish import Republisher
+from nats3_dagster.replay.targets import check_resumable
 from nats3_dagster.settings import Settings
-
-
-def plan_replay(settings: Settings, spec: ReplaySpec, *, create: bool = False) -> ReplayPlan:
-    """What a replay would do; nothing is published or recorded. With `create` a target stream that is asked for and
-    missing is made. Raises Nats3Error."""
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        return replay.plan(catalog, link, catalog.archives.get(spec.archive), spec, settings.store, create=create)
-
-
-def create_replay(settings: Settings, spec: ReplaySpec) -> str:
-    """Plan a replay and record it; its id, for `run_replay`."""
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        planned = replay.plan(catalog, link, catalog.archives.get(spec.archive), spec, settings.store, create=True)
-        replay_id = replay.new_id()
-        catalog.replays.begin(replay_id, planned.archive, spec, planned.targets, planned.chunks)
-        return replay_id
+from nats3_dagster.workspace import Workspace
 
 
 def run_replay(
@@ -47,51 +30,41 @@ def run_replay(
 ) -> ReplayResult:  # fmt: skip
     """Publish what the replay has not yet published. Safe to call again after any end, a kill -9 included.
 
-    `on_progress(done, total)` counts messages. Raises Nats3Error; Conflict when another process runs this replay."""
+    `on_progress(done, total)` is called with messages. Raises Nats3Error; Conflict if another process runs this
+    replay."""
     began = time.monotonic()
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link, catalog.replays.lock(replay_id):
-        record = catalog.replays.get(replay_id)
-        archive = catalog.archives.get(record.spec.archive)
-        batched = replay.check_resumable(link, record.targets)
-        chunks = catalog.replays.pending(replay_id)
-        replay.check_objects(chunks, settings.store)
-        attempt = catalog.replays.start_attempt(replay_id, run_id)
+    with Workspace(settings) as ws, ws.catalog.replays.lock(replay_id):
+        replay = ws.catalog.replays.get(replay_id)
+        archive = ws.catalog.archives.get(replay.spec.archive)
+        batched = check_resumable(ws.link, replay.targets)
+        chunks = ws.catalog.replays.pending(replay_id)
+        check_objects(ws, chunks)
+        attempt = ws.catalog.replays.start_attempt(replay_id, run_id)
         if attempt > 1:
-            raise_fence(link, replay_id, attempt)
-        with Progress(link, on_progress) as progress:
+            raise_fence(ws.link, replay_id, attempt)
+        with Progress(ws.link, on_progress) as progress:
             progress.total = sum(c.meta.messages for c in chunks)
             job = ReplayJob(
-                replay_id,
-                attempt,
-                record.spec,
-                record.targets,
-                settings.nats,
-                settings.store,
-                batched,
+                replay_id, attempt, replay.spec, replay.targets, settings.nats, settings.store, batched,
                 progress.subject,
-            )
-            tasks = _tasks(job, chunks, parallelism(spark))
+            )  # fmt: skip
             try:
-                finished = run_tasks(spark, f"replay {replay_id}", publish_share, tasks)
-            except BaseException as error:
-                catalog.replays.finish(
-                    replay_id, "canceled" if isinstance(error, KeyboardInterrupt) else "failed", str(error)
+                finished = run_tasks(
+                    spark, f"replay {replay_id}", publish_share, shares(job, chunks, parallelism(spark))
                 )
+            except BaseException as error:
+                state = "canceled" if isinstance(error, KeyboardInterrupt) else "failed"
+                ws.catalog.replays.finish(replay_id, state, str(error))
                 raise
-        results = replay.combine(finished.results)
-        if record.spec.order == "subject" and finished.error:
-            # A chunk is done only when the tasks of all its subjects are, and one of them failed.
-            results = {}
-        catalog.replays.record(replay_id, attempt, tuple(results.values()), run_id)
-        catalog.replays.finish(
-            replay_id, "failed" if finished.error else "succeeded", str(finished.error or "") or None
-        )
+        results = _record(ws, job, finished, run_id)
         if finished.error:
             raise finished.error
-    totals = [
-        sum(getattr(r, field) for r in results.values()) for field in ("selected", "published", "found", "duplicates")
-    ]
-    return ReplayResult(replay_id, archive.name, attempt, len(results), *totals, seconds=time.monotonic() - began)
+    return ReplayResult(
+        replay_id, archive.name, attempt, len(results),
+        selected=sum(r.selected for r in results), published=sum(r.published for r in results),
+        found=sum(r.found for r in results), duplicates=sum(r.duplicates for r in results),
+        seconds=time.monotonic() - began,
+    )  # fmt: skip
 
 
 def publish_share(share: Share) -> Iterator[ChunkResult]:
@@ -107,7 +80,15 @@ def publish_share(share: Share) -> Iterator[ChunkResult]:
         yield from Republisher(share, link, reporter(link, share.job.progress)).results()
 
 
-def _tasks(job: ReplayJob, chunks: tuple[Chunk, ...], parallel: int) -> list[Share]:
-    slim = [replace(c, meta=replace(c.meta, subjects=None, deleted=None)) for c in chunks]
-    shares = replay.shares(slim, job.spec.order, parallel)
-    return [Share(job, share, index, len(shares)) for index, share in enumerate(shares)]
+def _record(
+    ws: Workspace, job: ReplayJob, finished: Finished[ChunkResult], run_id: str | None
+) -> tuple[ChunkResult, ...]:
+    """Record the chunks that are done, and how the attempt ended; the results of those chunks."""
+    results = combine(finished.results)
+    if job.spec.order == "subject" and finished.error:
+        # A chunk is done only when the tasks of all its subjects are, and one of them failed.
+        results = ()
+    ws.catalog.replays.record(job.id, job.attempt, results, run_id)
+    state = "failed" if finished.error else "succeeded"
+    ws.catalog.replays.finish(job.id, state, str(finished.error) if finished.error else None)
+    return results

@@ -1,16 +1,17 @@
 """Tasks: run one function over a list of plans in Spark's Python workers and bring its results back.
 
-The rule kept here: a failure that we foresee comes back as a row, so that the driver raises the error the task raised
-and keeps what the other tasks achieved; anything else fails the Spark job, as a defect should.
+Invariant: a failure that we foresee comes back as a row, so that the driver raises the error of the task and keeps what
+the other tasks achieved; anything else fails the Spark job, as a defect should.
 """
 
 import pickle
+import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Thread
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -29,9 +30,11 @@ _SCHEMA = "task int, error string, result binary"
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[Result]):
-    """All that came back: `results` in the order of the tasks, and the first task's `error`, if any ended in one."""
+    """All that came back."""
 
+    # In the order of the tasks.
     results: tuple[Result, ...]
+    # Of the first task that ended in one.
     error: Nats3Error | None
 
 
@@ -65,6 +68,16 @@ def run_tasks(
     # Written by our own workers a moment ago, over Spark's authenticated channel.
     results = tuple(pickle.loads(row["result"]) for row in rows if row["error"] is None)  # noqa: S301
     return Finished(results, errors[0] if errors else None)
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Tasks that the session can run at a time. Spark Connect has no SparkContext to ask; but the plan of a range says
+    into how many parts it is cut, and runs nothing."""
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    explained: Any = spark.range(1 << 20)
+    splits = re.search(r"splits=(?:Some\()?(\d+)", explained._explain_string())
+    return int(splits[1]) if splits else 2
 
 
 def _collect(session: SparkSession, name: str, frame: DataFrame) -> pa.Table:

@@ -1,34 +1,65 @@
-"""Stop a replay from anywhere: its publishers hear of it over NATS, its driver then ends by itself.
+"""Control: stop a replay wherever it runs, delete it, delete the chunks that it published.
 
-The rule kept here: the replay counts as canceled only when its driver has let go of it (a Postgres lock).
+Invariant: a replay counts as canceled only after its driver has released it (a lock in Postgres).
 """
 
 import time
 from contextlib import suppress
 
-from nats3_dagster.catalog import Catalog
-from nats3_dagster.errors import Conflict, EngineError, TargetError
+from nats3_dagster.archive.remove import remove_dead
+from nats3_dagster.errors import Conflict, EngineError, OperatorError, TargetError
 from nats3_dagster.jetstream.fence import CANCEL, raise_fence
-from nats3_dagster.jetstream.link import Link
+from nats3_dagster.model import Replay
+from nats3_dagster.replay.status import status
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
 
-# A driver that waits for Spark to start its tasks hears nothing yet.
+# A driver that waits for Spark to start its tasks does not listen yet.
 PATIENCE_S = 60.0
 
 
-def cancel(catalog: Catalog, link: Link, replay_id: str, reason: str) -> None:
-    """Return when nobody drives the replay any more. Raises EngineError when somebody still does after PATIENCE_S."""
+def pause(ws: Workspace, replay_id: str, reason: str) -> Replay:
+    """Stop a replay that runs, and return when nobody drives it any more; running it again goes on after its last
+    message. `reason` becomes its error. Raises OperatorError if it does not run, EngineError if it still does after
+    PATIENCE_S."""
+    state = status(ws, replay_id).state
+    if state != "running":
+        raise OperatorError(f"Replay {replay_id} does not run: it is {state}", Next.GET_REPLAY(replay=replay_id))
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        with suppress(TargetError):  # a publisher that ends just now may owe the answer; asked again, nobody is there
-            raise_fence(link, replay_id, CANCEL)
+        with suppress(TargetError):  # a publisher that ends just now may not answer; asked again, nobody is there
+            raise_fence(ws.link, replay_id, CANCEL)
         try:
-            with catalog.replays.lock(replay_id):
-                if catalog.replays.get(replay_id).state != "succeeded":
-                    catalog.replays.finish(replay_id, "canceled", reason)
-                return
+            with ws.catalog.replays.lock(replay_id):
+                if ws.catalog.replays.get(replay_id).state != "succeeded":
+                    ws.catalog.replays.finish(replay_id, "canceled", reason)
+                return ws.catalog.replays.get(replay_id)
         except Conflict:
             time.sleep(0.2)
     raise EngineError(
         f"Replay {replay_id} does not publish any more, and its driver has not ended within {PATIENCE_S:.0f} s",
         "End its Spark job or process",
     )
+
+
+def delete(ws: Workspace, replay_id: str) -> None:
+    """Take it out of the lists; what it published stays. Raises OperatorError if there is none, Conflict if a process
+    runs it."""
+    ws.catalog.replays.delete(replay_id)
+
+
+def delete_chunks(ws: Workspace, replay_id: str) -> int:
+    """Retire the chunks that a replay published whole, and delete their objects; how many were retired.
+
+    Only those that the catalog has as done with every message of theirs selected, and only of a replay that succeeded:
+    a chunk that a filter or a time bound cut stays. Raises StoreError; the next call deletes the objects that are
+    left."""
+    replay = ws.catalog.replays.get(replay_id)
+    archive = ws.catalog.archives.get(replay.spec.archive)
+    retired = 0
+    if replay.state == "succeeded":
+        chunks = ws.catalog.replays.chunks(replay_id)
+        whole = [c.chunk_id for c in chunks if c.state == "done" and c.selected == c.planned]
+        retired = ws.catalog.chunks.retire(archive, whole) if whole else 0
+    remove_dead(ws, archive.name)
+    return retired

@@ -1,11 +1,9 @@
 """Outgoing messages: what an archived batch becomes when it is replayed. Pure, vectorised.
 
-The rule kept here: subject, header block and payload come back as they went in; what a replay adds stands in front of
-the old headers, and a header that would act on the target is renamed.
+Invariant: header block and payload are those of the archived message but for what `replay_headers` adds and renames.
 """
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +18,15 @@ from nats3_dagster.subjects import Transform
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """Arrays of like length, ready for a Publisher; `sizes` are bytes of subject, headers and payload."""
+    """Arrays of like length, ready for a Publisher."""
 
+    # Of the target.
     subjects: pa.Array
+    # Blocks as on the wire.
     headers: pa.Array
+    # Payloads.
     data: pa.Array
+    # Store times of the archived messages, nanoseconds since 1970.
     times_ns: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -41,12 +43,14 @@ class Outgoing:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
+        """Bytes of subject, header block and payload."""
         lengths = (pc.binary_length(a) for a in (self.subjects, self.headers, self.data))
         return sum(length.to_numpy(zero_copy_only=False).astype(np.int64) for length in lengths)  # type: ignore[return-value]
 
 
 class Mapper:
-    """Maps archived batches of one replay. With `share` of `shares` only subjects of that hash partition go through."""
+    """Maps archived batches of one replay. With the `share`-th of `shares` only subjects of that hash partition go
+    through."""
 
     def __init__(
         self, transform: Transform, replay_id: str, *, with_ids: bool, share: int = 0, shares: int = 1
@@ -74,32 +78,15 @@ class Mapper:
 
     def outgoing(self, batch: pa.RecordBatch, incarnation: Incarnation) -> Outgoing:
         """What `select` left, with the headers that a replay adds."""
-        seqs = batch.column("seq").cast(pa.string())
-        inserts = {
-            "Nats3-Replay": self._replay_id,
-            "Nats3-Stream": incarnation.stream,
-            "Nats3-Incarnation": incarnation.token,
-            "Nats3-Sequence": seqs,
-            "Nats3-Time": rfc3339(batch.column("time_ns")),
-        }
-        if self._with_ids:
-            inserts["Nats-Msg-Id"] = pc.binary_join_element_wise(f"{self._replay_id}:{incarnation.token}", seqs, ":")
-        return Outgoing(
-            batch.column("subject"), replay_headers(batch.column("headers"), _arrays(inserts)), batch.column("data"),
-            batch.column("time_ns").to_numpy(),
+        headers = replay_headers(
+            batch.column("headers"), self._replay_id, incarnation, batch.column("seq"), batch.column("time_ns"),
+            with_ids=self._with_ids,
         )  # fmt: skip
+        times_ns = batch.column("time_ns").to_numpy()
+        return Outgoing(batch.column("subject"), headers, batch.column("data"), times_ns)
 
     def _name(self, subject: str) -> str | None:
         if self._shares > 1 and zlib.crc32(subject.encode()) % self._shares != self._share:
             return None
         return self._transform(subject)
 
-
-def rfc3339(times_ns: pa.Array) -> pa.Array:
-    """`2026-11-21T07:56:44.123456789Z` for each, as hours.format_time writes it."""
-    text = times_ns.cast(pa.timestamp("ns")).cast(pa.string())
-    return pc.binary_join_element_wise(pc.binary_replace_slice(text, 10, 11, "T"), "", "Z")
-
-
-def _arrays(inserts: Mapping[str, pa.Array | str]) -> list[tuple[str, pa.Array | str]]:
-    return list(inserts.items())

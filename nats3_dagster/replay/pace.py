@@ -1,7 +1,7 @@
 """Pace: when the next messages of a replay may go out.
 
-The rule kept here: slices are small enough that a limit holds over any second, and a late publisher does not make up
-for the past by a burst above its limit.
+Invariant: slices are small enough that a limit holds over any second, and a late publisher does not make up for the
+past by a burst above its limit.
 """
 
 import time

@@ -1,30 +1,31 @@
 """Published: what a replay already put into its targets, asked of the targets themselves.
 
-The rule kept here: what cannot be known is an error. Where a target may have removed messages since the replay began,
-only an ordered replay can still be told apart: all before its newest message in the target was published.
+Invariant: what cannot be known is an error. Where a target may have removed messages since the replay began, only the
+order `stream` still says what was published: everything up to its newest message in the target.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from nats3_dagster.errors import StreamChanged, TargetError
+from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
-from nats3_dagster.jetstream.streams import settle, stream_state
+from nats3_dagster.jetstream.streams import settle
 from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
-from nats3_dagster.replay.plan import ReplayJob
+from nats3_dagster.replay.headers import replayed_sequences
+from nats3_dagster.replay.job import ReplayJob
+from nats3_dagster.replay.targets import target_state
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Sorted sequences by incarnation token; `prefix`: everything up to the newest one counts as published."""
+    """What the targets hold of a replay."""
 
+    # Sorted sequences of the archived stream, by incarnation token.
     seqs: dict[str, NDArray[np.int64]]
+    # Whether everything up to the newest one counts as published.
     prefix: bool
 
     def within(self, incarnation: str, covers: SeqRange) -> NDArray[np.int64] | None:
@@ -50,17 +51,12 @@ class Published:
 def ask_targets(link: Link, job: ReplayJob, pattern: str) -> Published:
     """Read the headers of everything that the targets took since the replay began. Raises StreamChanged when a target
     is another stream now, TargetError when it may have removed what it took."""
-    found: dict[str, list[NDArray[np.int64]]] = {}
+    parts: dict[str, list[NDArray[np.int64]]] = {}
     prefix = False
     for target in job.targets:
         # What a killed publisher had sent may still wait in the server to be stored.
         settle(link, target.incarnation.stream, pattern)
-        state = stream_state(link, target.incarnation.stream)
-        if state.incarnation != target.incarnation:
-            raise StreamChanged(
-                f"Stream {state.name} was deleted and made again after this replay began",
-                "What was published is gone with it: create a new replay",
-            )
+        state = target_state(link, target)
         prefix = prefix or _removes(state, target)
         if state.last_seq < target.since_seq:
             continue
@@ -69,9 +65,9 @@ def ask_targets(link: Link, job: ReplayJob, pattern: str) -> Published:
         # spare reading what other publishers sent there: the headers alone say which messages are ours.
         subjects = () if state.config.get("subject_transform") else (pattern,)
         for batch in read_batches(job.nats, ReadSpec(state.incarnation, seqs, subjects, headers_only=True)):
-            for token, numbers in _ours(batch, job.id):
-                found.setdefault(token, []).append(numbers)
-    published = {token: np.unique(np.concatenate(parts)) for token, parts in found.items()}
+            for token, numbers in replayed_sequences(batch.column("headers"), job.id):
+                parts.setdefault(token, []).append(numbers)
+    published = {token: np.unique(np.concatenate(arrays)) for token, arrays in parts.items()}
     if prefix and (job.spec.order != "stream" or not published):
         names = ", ".join(t.incarnation.stream for t in job.targets)
         raise TargetError(
@@ -90,20 +86,3 @@ def _removes(state: StreamState, target: ReplayTarget) -> bool:
         or config.get("max_msgs_per_subject", -1) > 0
     )  # fmt: skip
 
-
-def _ours(batch: pa.RecordBatch, replay_id: str) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Incarnation tokens and sequences of the messages that carry this replay's id as their first header."""
-    headers = batch.column("headers").drop_null()
-    marked = headers.filter(pc.starts_with(headers, f"NATS/1.0\r\nNats3-Replay: {replay_id}\r\n"))
-    if not len(marked):
-        return
-    # Replay, Stream, Incarnation, Sequence: the order in which outgoing.Mapper inserts them.
-    fields = pc.extract_regex(
-        marked, r"^NATS/1\.0\r\nNats3-Replay: [^\r]*\r\nNats3-Stream: [^\r]*\r\n"
-        r"Nats3-Incarnation: (?P<incarnation>[^\r]*)\r\nNats3-Sequence: (?P<seq>\d+)\r\n",
-    )  # fmt: skip
-    tokens, seqs = pc.struct_field(fields, "incarnation"), pc.struct_field(fields, "seq")
-    tokens = tokens.cast(pa.string())
-    numbers = seqs.cast(pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    for token in pc.unique(tokens).to_pylist():
-        yield token, numbers[pc.equal(tokens, token).to_numpy(zero_copy_only=False)]

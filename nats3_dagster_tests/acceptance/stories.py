@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 from nats3_dagster.archive.capture import CaptureResult
 from nats3_dagster.archive.create import create
 from nats3_dagster.hours import hour_of, parse_time
-from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.pipeline.capture_run import run_capture
+from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.wire import Message, Wire
@@ -63,6 +64,12 @@ def capture_all(
 ) -> list[CaptureResult]:
     """Capture the hours of the stream."""
     return [run_capture(spark, settings, name, hour) for hour in hours_of(wire, stream)]
+
+
+def begin_replay(settings: Settings, spec: ReplaySpec) -> str:
+    """Record a replay; its id."""
+    with Workspace(settings) as ws:
+        return begin(ws, spec)[0].id
 
 
 def came_back(message: Message, prefix: str = "back.", was: str = "ev.") -> Sent:

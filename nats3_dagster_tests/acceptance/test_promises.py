@@ -13,14 +13,23 @@ from nats3_dagster.archive.source import observe_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.model import ReplaySpec, SeqRange
+from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.pipeline.capture_run import run_capture
-from nats3_dagster.pipeline.replay_run import create_replay, run_replay
+from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.replay.headers import original_headers
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
+from nats3_dagster_tests.acceptance.stories import (
+    archive_events,
+    begin_replay,
+    came_back,
+    capture_all,
+    hours_of,
+    strange_messages,
+)
 from nats3_dagster_tests.wire import Wire
+
+EVENTS = Selection(subjects=("ev.>",))
 
 
 def test_what_went_in_comes_back_after_the_stream_is_gone(
@@ -37,7 +46,7 @@ def test_what_went_in_comes_back_after_the_stream_is_gone(
 
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("BACK", "back.>", **({"allow_batched": True} if _version(settings) >= (2, 14) else {}))
-    done = run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>")))
+    done = run_replay(spark, settings, begin_replay(settings, ReplaySpec("events", "back.>", EVENTS)))
     assert (done.selected, done.published, done.found, done.duplicates) == (len(sent), len(sent), 0, 0)
     assert [came_back(m) for m in wire.messages("BACK")] == sent
 
@@ -55,7 +64,7 @@ def test_a_stream_that_was_sourced_comes_back_elsewhere(
     archive_events(settings, bucket, stream="ALL")
     capture_all(spark, settings, wire, stream="ALL")
     wire.create_stream("BACK", "back.>", **({"allow_batched": True} if batched else {}))
-    done = run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>")))
+    done = run_replay(spark, settings, begin_replay(settings, ReplaySpec("events", "back.>", EVENTS)))
     assert (done.selected, done.published) == (500, 500)
     sent, back = list(wire.messages("ALL")), list(wire.messages("BACK"))
     assert all(b"\r\nNats-Stream-Source: EV" in m.headers for m in sent)
@@ -77,7 +86,7 @@ def test_a_replay_goes_on_in_a_stream_that_stores_other_subjects(
         "subject_transform": {"src": "back.>", "dest": "stored.>"},
     }  # fmt: skip
     wire.create_stream("BACK", **config, max_msgs=400)
-    replay = create_replay(settings, ReplaySpec("events", "ev.>", "back.>"))
+    replay = begin_replay(settings, ReplaySpec("events", "back.>", EVENTS))
     with pytest.raises(TargetError, match="maximum messages exceeded"):
         run_replay(spark, settings, replay)
     wire.api("STREAM.UPDATE.BACK", name="BACK", **config)
@@ -96,7 +105,7 @@ def test_other_orders_lose_and_double_nothing(
     archive_events(settings, bucket)
     capture_all(spark, settings, wire)
     wire.create_stream("BACK", "back.>")
-    run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>", order=order)))  # type: ignore[arg-type]
+    run_replay(spark, settings, begin_replay(settings, ReplaySpec("events", "back.>", EVENTS, order=order)))  # type: ignore[arg-type]
     back = [came_back(m) for m in wire.messages("BACK")]
     assert sorted(back) == sorted(sent)
     if order == "subject":
@@ -142,7 +151,7 @@ def test_deleted_messages_are_accounted_for_and_expired_ones_are_gaps(
     result = capture_all(spark, settings, wire)[-1]
     assert (result.messages, result.lost) == (5, 5)
     with pytest.raises(OperatorError, match="lacks the sequences"):
-        create_replay(settings, ReplaySpec("events", into_own_stream=True))
+        begin_replay(settings, ReplaySpec("events", into_own_stream=True))
 
 
 def test_a_filtered_archive_covers_what_it_does_not_select(
@@ -200,7 +209,7 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
         (lost,) = catalog.gaps.select(catalog.archives.get("events"))
     assert (lost.ranges, lost.reason) == ((SeqRange(11, 13),), "missing")
     wire.create_stream("BACK", "back.>")
-    run_replay(spark, settings, create_replay(settings, ReplaySpec("events", "ev.>", "back.>", over_gaps=True)))
+    run_replay(spark, settings, begin_replay(settings, ReplaySpec("events", "back.>", EVENTS, over_gaps=True)))
     assert [m.data for m in wire.messages("BACK")] == [b"first life"] * 10 + [b"second life"] * 4
 
 

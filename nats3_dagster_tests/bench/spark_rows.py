@@ -17,11 +17,12 @@ from nats3_dagster.archive.create import create
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import ArchiveSpec, ReplaySpec
+from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.pipeline.capture_run import run_capture
-from nats3_dagster.pipeline.replay_run import create_replay, run_replay
+from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.acceptance.stories import begin_replay
 from nats3_dagster_tests.bench.rows import Case
 
 BUCKET = "bench"
@@ -46,10 +47,9 @@ def replay(spark: SparkSession, case: Case) -> float:
     """The archive captured last, into the empty stream SINK."""
     with Catalog.connect(case.settings.postgres) as catalog:
         newest = max(catalog.archives.all(), key=lambda a: a.id)
+    spec = ReplaySpec(newest.name, "bench.sink.>", Selection(subjects=("bench.in.>",)))
     began = time.perf_counter()
-    done = run_replay(
-        spark, case.settings, create_replay(case.settings, ReplaySpec(newest.name, "bench.in.>", "bench.sink.>"))
-    )
+    done = run_replay(spark, case.settings, begin_replay(case.settings, spec))
     took = time.perf_counter() - began
     assert done.published == case.messages, done
     return took

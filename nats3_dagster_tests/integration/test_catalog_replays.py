@@ -5,7 +5,7 @@ import pytest
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
-from nats3_dagster.model import ChunkResult, Incarnation, Pace, ReplaySpec, ReplayTarget, SeqRange
+from nats3_dagster.model import ChunkResult, Incarnation, Pace, ReplaySpec, ReplayTarget, Selection, SeqRange
 from nats3_dagster_tests.catalog_case import HOUR, LOGS, chunk, spec, state
 
 ID = "0123456789abcdef"
@@ -37,7 +37,7 @@ def _result(chunk, published=10, found=0, duplicates=0, selected=None):
 
 def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
     asked = ReplaySpec(
-        "logs", "logs.>", "replay.>", hours=(HOUR,), from_ns=1, to_ns=2**62, seqs=SeqRange(1, 30), order="subject",
+        "logs", "replay.>", Selection((HOUR,), 1, 2**62, SeqRange(1, 30), ("logs.>",)), order="subject",
         pace=Pace(messages_per_s=2.5), create_stream="NEW", into_own_stream=True, over_gaps=True, delete_chunks=True,
     )  # fmt: skip
     made = catalog.replays.begin(ID, logs, asked, TARGETS, chunks, run_id="run-0")

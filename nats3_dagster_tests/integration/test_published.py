@@ -7,7 +7,7 @@ from nats3_dagster.errors import StreamChanged
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ReplaySpec, ReplayTarget, SeqRange
 from nats3_dagster.objects import StoreOptions
-from nats3_dagster.replay.plan import ReplayJob
+from nats3_dagster.replay.job import ReplayJob
 from nats3_dagster.replay.published import ask_targets
 
 REPLAY, TOKEN, COUNT = "0123456789abcdef", "20261121T000000.000000000Z", 5000
@@ -17,7 +17,7 @@ def job_of(nats, link, *streams):
     targets = tuple(
         ReplayTarget(state.incarnation, state.last_seq + 1) for state in (stream_state(link, s) for s in streams)
     )
-    spec = ReplaySpec("a", read_subject=">", write_subject="back.>")
+    spec = ReplaySpec("a", "back.>")
     return ReplayJob(REPLAY, 2, spec, targets, nats.options, StoreOptions("file:///nowhere"), False)
 
 

@@ -13,6 +13,7 @@ from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream import publisher as publisher_module
 from nats3_dagster.jetstream.fence import CANCEL, fence_subject, raise_fence
 from nats3_dagster.jetstream.publisher import Publisher
+from nats3_dagster.model import Incarnation
 from nats3_dagster.replay.headers import original_headers, replay_headers
 from nats3_dagster.steps import Next
 from nats3_dagster_tests.wire import Wire
@@ -101,11 +102,17 @@ def test_messages_are_stored_as_they_are(nats, wire, mode):
     assert stored(wire) == HARD
 
 
+def replayed(blocks):
+    seqs = pa.array(range(1, len(blocks) + 1), pa.int64())
+    life = Incarnation("S", 1_700_000_000_000_000_000)
+    return replay_headers(pa.array(blocks), "00ff00ff00ff00ff", life, seqs, seqs, with_ids=False)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("lines", ACTING, ids=lambda lines: lines[-1].split(":")[0])
 def test_a_replayed_header_does_not_act(nats, wire, mode, lines):
     block = "\r\n".join(["NATS/1.0", "A: 1", *lines, "Z: 2", "\r\n"]).encode()
-    sent = replay_headers(pa.array([block, block]), [("Nats3-Replay", "00ff00ff00ff00ff")])
+    sent = replayed([block, block])
     with Publisher(nats.options, mode=mode) as publisher:
         publisher.publish(pa.array(["t.a", "t.a"]), sent, pa.array([b"x", b"y"]))
     assert stored(wire) == [("t.a", header, data) for header, data in zip(sent.to_pylist(), (b"x", b"y"), strict=True)]

@@ -1,25 +1,40 @@
-"""What a replay selects, asked of a real catalog: a hole in the selection is an error, a hole beside it is none."""
+"""The chunks that a selection takes, and its holes, asked of a real catalog."""
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from pydantic import SecretStr
 
-from nats3_dagster.catalog import Catalog
-from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, Incarnation, ReplaySpec, SeqRange, StreamState
-from nats3_dagster.replay.plan import select
+from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.model import (
+    Archive,
+    ArchiveSpec,
+    ChunkMeta,
+    Gap,
+    Incarnation,
+    Reason,
+    Selection,
+    SeqRange,
+    StreamState,
+)
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 LIFE = Incarnation("S", 1_700_000_000_000_000_000)
 STATE = StreamState(LIFE, 1, 1000, 0, 0, 1000, 0, {})
 
 
 @pytest.fixture
-def catalog(postgres_url: str) -> Catalog:
-    return Catalog.connect(postgres_url)
+def ws(postgres_url: str) -> Iterator[Workspace]:
+    with Workspace(Settings(postgres_url=SecretStr(postgres_url))) as workspace:  # pyright: ignore[reportCallIssue]
+        yield workspace
 
 
-def archive_of(catalog: Catalog, *held: tuple[int, int, int]) -> Archive:
+def archive_of(ws: Workspace, *parts: tuple[int, int, int]) -> Archive:
     """An archive with a chunk for each (hour of the day, first sequence, last sequence)."""
-    archive = catalog.archives.create(ArchiveSpec(name="a", stream="S", bucket="bucket"), STATE)
-    catalog.chunks.commit(archive, [chunk(*part) for part in held])
+    archive = ws.catalog.archives.create(ArchiveSpec(name="a", stream="S", bucket="bucket"), STATE)
+    ws.catalog.chunks.commit(archive, [chunk(*part) for part in parts])
     return archive
 
 
@@ -48,47 +63,66 @@ def hour_key(hour: int) -> str:
     return f"2026-11-21-{hour:02d}:00"
 
 
-def hours(*wanted: int) -> ReplaySpec:
-    return ReplaySpec("a", hours=tuple(hour_key(h) for h in wanted))
+def hours(*chosen: int) -> Selection:
+    return Selection(hours=tuple(hour_key(h) for h in chosen))
 
 
-def test_an_hour_that_was_selected_and_never_captured_is_a_hole(catalog: Catalog) -> None:
-    archive = archive_of(catalog, (10, 1, 100), (12, 201, 300))
-    with catalog, pytest.raises(OperatorError, match="lacks the sequences 101-200"):
-        select(catalog, archive, hours(10, 11, 12))
+def missing(ws: Workspace, archive: Archive, selection: Selection) -> list[str]:
+    return [str(r) for r in uncovered(ws, archive, selection, chunks_of(ws, archive, selection))]
 
 
-def test_an_hour_that_was_not_selected_is_none(catalog: Catalog) -> None:
-    archive = archive_of(catalog, (10, 1, 100), (12, 201, 300))
-    with catalog:
-        assert [c.meta.covers for c in select(catalog, archive, hours(10, 12))] == [(1, 100), (201, 300)]
+def test_an_hour_that_was_selected_and_never_captured_is_a_hole(ws: Workspace) -> None:
+    archive = archive_of(ws, (10, 1, 100), (12, 201, 300))
+    assert missing(ws, archive, hours(10, 11, 12)) == ["101-200"]
 
 
-def test_a_quiet_hour_is_no_hole(catalog: Catalog) -> None:
-    archive = archive_of(catalog, (10, 1, 100), (12, 101, 300))
-    with catalog:
-        assert len(select(catalog, archive, hours(10, 11, 12))) == 2
+def test_an_hour_that_was_not_selected_is_none(ws: Workspace) -> None:
+    archive = archive_of(ws, (10, 1, 100), (12, 201, 300))
+    assert [c.meta.covers for c in chunks_of(ws, archive, hours(10, 12))] == [(1, 100), (201, 300)]
+    assert missing(ws, archive, hours(10, 12)) == []
+
+
+def test_a_quiet_hour_is_no_hole(ws: Workspace) -> None:
+    archive = archive_of(ws, (10, 1, 100), (12, 101, 300))
+    assert missing(ws, archive, hours(10, 11, 12)) == []
 
 
 @pytest.mark.parametrize("reason", ["expired", "missing"])
-def test_a_loss_beside_the_selection_counts_and_can_be_accepted(catalog: Catalog, reason: str) -> None:
-    archive = archive_of(catalog, (10, 101, 200))
-    catalog.chunks.commit(archive, [], [Gap(LIFE, (SeqRange(1, 100),), reason)])  # type: ignore[arg-type]
-    with catalog:
-        with pytest.raises(OperatorError, match="lacks the sequences 1-100"):
-            select(catalog, archive, hours(10))
-        accepted = ReplaySpec("a", hours=(hour_key(10),), over_gaps=True)
-        assert len(select(catalog, archive, accepted)) == 1
+def test_a_loss_beside_the_selection_counts(ws: Workspace, reason: Reason) -> None:
+    archive = archive_of(ws, (10, 101, 200))
+    ws.catalog.chunks.commit(archive, [], [Gap(LIFE, (SeqRange(1, 100),), reason)])
+    assert missing(ws, archive, hours(10)) == ["1-100"]
 
 
-def test_what_was_deleted_at_the_source_is_no_loss(catalog: Catalog) -> None:
-    archive = archive_of(catalog, (10, 1, 100), (11, 201, 300))
-    catalog.chunks.commit(archive, [], [Gap(LIFE, (SeqRange(101, 200),), "deleted")])
-    with catalog:
-        assert len(select(catalog, archive, hours(10, 11))) == 2
+def test_what_was_deleted_at_the_source_is_no_loss(ws: Workspace) -> None:
+    archive = archive_of(ws, (10, 1, 100), (11, 201, 300))
+    ws.catalog.chunks.commit(archive, [], [Gap(LIFE, (SeqRange(101, 200),), "deleted")])
+    assert missing(ws, archive, hours(10, 11)) == []
 
 
-def test_a_subject_that_no_chunk_has_is_refused(catalog: Catalog) -> None:
-    archive = archive_of(catalog, (10, 1, 100))
-    with catalog, pytest.raises(OperatorError, match="has no subject"):
-        select(catalog, archive, ReplaySpec("a", read_subject="other.>"))
+@pytest.mark.parametrize(
+    ("selection", "first_seqs"),
+    [
+        (Selection(), [1, 101, 201]),
+        (Selection(sequences=SeqRange(100, 150)), [1, 101]),
+        # The chunks' messages have the hour's number as their time.
+        (Selection(from_ns=11), [101, 201]),
+        (Selection(from_ns=11, to_ns=12), [101]),
+        (Selection(hours=(hour_key(10), hour_key(12)), to_ns=12), [1]),
+    ],
+)
+def test_hours_times_and_sequences_narrow_it_together(
+    ws: Workspace, selection: Selection, first_seqs: list[int]
+) -> None:
+    archive = archive_of(ws, (10, 1, 100), (11, 101, 200), (12, 201, 300))
+    assert [c.meta.covers.first for c in chunks_of(ws, archive, selection)] == first_seqs
+
+
+def test_chunks_without_a_selected_subject_are_left_out(ws: Workspace) -> None:
+    archive = archive_of(ws, (10, 1, 100))
+    chunks = chunks_of(ws, archive, Selection())
+    assert with_subjects(chunks, Selection(subjects=("other.>", "*"))) == chunks
+    assert with_subjects(chunks, Selection(subjects=("other.>",))) == ()
+    # Without counts by subject nothing says what is in it.
+    unknown = [replace(c, meta=replace(c.meta, subjects=None)) for c in chunks]
+    assert len(with_subjects(unknown, Selection(subjects=("other.>",)))) == 1

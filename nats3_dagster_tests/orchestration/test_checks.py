@@ -76,7 +76,8 @@ def test_one_message_at_the_head_of_a_full_stream_is_the_next_to_be_lost(
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ("update nats3.chunk set minutes[1] = minutes[1] + 1, minutes[60] = minutes[60] + 1", "minutes"),
+        # The same sum in other minutes: what Postgres checks by itself holds.
+        ("update nats3.chunk set minutes = minutes[2:] || minutes[1]", "minutes"),
         ("update nats3.chunk_subject set subject = 'ev.b'", "subjects"),
     ],
 )
@@ -91,6 +92,7 @@ def test_a_chunk_of_which_the_catalog_counts_something_else_is_damaged(
     assert load().resolve_job_def("events_capture").execute_in_process(instance=instance, tags=tags).success
     assert check(instance, sample=0)["chunks_intact"].passed
     with psycopg.connect(settings.postgres) as connection:
+        connection.execute("alter table nats3.chunk disable trigger user")
         connection.execute(change.encode())
     for sample in (0, 1):
         evaluation = check(instance, sample=sample)["chunks_intact"]

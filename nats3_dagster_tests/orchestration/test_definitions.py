@@ -132,7 +132,7 @@ def test_a_replay_of_hours_without_a_target_is_refused() -> None:
 )
 def test_a_window_takes_sequences_as_the_command_line_does(text: str, first: int, last: int) -> None:
     window = WindowConfig(archive="orders", write_subject="back.>", sequences=text).window()
-    assert window.seqs == SeqRange(first, last)
+    assert window.selection.sequences == SeqRange(first, last)
 
 
 @pytest.mark.parametrize("text", ["", "-5", "1000-", "a-b", "1 2"])

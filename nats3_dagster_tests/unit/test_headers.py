@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.replay.headers import original_headers, replay_headers
+from nats3_dagster.model import Incarnation
+from nats3_dagster.replay.headers import header_room, original_headers, replay_headers, replayed_sequences
 
-OURS = [("Nats3-Replay", "00ff00ff00ff00ff"), ("Nats3-Stream", "S"), ("Nats3-Incarnation", "I")]
+REPLAY, LIFE, TOKEN = "00ff00ff00ff00ff", Incarnation("S", 1_700_000_000_000_000_001), "20231114T221320000000001Z"
 ACTING = [
     "Nats-Expected-Last-Sequence",
     "Nats-Rollup",
@@ -39,26 +40,45 @@ block = st.lists(line, min_size=1, max_size=5).map(
 odd = block.map(lambda b: b.replace(b"NATS/1.0\r\n", b"NATS/1.0 503 No Way\r\n", 1))
 
 
-def send(blocks: list[bytes | None]) -> pa.Array:
-    seqs = pa.array([str(n) for n in range(len(blocks))])
-    ids = pa.array([f"id:{n}" for n in range(len(blocks))])
-    return replay_headers(pa.array(blocks, pa.binary()), [*OURS, ("Nats3-Sequence", seqs), ("Nats-Msg-Id", ids)])
+def send(blocks: list[bytes | None], *, stream: str = "S", first: int = 0, with_ids: bool = True) -> pa.Array:
+    numbers = pa.array(range(first, first + len(blocks)), pa.int64())
+    life = Incarnation(stream, LIFE.created_ns)
+    return replay_headers(pa.array(blocks, pa.binary()), REPLAY, life, numbers, numbers, with_ids=with_ids)
 
 
-@given(st.lists(st.one_of(st.none(), block, odd), max_size=8))
-def test_what_went_in_comes_back(blocks: list[bytes | None]) -> None:
-    sent = send(blocks)
+@given(st.lists(st.one_of(st.none(), block, odd), max_size=8), st.booleans())
+def test_what_went_in_comes_back(blocks: list[bytes | None], with_ids: bool) -> None:
+    sent = send(blocks, with_ids=with_ids)
     assert original_headers(sent).to_pylist() == blocks
     for n, out in enumerate(sent.to_pylist()):
         first, *lines = out.split(b"\r\n")
         assert first.startswith(b"NATS/1.0")
-        assert lines[:5] == [
-            *(f"{k}: {v}".encode() for k, v in OURS),
-            b"Nats3-Sequence: %d" % n,
-            b"Nats-Msg-Id: id:%d" % n,
-        ]
+        ours = [
+            f"Nats3-Replay: {REPLAY}", "Nats3-Stream: S", f"Nats3-Incarnation: {TOKEN}", f"Nats3-Sequence: {n}",
+            f"Nats3-Time: 1970-01-01T00:00:00.{n:09d}Z", *([f"Nats-Msg-Id: {REPLAY}:{TOKEN}:{n}"] if with_ids else []),
+        ]  # fmt: skip
+        assert b"\n".join(lines[: len(ours)]).decode() == "\n".join(ours)
         for name in ACTING[:-2]:
-            assert not re.search(rb"(?mi)^" + name.encode() + b":", b"\n".join(lines[5:]))
+            assert not re.search(rb"(?mi)^" + name.encode() + b":", b"\n".join(lines[len(ours) :]))
+
+
+@given(st.lists(st.one_of(st.none(), block, odd), max_size=8), st.booleans())
+def test_what_a_replay_sent_is_recognised(blocks: list[bytes | None], with_ids: bool) -> None:
+    """Whatever the message had of its own, a status in the first line included: or it would be published twice."""
+    mixed = pa.concat_arrays([send(blocks, first=5, with_ids=with_ids), pa.array(blocks, pa.binary())])
+    found = {token: seqs.tolist() for token, seqs in replayed_sequences(mixed, REPLAY)}
+    assert found == ({TOKEN: list(range(5, 5 + len(blocks)))} if blocks else {})
+    assert list(replayed_sequences(mixed, "ff" * 8)) == []
+
+
+@pytest.mark.parametrize("stream", ["S", "ü" * 100])
+def test_the_room_is_enough_for_what_is_added(stream: str) -> None:
+    scheduled = [name for name in ACTING if "Schedule" in name or name in ("Nats-TTL", "Nats-Msg-Id")]
+    block = b"NATS/1.0\r\n" + b"".join(b"%s: 1\r\n" % name.encode() for name in scheduled) + b"\r\n"
+    sent = send([None, block], stream=stream, first=2**63 - 2)
+    room = header_room(stream)
+    for before, after in zip((b"", block), sent.to_pylist(), strict=True):
+        assert len(after) - len(before) <= room < len(after) - len(before) + 150
 
 
 @pytest.mark.parametrize("name", ACTING)

@@ -1,0 +1,52 @@
+"""Begin: record a replay before its first message goes out."""
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import Replay, ReplaySpec
+from nats3_dagster.replay.job import new_id
+from nats3_dagster.replay.plan import ReplayPlan, plan
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+
+def begin(
+    ws: Workspace, spec: ReplaySpec, *, replay_id: str | None = None, run_id: str | None = None
+) -> tuple[Replay, ReplayPlan]:
+    """Plan a replay, create the stream that it asks for, and record it: `run_replay` publishes.
+
+    `replay_id`: 16 hex digits, never used before; by default new ones. Raises as `plan`; Conflict if a chunk was
+    retired meanwhile."""
+    planned = plan(ws, spec, create=True)
+    replay = ws.catalog.replays.begin(
+        replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id
+    )
+    return replay, planned
+
+
+def resolve_archive(
+    ws: Workspace, name: str | None, bucket: str | None, stream: str | None, hours: tuple[str, ...] = ()
+) -> str:
+    """Name of the one archive of that name, bucket and stream that has these hours. Raises OperatorError."""
+    if name is None and (bucket is None or stream is None):
+        raise OperatorError("Nothing says which archive to replay", Next.SAY_ARCHIVE())
+    every = [ws.catalog.archives.get(name)] if name is not None else list(ws.catalog.archives.all())
+    matching = [a for a in every if stream in (None, a.spec.stream) and bucket in (None, a.spec.bucket)]
+    if not matching:
+        there = ", ".join(f"{a.name} (stream {a.spec.stream}, bucket {a.spec.bucket})" for a in every[:5])
+        raise OperatorError(
+            f"No archive of stream {stream or 'of any name'} is in bucket {bucket or 'of any name'}",
+            f"There is {there}" if there else Next.CREATE_ARCHIVE(),
+        )
+    if len(matching) > 1:
+        raise OperatorError(
+            f"Bucket {bucket} has {len(matching)} archives of stream {stream}: {', '.join(a.name for a in matching)}",
+            Next.CHOOSE_ARCHIVE(),
+        )
+    archive = matching[0]
+    if hours:
+        known = {h.hour for h in ws.catalog.hours.select(archive, first=min(hours), last=max(hours))}
+        if unknown := [hour for hour in hours if hour not in known]:
+            raise OperatorError(
+                f"Archive {archive.name} has nothing of the hour {', '.join(unknown[:3])}",
+                Next.LIST_HOURS(archive=archive.name),
+            )
+    return archive.name

@@ -1,0 +1,96 @@
+"""A replay as a job of Spark's: what its tasks are given, and what comes back."""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.model import Chunk, ChunkResult, ReplaySpec, ReplayTarget
+from nats3_dagster.objects import StoreOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayJob:
+    """What every task of one replay needs; pickled into the Spark workers."""
+
+    # 16 hex digits.
+    id: str
+    # Counts from 1.
+    attempt: int
+    spec: ReplaySpec
+    # The streams that listened when the replay began.
+    targets: tuple[ReplayTarget, ...]
+    nats: NatsOptions
+    store: StoreOptions
+    # Whether the one target takes fast-ingest batches.
+    batched: bool
+    # Subject on which tasks report their progress; None for no reports.
+    progress: str | None = None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the tasks must ask the targets first what an earlier attempt published."""
+        return self.attempt > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One task's part of a replay; pickled into the Spark workers."""
+
+    job: ReplayJob
+    # In the order of the plan, without their counts by subject and deleted sequences.
+    chunks: tuple[Chunk, ...]
+    # The task is number `index`, from 0, of `count`. With the order `subject` it is also the hash partition of the
+    # subjects that the task publishes.
+    index: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What one attempt did; the counts are messages (see ChunkResult)."""
+
+    # Id of the replay, and name of its archive.
+    id: str
+    archive: str
+    # Counts from 1.
+    attempt: int
+    # Chunks that this attempt finished.
+    chunks: int
+    selected: int
+    published: int
+    found: int
+    duplicates: int
+    seconds: float
+
+
+def new_id() -> str:
+    """Sixteen hex digits: it stands in a header of every message, and must never come twice to one target."""
+    return secrets.token_hex(8)
+
+
+def shares(job: ReplayJob, chunks: Sequence[Chunk], parallel: int) -> list[Share]:
+    """One share for each task: a single one for the order `stream`, all chunks to each of `parallel` for `subject`,
+    consecutive chunks for `none`."""
+    slim = tuple(replace(c, meta=replace(c.meta, subjects=None, deleted=None)) for c in chunks)
+    parts: list[tuple[Chunk, ...]] = []
+    if job.spec.order == "stream" or not slim:
+        parts = [slim] if slim else []
+    elif job.spec.order == "subject":
+        parts = [slim] * parallel
+    else:
+        size = -(-len(slim) // parallel)
+        parts = [slim[at : at + size] for at in range(0, len(slim), size)]
+    return [Share(job, part, index, len(parts)) for index, part in enumerate(parts)]
+
+
+def combine(results: Iterable[ChunkResult]) -> tuple[ChunkResult, ...]:
+    """One result for each chunk: those of tasks that shared one by subject are added up."""
+    sums: dict[int, ChunkResult] = {}
+    for result in results:
+        old = sums.get(result.chunk_id, ChunkResult(result.chunk_id, 0, 0, 0, 0))
+        sums[result.chunk_id] = ChunkResult(
+            result.chunk_id, old.selected + result.selected, old.published + result.published,
+            old.found + result.found, old.duplicates + result.duplicates,
+        )  # fmt: skip
+    return tuple(sums.values())

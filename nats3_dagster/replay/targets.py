@@ -1,0 +1,57 @@
+"""Targets: the streams that take what a replay publishes, and whether they take all of it."""
+
+from collections.abc import Iterable, Sequence
+
+from nats3_dagster.errors import OperatorError, StreamChanged
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import create_stream, server_info, stream_state
+from nats3_dagster.model import Chunk, ReplayTarget, StreamState
+from nats3_dagster.steps import Next
+from nats3_dagster.subjects import Transform, covers, matches, overlap
+
+# The servers that take fast-ingest batches (ADR-50), where the stream allows them.
+FAST_INGEST = (2, 14)
+
+
+def create_target(link: Link, name: str, pattern: str) -> StreamState:
+    """Create a stream for a replay on the subjects that it publishes to."""
+    # An older server is not asked for batches: create_stream knows which settings it has.
+    return create_stream(link, {"name": name, "subjects": [pattern], "storage": "file", "allow_batched": True})
+
+
+def takes_batches(streams: Sequence[StreamState], version: tuple[int, ...]) -> bool:
+    """Whether there is one target, and it takes fast-ingest batches."""
+    return version >= FAST_INGEST and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
+
+
+def check_targets(transform: Transform, chunks: Iterable[Chunk], streams: Iterable[StreamState]) -> None:
+    """Raises OperatorError if a subject that the replay will publish to has no stream."""
+    captured = [subject for stream in streams for subject in stream.subjects]
+    hint = Next.CREATE_TARGET()
+    if not any(overlap(transform.pattern, subject) for subject in captured):
+        raise OperatorError(f"No stream listens on {transform.pattern}", hint)
+    if any(covers(subject, transform.pattern) for subject in captured):
+        return
+    for source in sorted({s for c in chunks for s in c.meta.subjects or ()}):
+        target = transform(source)
+        if target is not None and not any(matches(subject, target) for subject in captured):
+            raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
+
+
+def target_state(link: Link, target: ReplayTarget) -> StreamState:
+    """The target as it is now. Raises StreamChanged if it is another stream than when the replay began: what the replay
+    published there is gone with it."""
+    state = stream_state(link, target.incarnation.stream)
+    if state.incarnation != target.incarnation:
+        raise StreamChanged(
+            f"Stream {state.name} was deleted and made again after this replay began",
+            "What was published is gone with it: create a new replay",
+        )
+    return state
+
+
+def check_resumable(link: Link, targets: Sequence[ReplayTarget]) -> bool:
+    """Check that the targets are the streams they were when the replay began; whether batches can be used. Raises
+    StreamChanged."""
+    streams = [target_state(link, target) for target in targets]
+    return takes_batches(streams, server_info(link).version)
