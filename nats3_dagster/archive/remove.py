@@ -1,4 +1,4 @@
-"""Removing: archives, chunks that a replay has published, and objects that no live chunk has any more.
+"""Removing: archives, and objects that no live chunk has any more.
 
 Invariant: the catalog lets go first, then the object goes. Postgres gives out a key only while no live chunk has it
 (catalog.removals), and a process that dies in between leaves an object that the next call removes.

@@ -15,7 +15,7 @@ from nats3_dagster.defs.keys import chunks_key
 
 # After n failures in a row the next try waits for 30 s times 2^(n-1), up to 15 minutes.
 FIRST_WAIT_S, LONGEST_WAIT_S, LOOK_BACK = 30, 900, 8
-# Of a run that has not ended.
+# States of a run that has not ended.
 UNFINISHED = [
     DagsterRunStatus.NOT_STARTED, DagsterRunStatus.QUEUED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED,
     DagsterRunStatus.SUSPENDED, DagsterRunStatus.CANCELING,
@@ -66,7 +66,10 @@ def back_off(instance: DagsterInstance, runs: RunsFilter, what: str, now: float)
 def _reason(instance: DagsterInstance, run_id: str) -> str:
     """The error with which the run failed."""
     if (run := instance.get_run_by_id(run_id)) and run.status == DagsterRunStatus.CANCELED:
-        return f"Run {run_id} was canceled; to have no more of them: nats3 store pause, or switch this sensor off"
+        return (
+            f"Run {run_id} was canceled. To have no more of them, switch this sensor off, or pause the archive in a shell: "
+            "nats3 store pause"
+        )
     for entry in instance.all_logs(run_id, of_type=DagsterEventType.STEP_FAILURE):
         data = entry.get_dagster_event().step_failure_data
         if data.user_failure_data is not None and data.user_failure_data.description:

@@ -34,7 +34,7 @@ from nats3_dagster.workspace import Workspace
 if TYPE_CHECKING:
     from nats3_dagster.archive.backlog import Loss
 
-# Of the holes and damages found, so many are listed.
+# So many holes, and so many damaged chunks, are listed.
 SHOWN = 20
 
 
@@ -47,7 +47,7 @@ class IntactConfig(Config):
 
 
 def checks(archive: Archive) -> AssetChecksDefinition:
-    """The three of an archive, in one definition: a load takes Dagster time for each definition times each job."""
+    """The three checks of an archive, in one definition: Dagster takes time for each definition times each job."""
     name = archive.name
 
     @multi_asset_check(name=f"{name}__checks", can_subset=True, specs=[
@@ -73,13 +73,13 @@ def checks(archive: Archive) -> AssetChecksDefinition:
     ) -> Iterator[AssetCheckResult]:
         chosen = {key.name for key in context.selected_asset_check_keys}
         with step_failures(context), Workspace(with_store(settings, s3)) as workspace:
-            found = find(workspace, name)
+            current = find(workspace, name)
             if NO_GAPS in chosen:
-                yield _no_gaps(workspace, found)
+                yield _no_gaps(workspace, current)
             if INTACT in chosen:
-                yield _intact(workspace, found, config.sample)
+                yield _intact(workspace, current, config.sample)
             if KEEPS_UP in chosen:
-                yield _keeps_up(workspace, found)
+                yield _keeps_up(workspace, current)
 
     return run_checks
 

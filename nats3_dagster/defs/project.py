@@ -22,7 +22,7 @@ from nats3_dagster.workspace import Workspace
 
 
 def load() -> Definitions:
-    """The definitions as the catalog is now. Raises CannotLoad when it cannot be read."""
+    """The definitions of the archives that the catalog has now. Raises CannotLoad if it cannot be read."""
     try:
         settings = Settings.load()
         owners = owners_of(settings.owners)

@@ -75,22 +75,22 @@ def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
 
 
 def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:
-    """Publish the selection, or what this run's forerunners left of it. Raises Nats3Error."""
+    """Publish the selection, or the rest of it where this run continues another. Raises Nats3Error."""
     from nats3_dagster.pipeline.replay_run import run_replay
     from nats3_dagster.replay.begin import begin
 
     replay_id = replay_id_for(context.instance, context.run, spec)
     with Workspace(settings) as workspace:
-        known = find(workspace, replay_id)
-        if known is None:
+        begun = find(workspace, replay_id)
+        if begun is None:
             _, plan = begin(workspace, spec, replay_id=replay_id, run_id=context.run.run_id)
             context.log.info(f"Replay {replay_id}: at most {plan.messages:,} messages in {len(plan.chunks)} chunks")
     context.instance.add_run_tags(context.run.run_id, {REPLAY_TAG: replay_id})
-    if known is not None and known.state == "succeeded":
+    if begun is not None and begun.state == "succeeded":
         context.log.info(f"Replay {replay_id} had succeeded before this run: nothing is left to publish")
     else:
-        if known is not None:
-            context.log.info(f"Replay {replay_id} goes on: {known.chunks_done} of {known.chunks} chunks are done")
+        if begun is not None:
+            context.log.info(f"Replay {replay_id} goes on: {begun.chunks_done} of {begun.chunks} chunks are done")
         session = start_spark(spark, settings)
         result = run_replay(
             session, settings, replay_id, run_id=context.run.run_id,
@@ -113,23 +113,13 @@ def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) 
     begun_by = run.run_id
     parent = run.parent_run_id
     while parent:
-        forerunner = instance.get_run_by_id(parent)
-        if forerunner is not None and forerunner.status == DagsterRunStatus.SUCCESS:
+        earlier = instance.get_run_by_id(parent)
+        if earlier is not None and earlier.status == DagsterRunStatus.SUCCESS:
             break
         begun_by = parent
-        parent = forerunner.parent_run_id if forerunner is not None else None
-    text = json.dumps([begun_by, _flat(spec)], sort_keys=True)
+        parent = earlier.parent_run_id if earlier is not None else None
+    text = json.dumps([begun_by, asdict(spec)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _flat(spec: ReplaySpec) -> dict[str, Any]:
-    """The spec under the names that it had when the first ids were made: with other names a release would begin anew
-    what the one before it had begun, and double it."""
-    fields = asdict(spec)
-    selection = fields.pop("selection")
-    sequences = selection.pop("sequences")
-    del selection["subjects"]
-    return fields | selection | {"read_subject": spec.read_subject, "seqs": sequences}
 
 
 def progress_log(context: Context, what: str) -> Callable[[int, int], None]:

@@ -136,14 +136,14 @@ def _evaluate_seal(
             return SkipReason("No hour of this archive has ended yet")
         if active := active_run(context.instance, {SEAL_TAG: name}):
             return SkipReason(f"Run {active} seals hours of this archive")
-        found = sealable(workspace, archive, first, SEAL_HOURS * SEAL_RUNS)
-    if not found.hours:
-        if found.problem:
-            return SkipReason(found.problem.text_in(WORDS))  # the cursor stays, so that the next tick asks again
-        return SensorResult(skip_reason="Every complete hour is sealed", cursor=json.dumps(asdict(found.position)))
+        complete = sealable(workspace, archive, first, SEAL_HOURS * SEAL_RUNS)
+    if not complete.hours:
+        if complete.problem:
+            return SkipReason(complete.problem.text_in(WORDS))  # the cursor stays, so that the next tick asks again
+        return SensorResult(skip_reason="Every complete hour is sealed", cursor=json.dumps(asdict(complete.position)))
     if wait := back_off(context.instance, RunsFilter(tags={SEAL_TAG: name}), "Sealing", time.time()):
         return SkipReason(wait)
-    return SensorResult(run_requests=[_seal_request(name, block) for block in _blocks(found.hours)[:SEAL_RUNS]])
+    return SensorResult(run_requests=[_seal_request(name, block) for block in _blocks(complete.hours)[:SEAL_RUNS]])
 
 
 def _blocks(hours: Sequence[str]) -> list[tuple[str, str]]:

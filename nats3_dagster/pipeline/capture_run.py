@@ -76,3 +76,4 @@ def _check_complete(workspace: Workspace, planned: CapturePlan) -> None:
             f"Archive {archive} still lacks {', '.join(map(str, missing[:3]))} of {hour}",
             Next.CAPTURE_HOUR(archive=archive, hour=hour),
         )
+
