@@ -1,7 +1,7 @@
 """Settings: where NATS, Postgres and the store are, and how to log in.
 
-The rule kept here: one place reads the environment, once. The environment wins over `nats3.toml` in the working
-directory, which wins over the embedded stack that `nats3 dev` left under `.nats3/`.
+The environment wins over `nats3.toml` in the working directory, which wins over the embedded stack that `nats3 dev` left
+under `.nats3/`. Invariant: nothing else reads the environment for these.
 """
 
 import os
@@ -99,9 +99,7 @@ class Settings(BaseSettings):
     def nats(self) -> NatsOptions:
         """How to reach NATS. Raises OperatorError when nothing says where it is."""
         if not self.nats_url:
-            raise OperatorError(
-                "Nothing says where NATS is", Next.SET_NATS_URL()
-            )
+            raise OperatorError("Nothing says where NATS is", Next.SET_NATS_URL())
         return NatsOptions(
             servers=tuple(part.strip() for part in self.nats_url.split(",")),
             user=self.nats_user,
@@ -118,9 +116,7 @@ class Settings(BaseSettings):
     def postgres(self) -> str:
         """The catalog's URL, password included: never print it. Raises OperatorError when it is not set."""
         if not self.postgres_url:
-            raise OperatorError(
-                "Nothing says where Postgres is", Next.SET_POSTGRES_URL()
-            )
+            raise OperatorError("Nothing says where Postgres is", Next.SET_POSTGRES_URL())
         return self.postgres_url.get_secret_value()
 
     @property
@@ -139,7 +135,6 @@ class Settings(BaseSettings):
             secret_access_key=_reveal(self.s3_secret_access_key),
             session_token=_reveal(self.s3_session_token),
         )
-
 
     def object_url(self, bucket: str, key: str) -> str:
         """Where an object is, or with a slash at the key's end a folder, for people: `s3://...` or `file://...`."""
