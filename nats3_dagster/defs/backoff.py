@@ -67,8 +67,8 @@ def _reason(instance: DagsterInstance, run_id: str) -> str:
     """The error with which the run failed."""
     if (run := instance.get_run_by_id(run_id)) and run.status == DagsterRunStatus.CANCELED:
         return (
-            f"Run {run_id} was canceled. To have no more of them, switch this sensor off, or pause the archive in a shell: "
-            "nats3 store pause"
+            f"Run {run_id} was canceled. To have no more of them, switch this sensor off, or pause the archive in a "
+            "shell: nats3 store pause"
         )
     for entry in instance.all_logs(run_id, of_type=DagsterEventType.STEP_FAILURE):
         data = entry.get_dagster_event().step_failure_data

@@ -81,7 +81,7 @@ class ReplayConfig(Config):
 
 
 class WindowConfig(ReplayConfig):
-    """A replay of times or sequences instead of whole hours; all fields that are given narrow the selection together."""
+    """A replay of times or sequences instead of whole hours; fields that are given narrow the selection together."""
 
     archive: str = Field(description="Name of the archive to replay.")
     write_subject: str = Field(description=_TARGET)  # pyright: ignore[reportGeneralTypeIssues]  required here
