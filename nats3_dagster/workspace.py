@@ -2,14 +2,16 @@
 
 from contextlib import ExitStack
 from threading import RLock
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.catalog import migrate as migrate_catalog
 from nats3_dagster.catalog.schema import VERSION
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    from nats3_dagster.jetstream.link import Link
 
 
 class Workspace:
@@ -34,8 +36,11 @@ class Workspace:
             return self._catalog
 
     @property
-    def link(self) -> Link:
+    def link(self) -> "Link":
         """Raises SourceError when NATS is not reachable, OperatorError when its address is not set."""
+        # It imports nats and numpy, 0.13 s: a load of the definitions and many a command ask the catalog only.
+        from nats3_dagster.jetstream.link import Link
+
         with self._lock:
             if self._link is None:
                 self._link = self._opened.enter_context(Link(self.settings.nats))

@@ -90,7 +90,7 @@ def resync(output: Output = Format.table) -> None:
     """Tell Dagster once more what the catalog holds: partitions are right again after its storage was lost.
 
     DAGSTER_HOME names the instance; without it, the one of `nats3 dev`."""
-    from nats3_dagster.defs.resync import resync as resync_dagster
+    from nats3_dagster.defs.events import resync as resync_dagster
 
     with bar("resync", "hours") as on_progress:
         resynced = resync_dagster(Settings.load(), lambda archive, done, total: on_progress(done, total))

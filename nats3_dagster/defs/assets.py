@@ -1,7 +1,6 @@
-"""The assets of an archive: the stream it captures, its hours of chunks, and the replays of those hours.
+"""The assets of an archive: the stream it captures, its hours of chunks, the sealed ones, and replays of them.
 
-The rule kept here: an hour is marked as materialized when the catalog has it, hour by hour, also when a later hour of
-the same run fails.
+Invariant: an hour is materialized when the catalog has it, also when a later hour of the same run fails.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,6 @@ from typing import Any
 from dagster import (
     AssetDep,
     AssetExecutionContext,
-    AssetKey,
     AssetMaterialization,
     AssetObservation,
     AssetsDefinition,
@@ -22,15 +20,17 @@ from dagster import (
     asset,
 )
 
-from nats3_dagster.defs.captures import capture_hour, observe_stream
-from nats3_dagster.defs.failures import shown_plainly
+from nats3_dagster.defs.events import seal_events
+from nats3_dagster.defs.failures import step_failures
+from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key, stream_key
 from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
 from nats3_dagster.defs.partitions import hours_of_run
-from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, ReplayConfig
+from nats3_dagster.defs.runs import capture_hour, dry_run, observe_stream, replay
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 # Enqueueing a run costs about a second, and one that fails is run again whole: a day of hours is a fair share.
 CAPTURE_HOURS = 24
@@ -38,57 +38,84 @@ CAPTURE_POOL, REPLAY_POOL = "jetstream", "replay"
 
 
 def stream_asset(stream: str) -> AssetSpec:
-    """A JetStream stream: it exists without us."""
+    """`jetstream/<stream>`: it exists without us."""
     return AssetSpec(
-        AssetKey(["jetstream", stream]), group_name="jetstream", kinds={"nats", "stream"},
-        description=f"Stream {stream} in JetStream. Captures report its state here.", metadata={"stream": stream},
+        stream_key(stream), group_name="jetstream", kinds={"nats", "stream"}, metadata={"stream": stream},
+        description=f"Stream {stream} in JetStream. Each capture reports the state of the stream here.",
     )  # fmt: skip
 
 
 def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Sequence[str] = ()) -> AssetsDefinition:
     """`<archive>/chunks`: a partition is complete when every message of its hour is in a chunk, or known to be lost."""
     name, spec = archive.name, archive.spec
-    key = AssetKey([name, "chunks"])
+    key = chunks_key(name)
 
     @asset(
-        key=key, deps=[AssetDep(AssetKey(["jetstream", spec.stream]))], partitions_def=hours, group_name=name,
+        key=key, deps=[AssetDep(stream_key(spec.stream))], partitions_def=hours, group_name=name,
         kinds={"nats", "pyspark", "parquet", "s3"}, owners=list(owners), pool=CAPTURE_POOL,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
         description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). Materializing "
-        "an hour captures what the archive lacks of it; doing so again adds nothing.",
+        "an hour captures what is missing from the archive; materializing it again adds nothing.",
         metadata={**archive_metadata(archive), "dagster/column_schema": COLUMNS},
     )  # fmt: skip
     def chunks(
         context: AssetExecutionContext, config: CaptureConfig, settings: ResourceParam[Settings],
         s3: ResourceParam[Any], spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetMaterialization]:  # fmt: skip
-        done: dict[str, Metadata] = {}
+        captured: dict[str, Metadata] = {}
         try:
-            with shown_plainly(context):
-                asked = hours_of_run(context, hours, name)
-                reached = with_store(settings, s3)
-                session = start_spark(spark, reached)
-                for hour in asked:
-                    done[hour] = capture_hour(context, session, reached, name, hour, adopt=config.adopt)
-                observe_stream(context, reached, name)
+            with step_failures(context):
+                hours_to_capture = hours_of_run(context, hours, name)
+                settings = with_store(settings, s3)
+                session = start_spark(spark, settings)
+                for hour in hours_to_capture:
+                    captured[hour] = capture_hour(context, session, settings, name, hour, adopt=config.adopt)
+                observe_stream(context, settings, name)
         except BaseException:
-            for hour, metadata in done.items():
+            for hour, metadata in captured.items():
                 yield AssetMaterialization(key, partition=hour, metadata=metadata)
             raise
-        for hour, metadata in done.items():
+        for hour, metadata in captured.items():
             context.add_asset_metadata(metadata, partition_key=hour)
         yield MaterializeResult()
 
     return chunks
 
 
+def sealed_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Sequence[str] = ()) -> AssetsDefinition:
+    """`<archive>/sealed`: a partition is an hour that has ended and is complete, with its manifest."""
+    name = archive.name
+
+    @asset(
+        key=sealed_key(name), deps=[AssetDep(chunks_key(name))], partitions_def=hours, group_name=name,
+        kinds={"s3", "json"}, owners=list(owners), backfill_policy=BackfillPolicy.single_run(),
+        output_required=False,
+        description=f"Hours of archive {name} that have ended and are complete. Each has a manifest beside its chunks "
+        "that lists them with their hashes, and the gaps. Let assets that read whole hours depend on this one.",
+    )  # fmt: skip
+    def sealed(
+        context: AssetExecutionContext, settings: ResourceParam[Settings], s3: ResourceParam[Any]
+    ) -> Iterator[AssetMaterialization]:
+        # One event for each hour that was sealed, and no output: an output would materialize all hours of the run.
+        from nats3_dagster.archive.seal import seal_asked
+
+        with step_failures(context):
+            hours_to_seal = hours_of_run(context, hours, name)
+            settings = with_store(settings, s3)
+            with Workspace(settings) as workspace:
+                for done in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
+                    yield from seal_events(archive, done, settings)
+
+    return sealed
+
+
 def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Sequence[str] = ()) -> AssetsDefinition:
     """`<archive>/replay`: materializing hours publishes them, in order, as one replay."""
     name, spec = archive.name, archive.spec
-    key = AssetKey([name, "replay"])
+    key = replay_key(name)
 
     @asset(
-        key=key, deps=[AssetDep(AssetKey([name, "chunks"]))], partitions_def=hours, group_name=name,
+        key=key, deps=[AssetDep(chunks_key(name))], partitions_def=hours, group_name=name,
         kinds={"nats", "pyspark"}, owners=list(owners), pool=REPLAY_POOL, backfill_policy=BackfillPolicy.single_run(),
         # A dry run materializes nothing.
         output_required=False,
@@ -102,17 +129,17 @@ def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         context: AssetExecutionContext, config: ReplayConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
         spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetObservation]:  # fmt: skip
-        with shown_plainly(context):
-            asked = hours_of_run(context, hours, name)
-            reached = with_store(settings, s3)
-            wanted = config.spec(name, hours=asked)
-            planned = dry_run(reached, wanted) if config.dry_run else None
-            done = None if config.dry_run else replay(context, spark, reached, wanted)
-        if planned is not None:
-            yield AssetObservation(key, description="Dry run: nothing was published", metadata=planned)
-        if done is not None:
-            for hour in asked:
-                context.add_asset_metadata(done.metadata(hour), partition_key=hour)
+        with step_failures(context):
+            hours_to_replay = hours_of_run(context, hours, name)
+            settings = with_store(settings, s3)
+            replay_spec = config.spec(name, hours=hours_to_replay)
+            plan = dry_run(settings, replay_spec) if config.dry_run else None
+            replayed = None if config.dry_run else replay(context, spark, settings, replay_spec)
+        if plan is not None:
+            yield AssetObservation(key, description="Dry run: nothing was published", metadata=plan)
+        if replayed is not None:
+            for hour in hours_to_replay:
+                context.add_asset_metadata(replayed.metadata(hour), partition_key=hour)
             yield MaterializeResult()
 
     return replay_hours

@@ -1,23 +1,20 @@
 """Checks of `<archive>/chunks`: complete, intact, and in time.
 
-The rule kept here: a check says what it counted also when it passes, and reads the truth (catalog, store, stream),
-never Dagster's own events.
+They read the catalog, the store and the stream, never Dagster's own events, and say what they counted also when they
+pass.
 """
 
-import random
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from dagster import (
     AssetCheckEvaluation,
     AssetCheckExecutionContext,
-    AssetCheckKey,
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
-    AssetKey,
     Config,
     MetadataValue,
     ResourceParam,
@@ -25,17 +22,19 @@ from dagster import (
 )
 from pydantic import Field
 
-from nats3_dagster.archive.backlog import uncaptured
-from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.failures import shown_plainly
-from nats3_dagster.defs.loss import Loss, loss
+from nats3_dagster.archive.status import find
+from nats3_dagster.defs.failures import step_failures
+from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, chunks_key
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.wording import WORDS
-from nats3_dagster.model import Archive, Chunk, SeqRange
+from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
-NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
-# Of the holes and damages found, so many are listed.
+if TYPE_CHECKING:
+    from nats3_dagster.archive.backlog import Loss
+
+# So many holes, and so many damaged chunks, are listed.
 SHOWN = 20
 
 
@@ -47,31 +46,21 @@ class IntactConfig(Config):
     )
 
 
-def no_gaps_key(archive: Archive) -> AssetCheckKey:
-    """What a seal waits for."""
-    return AssetCheckKey(_chunks(archive.name), NO_GAPS)
-
-
-def intact_key(archive: Archive) -> AssetCheckKey:
-    """It reads objects, so it is no part of an ordinary capture."""
-    return AssetCheckKey(_chunks(archive.name), INTACT)
-
-
 def checks(archive: Archive) -> AssetChecksDefinition:
-    """The three of an archive, in one definition: a load takes Dagster time for each definition times each job."""
+    """The three checks of an archive, in one definition: Dagster takes time for each definition times each job."""
     name = archive.name
 
     @multi_asset_check(name=f"{name}__checks", can_subset=True, specs=[
         # It blocks by errors alone: a capture must not fail because an earlier hour is not captured yet.
-        AssetCheckSpec(NO_GAPS, asset=_chunks(name), blocking=True, description=(
+        AssetCheckSpec(NO_GAPS, asset=chunks_key(name), blocking=True, description=(
             "Every sequence up to the newest captured one is in a chunk, or known to be lost with its reason. Warns of "
             "holes that a capture can still fill; fails for those that the stream no longer has, and then nothing is "
             "sealed until a capture has recorded them."
         )),
-        AssetCheckSpec(INTACT, asset=_chunks(name), description=(
+        AssetCheckSpec(INTACT, asset=chunks_key(name), description=(
             "Objects are in the store and hold, by their hash and to the last message, what was written."
         )),
-        AssetCheckSpec(KEEPS_UP, asset=_chunks(name), description=(
+        AssetCheckSpec(KEEPS_UP, asset=chunks_key(name), description=(
             "Captures come before the stream's limits delete what they have not read: warns at 50% of the way, fails "
             "at 90%. The capture sensor evaluates it too."
         )),
@@ -83,97 +72,78 @@ def checks(archive: Archive) -> AssetChecksDefinition:
         s3: ResourceParam[Any],
     ) -> Iterator[AssetCheckResult]:
         chosen = {key.name for key in context.selected_asset_check_keys}
-        with shown_plainly(context):
-            reached = with_store(settings, s3)
-            with Catalog.connect(reached.postgres) as catalog:
-                found = catalog.archives.get(name)
-                if NO_GAPS in chosen:
-                    yield _no_gaps(catalog, found)
-                if INTACT in chosen:
-                    yield _intact(reached, name, catalog.chunks.select(found), config.sample)
-                if KEEPS_UP in chosen:
-                    yield _keeps_up(reached, catalog, found)
+        with step_failures(context), Workspace(with_store(settings, s3)) as workspace:
+            current = find(workspace, name)
+            if NO_GAPS in chosen:
+                yield _no_gaps(workspace, current)
+            if INTACT in chosen:
+                yield _intact(workspace, current, config.sample)
+            if KEEPS_UP in chosen:
+                yield _keeps_up(workspace, current)
 
     return run_checks
 
 
-def keeps_up(archive: str, near: Loss) -> AssetCheckEvaluation:
-    """What the sensor reports of `capture_keeps_up`."""
+def keeps_up(archive: str, loss: "Loss") -> AssetCheckEvaluation:
+    """The evaluation of `capture_keeps_up` that the sensor reports."""
     return AssetCheckEvaluation(
-        _chunks(archive), KEEPS_UP, near.level == "ok", _said(near), severity=_severity(near),
-        description=near.said,
+        chunks_key(archive), KEEPS_UP, loss.level == "ok", _loss_metadata(loss), severity=_severity(loss),
+        description=loss.text,
     )  # fmt: skip
 
 
-def _no_gaps(catalog: Catalog, archive: Archive) -> AssetCheckResult:
-    holes: list[SeqRange] = []
-    gone = False
-    for covered in catalog.coverage.all(archive):
-        if covered.last >= covered.start:
-            missing = catalog.coverage.missing(archive, covered.incarnation, SeqRange(covered.start, covered.last))
-            seen = catalog.coverage.last_state(covered.incarnation)
-            gone = gone or any(seen is None or hole.first < seen.first_seq for hole in missing)
-            holes += missing
-    gaps = catalog.gaps.select(archive)
-    lost = {reason: sum(g.size for g in gaps if g.reason == reason) for reason in ("expired", "missing", "retired")}
-    unread = sum(h.size for h in holes)
+def _no_gaps(workspace: Workspace, archive: Archive) -> AssetCheckResult:
+    from nats3_dagster.archive.verify import find_holes
+
+    holes = find_holes(workspace, archive)
     return AssetCheckResult(
-        asset_key=_chunks(archive.name), check_name=NO_GAPS, passed=not holes,
-        severity=AssetCheckSeverity.ERROR if gone else AssetCheckSeverity.WARN,
-        description=f"{unread:,} sequences are in no chunk and no gap" if holes else "Every sequence is accounted for",
+        asset_key=chunks_key(archive.name), check_name=NO_GAPS, passed=not holes.ranges,
+        severity=AssetCheckSeverity.ERROR if holes.gone else AssetCheckSeverity.WARN,
+        description=f"{holes.sequences:,} sequences are in no chunk and no gap" if holes.ranges
+        else "Every sequence is accounted for",
         metadata={
-            "holes": len(holes), "sequences_in_holes": unread,
-            "first_holes": ", ".join(map(str, holes[:SHOWN])) or "none",
-            **{f"sequences_{reason}": count for reason, count in lost.items()},
+            "holes": len(holes.ranges), "sequences_in_holes": holes.sequences,
+            "first_holes": ", ".join(map(str, holes.ranges[:SHOWN])) or "none",
+            "sequences_expired": holes.gaps["expired"], "sequences_missing": holes.gaps["missing"],
+            "sequences_retired": holes.gaps["retired"],
         },
     )  # fmt: skip
 
 
-def _intact(settings: Settings, archive: str, held: Sequence[Chunk], sample: int) -> AssetCheckResult:
-    from nats3_dagster.chunks import open_chunk
-    from nats3_dagster.errors import ChunkError, ObjectMissing
-    from nats3_dagster.objects import Bucket
+def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckResult:
+    from nats3_dagster.archive.verify import sample_chunks, verify_chunks
 
-    chosen = random.sample(held, min(sample, len(held))) if sample else list(held)
-    buckets = {c.meta.bucket: Bucket(settings.store, c.meta.bucket) for c in chosen}
-    damaged: list[str] = []
-    for chunk in chosen:
-        try:
-            open_chunk(buckets[chunk.meta.bucket].get(chunk.meta.key), chunk.meta).verify()
-        except (ChunkError, ObjectMissing) as error:
-            damaged.append(f"- chunk {chunk.id}: {error.text_in(WORDS)}")
+    chosen, total = sample_chunks(workspace, archive, sample)
+    damaged = [
+        f"- chunk {verified.chunk.id}: {verified.error.text_in(WORDS)}"
+        for verified in verify_chunks(workspace, chosen) if verified.error
+    ]  # fmt: skip
     more = [f"- and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
     return AssetCheckResult(
-        asset_key=_chunks(archive), check_name=INTACT, passed=not damaged,
+        asset_key=chunks_key(archive.name), check_name=INTACT, passed=not damaged,
         description=f"{len(damaged)} of {len(chosen)} chunks verified are damaged" if damaged
-        else f"{len(chosen)} of {len(held)} chunks verified",
+        else f"{len(chosen)} of {total} chunks verified",
         metadata={
-            "verified": len(chosen), "chunks": len(held), "damaged": len(damaged),
+            "verified": len(chosen), "chunks": total, "damaged": len(damaged),
             **({"damages": MetadataValue.md("\n".join([*damaged[:SHOWN], *more]))} if damaged else {}),
         },
     )  # fmt: skip
 
 
-def _keeps_up(settings: Settings, catalog: Catalog, archive: Archive) -> AssetCheckResult:
-    from nats3_dagster.archive.source import source_state
-    from nats3_dagster.jetstream.link import Link
+def _keeps_up(workspace: Workspace, archive: Archive) -> AssetCheckResult:
+    from nats3_dagster.archive.backlog import backlog, time_to_loss
+    from nats3_dagster.archive.source import observe_source
 
-    with Link(settings.nats) as link:
-        state = source_state(catalog, link, archive)
-        near = loss(state, uncaptured(catalog, link, archive, state, time.time_ns()))
+    loss = time_to_loss(backlog(workspace, archive, observe_source(workspace, archive), time.time_ns()))
     return AssetCheckResult(
-        asset_key=_chunks(archive.name), check_name=KEEPS_UP, passed=near.level == "ok", severity=_severity(near),
-        description=near.said, metadata=_said(near),
+        asset_key=chunks_key(archive.name), check_name=KEEPS_UP, passed=loss.level == "ok", severity=_severity(loss),
+        description=loss.text, metadata=_loss_metadata(loss),
     )  # fmt: skip
 
 
-def _said(near: Loss) -> dict[str, Any]:
-    return {"used": round(near.used, 3), "limit": near.limit or "none"}
+def _loss_metadata(loss: "Loss") -> dict[str, Any]:
+    return {"used": round(loss.used, 3), "limit": loss.limit or "none"}
 
 
-def _severity(near: Loss) -> AssetCheckSeverity:
-    return AssetCheckSeverity.ERROR if near.level == "error" else AssetCheckSeverity.WARN
-
-
-def _chunks(archive: str) -> AssetKey:
-    return AssetKey([archive, "chunks"])
+def _severity(loss: "Loss") -> AssetCheckSeverity:
+    return AssetCheckSeverity.ERROR if loss.level == "error" else AssetCheckSeverity.WARN

@@ -1,7 +1,7 @@
-"""Failures as a person meets them in the UI and in a shell.
+"""Failures as the UI and a shell show them.
 
-The rule kept here: an error that we foresee is shown as its two sentences, what happened and what to do; it is not
-retried, because doing the same again cannot help. Everything else keeps its traceback.
+An error that we foresee is shown as two sentences, what happened and what to do next, and the step is not retried: the
+same again cannot help. Everything else keeps its traceback.
 """
 
 import os
@@ -10,49 +10,48 @@ from contextlib import contextmanager
 
 import click
 from dagster import AssetCheckExecutionContext, AssetExecutionContext, Failure, OpExecutionContext
-from dagster._core.errors import DagsterUserCodeProcessError
-from dagster_shared.error import SerializableErrorInfo
 
+from nats3_dagster.defs.internals import DagsterUserCodeProcessError, SerializableErrorInfo
 from nats3_dagster.defs.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 
 
 class CannotLoad(DagsterUserCodeProcessError, click.ClickException):
-    """Nothing can be defined or stored. Dagster's commands print a ClickException as one line; a code server, and the
-    UI after it, shows of the other class what `user_code_process_error_infos` says, without Dagster's frames."""
+    """Nothing can be defined or stored. Dagster's commands print a ClickException as one line; a code server, and with
+    it the UI, shows of the other class `user_code_process_error_infos`, without Dagster's frames."""
 
     def __init__(self, error: Nats3Error) -> None:
-        super().__init__(error.text_in(WORDS), user_code_process_error_infos=[_plain(error)])
+        super().__init__(error.text_in(WORDS), user_code_process_error_infos=[_without_frames(error)])
 
 
 class CannotTick(DagsterUserCodeProcessError):
     """A Nats3Error as the end of a tick: its two sentences, without Dagster's frames around them."""
 
     def __init__(self, error: Nats3Error) -> None:
-        super().__init__(error.text_in(WORDS), user_code_process_error_infos=[_plain(error)])
+        super().__init__(error.text_in(WORDS), user_code_process_error_infos=[_without_frames(error)])
 
 
 class ForeseenFailure(DagsterUserCodeProcessError, Failure):
     """A Nats3Error as a step's failure.
 
-    Dagster prints a Failure with forty lines of its own frames, twice. Of an error of the first class it shows what
-    `user_code_process_error_infos` says instead: the sentences, and no frame."""
+    Dagster prints a Failure with forty lines of its own frames, twice. Of an error of the first class it shows
+    `user_code_process_error_infos` instead: the sentences, and no frame."""
 
     def __init__(self, error: Nats3Error) -> None:
         super().__init__(
             error.text_in(WORDS),
             metadata={"what": error.what, **({"next_step": error.hint_in(WORDS)} if error.hint else {})},
             allow_retries=False,
-            user_code_process_error_infos=[_plain(error)],
+            user_code_process_error_infos=[_without_frames(error)],
         )
 
 
-def _plain(error: Nats3Error) -> SerializableErrorInfo:
+def _without_frames(error: Nats3Error) -> SerializableErrorInfo:
     return SerializableErrorInfo(error.text_in(WORDS), [], type(error).__name__)
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def tick_failures() -> Iterator[None]:
     """Turn a Nats3Error of a sensor into the tick that shows it."""
     try:
         yield
@@ -61,8 +60,8 @@ def told_plainly() -> Iterator[None]:
 
 
 @contextmanager
-def shown_plainly(context: AssetExecutionContext | AssetCheckExecutionContext | OpExecutionContext) -> Iterator[None]:
-    """Turn a Nats3Error into the failure that shows it, and see to it that a shell shows it."""
+def step_failures(context: AssetExecutionContext | AssetCheckExecutionContext | OpExecutionContext) -> Iterator[None]:
+    """Turn a Nats3Error into the step's failure that shows it, and see to it that a shell shows it."""
     if context.run.remote_job_origin is None:
         # `dagster job execute`: it shows a step's output by `tail`, which looks once a second where it has no inotify,
         # and ends it with the step. The last lines, which say what was done or what failed, would be lost.

@@ -1,14 +1,14 @@
 """The Dagster instance: the folder that DAGSTER_HOME names, and the dagster.yaml in it.
 
-The rule kept here: the file holds names of environment variables and no value of them.
+Invariant: the file holds names of environment variables and no value of them.
 """
 
 from pathlib import Path
 
-from nats3_dagster.settings import Settings, home
+from nats3_dagster.settings import home
 
 
-def dagster_home(settings: Settings | None = None) -> Path:
+def dagster_home() -> Path:
     """`.nats3/dagster` (NATS3_HOME) with this release's dagster.yaml: set DAGSTER_HOME to it for webserver, daemon and
     runs. Where Postgres is, NATS3_POSTGRES_URL says: set that for them as well."""
     folder = home() / "dagster"

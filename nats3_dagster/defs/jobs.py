@@ -1,12 +1,11 @@
 """Jobs: what a shell, a sensor or a schedule starts by name.
 
-The rule kept here: one process and one JVM a run (`in_process_executor`); the Python workers are Spark's.
+A run is one process with one JVM (`in_process_executor`); its Python workers are Spark's.
 """
 
 from typing import Any
 
 from dagster import (
-    AssetKey,
     AssetObservation,
     AssetSelection,
     JobDefinition,
@@ -19,11 +18,11 @@ from dagster import (
 )
 
 from nats3_dagster.defs.assets import REPLAY_POOL
-from nats3_dagster.defs.checks import intact_key
-from nats3_dagster.defs.failures import shown_plainly
-from nats3_dagster.defs.replays import dry_run, replay
+from nats3_dagster.defs.failures import step_failures
+from nats3_dagster.defs.keys import INTACT, check_key, chunks_key, replay_key
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.run_config import WindowConfig
+from nats3_dagster.defs.runs import dry_run, replay
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 
@@ -34,7 +33,8 @@ def capture_job(archive: Archive) -> Any:
     """`<archive>_capture`: the hours named by the run's partition tags."""
     return define_asset_job(
         f"{archive.name}_capture",
-        AssetSelection.assets(AssetKey([archive.name, "chunks"])) - AssetSelection.checks(intact_key(archive)),
+        # The check of objects reads them: it is for the job `checks` and for a seal.
+        AssetSelection.assets(chunks_key(archive.name)) - AssetSelection.checks(check_key(archive.name, INTACT)),
         description=f"Capture hours of stream {archive.spec.stream} into archive {archive.name}.",
         tags={ARCHIVE_TAG: archive.name}, executor_def=in_process_executor,
     )  # fmt: skip
@@ -51,7 +51,7 @@ def check_job() -> Any:
 def replay_job(archive: Archive) -> Any:
     """`<archive>_replay`: the hours named by the run's partition tags."""
     return define_asset_job(
-        f"{archive.name}_replay", AssetSelection.assets(AssetKey([archive.name, "replay"])),
+        f"{archive.name}_replay", AssetSelection.assets(replay_key(archive.name)),
         description=f"Replay hours of archive {archive.name} into NATS.", tags={ARCHIVE_TAG: archive.name},
         executor_def=in_process_executor,
     )  # fmt: skip
@@ -65,15 +65,15 @@ def replay_window(
     context: OpExecutionContext, config: WindowConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
     spark: ResourceParam[Any],
 ) -> None:  # fmt: skip
-    with shown_plainly(context):
-        reached = with_store(settings, s3)
-        wanted = config.window()
+    with step_failures(context):
+        settings = with_store(settings, s3)
+        spec = config.window()
         if config.dry_run:
-            metadata, what = dry_run(reached, wanted), "Dry run: nothing was published"
+            metadata, what = dry_run(settings, spec), "Dry run: nothing was published"
         else:
-            metadata, what = replay(context, spark, reached, wanted).metadata(), "Replay of a window"
+            metadata, what = replay(context, spark, settings, spec).metadata(), "Replay of a window"
     # Not a materialization: a window need not hold any hour as a whole.
-    context.log_event(AssetObservation(AssetKey([wanted.archive, "replay"]), description=what, metadata=metadata))
+    context.log_event(AssetObservation(replay_key(spec.archive), description=what, metadata=metadata))
 
 
 @job(

@@ -1,6 +1,6 @@
-"""Metadata of events: what a person sees of an hour, a replay and a stream in the UI.
+"""Metadata of events: what the UI shows of an hour, a seal, a replay and a stream.
 
-The rule kept here: pure functions of what the catalog says now, so that an event re-reported later shows the same.
+Invariant: pure functions of what the catalog says now, so that an event that is reported again shows the same.
 """
 
 from collections import Counter
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
 
+from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive, Chunk, Gap, ReplayChunk, Seal, SeqRange, StreamState, clipped
-from nats3_dagster.objects import StoreOptions
+from nats3_dagster.model import Archive, Chunk, ReplayChunk, Seal, StreamState, clipped
+from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
     from nats3_dagster.archive.capture import CaptureResult
@@ -48,45 +49,42 @@ def archive_metadata(archive: Archive) -> Metadata:
     }  # fmt: skip
 
 
-def hour_metadata(
-    archive: Archive, hour: str, chunks: Sequence[Chunk], gaps: Sequence[tuple[SeqRange, Gap]], store: StoreOptions
-) -> Metadata:
-    """An hour of an archive as it is in the catalog: all its chunks, and the gaps, each with the sequences that the
-    hour accounts for: a gap may be wider."""
-    metas = [c.meta for c in chunks]
+def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
+    """An hour of an archive: all its chunks, and its gaps."""
+    metas = [c.meta for c in report.chunks]
     messages, payload = sum(m.messages for m in metas), sum(m.payload_bytes for m in metas)
     stored = sum(m.stored_bytes for m in metas)
     absent: Counter[str] = Counter()
-    for window, gap in gaps:
+    for window, gap in report.gaps:
         absent[gap.reason] += sum(r.size for r in clipped(gap.ranges, window))
-    said: Metadata = {
+    metadata: Metadata = {
         "dagster/partition_row_count": messages, "messages": messages, "payload_bytes": payload, "stored_bytes": stored,
         "ratio": round(payload / stored, 2) if stored else 0.0, "chunks": len(metas),
         "gaps": absent["expired"] + absent["missing"] + absent["retired"],
-        "in_the_shell": f"nats3 chunk list {archive.name} --hour {hour}",
+        "in_the_shell": f"nats3 chunk list {report.archive.name} --hour {report.hour}",
     }  # fmt: skip
     for reason, count in sorted(absent.items()):
         if count:
-            said[f"sequences_{reason}"] = count
-    if plot := messages_per_minute(hour, [m.minutes for m in metas if m.minutes]):
-        said["plot"] = MetadataValue.md(plot)
+            metadata[f"sequences_{reason}"] = count
+    if plot := messages_per_minute(report.hour, [m.minutes for m in metas if m.minutes]):
+        metadata["plot"] = MetadataValue.md(plot)
     if metas:
-        said |= {
+        metadata |= {
             "first_sequence": metas[0].covers.first, "last_sequence": metas[-1].covers.last,
             "first_time": format_time(min(m.first_ns for m in metas)),
             "last_time": format_time(max(m.last_ns for m in metas)),
-            "dagster/uri": _address(store, metas[0].bucket, metas[0].key.rpartition("/")[0] + "/"),
-            "captured_by": run_links(c.dagster_run_id for c in chunks),
-            "chunk_table": MetadataValue.md(chunk_table(chunks)),
+            "dagster/uri": settings.object_url(metas[0].bucket, metas[0].key.rpartition("/")[0] + "/"),
+            "captured_by": run_links(c.dagster_run_id for c in report.chunks),
+            "chunk_table": MetadataValue.md(chunk_table(report.chunks)),
         }  # fmt: skip
-    return said
+    return metadata
 
 
-def seal_metadata(seal: Seal, store: StoreOptions) -> Metadata:
+def seal_metadata(seal: Seal, settings: Settings) -> Metadata:
     """An hour that was sealed."""
     return {
         "dagster/partition_row_count": seal.messages, "messages": seal.messages, "chunks": seal.chunks,
-        "sequences_in_gaps": seal.gaps, "seal": seal.number, "dagster/uri": _address(store, seal.bucket, seal.key),
+        "sequences_in_gaps": seal.gaps, "seal": seal.number, "dagster/uri": settings.object_url(seal.bucket, seal.key),
         "sha256": seal.sha256, "stored_bytes": seal.stored_bytes,
     }  # fmt: skip
 
@@ -100,14 +98,15 @@ def run_metadata(result: "CaptureResult") -> Metadata:
     }  # fmt: skip
 
 
-def replay_metadata(done: Sequence[ReplayChunk], replay_id: str, targets: Iterable[str], subjects: str) -> Metadata:
+def replay_metadata(chunks: Sequence[ReplayChunk], replay_id: str, targets: Iterable[str], subjects: str) -> Metadata:
     """What a replay did with these chunks; all counts are messages."""
     return {
-        "replay": replay_id, "targets": ", ".join(targets), "subjects": subjects, "chunks": len(done),
-        "messages": sum(c.selected for c in done), "published": sum(c.published for c in done),
-        "found_in_target": sum(c.found for c in done), "duplicates_refused": sum(c.duplicates for c in done),
-        "dagster/partition_row_count": sum(c.selected for c in done),
-        "published_by": run_links(c.dagster_run_id for c in done), "chunk_table": MetadataValue.md(replay_table(done)),
+        "replay": replay_id, "targets": ", ".join(targets), "subjects": subjects, "chunks": len(chunks),
+        "messages": sum(c.selected for c in chunks), "published": sum(c.published for c in chunks),
+        "found_in_target": sum(c.found for c in chunks), "duplicates_refused": sum(c.duplicates for c in chunks),
+        "dagster/partition_row_count": sum(c.selected for c in chunks),
+        "published_by": run_links(c.dagster_run_id for c in chunks),
+        "chunk_table": MetadataValue.md(replay_table(chunks)),
         "in_the_shell": f"nats3 load get {replay_id}",
     }  # fmt: skip
 
@@ -140,33 +139,25 @@ def chunk_table(chunks: Sequence[Chunk]) -> str:
     return "\n".join([*head, *rows, *_more(len(chunks))])
 
 
-def replay_table(done: Sequence[ReplayChunk]) -> str:
+def replay_table(chunks: Sequence[ReplayChunk]) -> str:
     """What became of each chunk as Markdown, TABLE_ROWS of them at most."""
     head = ["| chunk | selected | published | found in target | duplicates |", "|--:|--:|--:|--:|--:|"]
     rows = [
         f"| {c.chunk_id} | {c.selected:,} | {c.published:,} | {c.found:,} | {c.duplicates:,} |"
-        for c in done[:TABLE_ROWS]
+        for c in chunks[:TABLE_ROWS]
     ]
-    return "\n".join([*head, *rows, *_more(len(done))])
+    return "\n".join([*head, *rows, *_more(len(chunks))])
 
 
 def run_links(run_ids: Iterable[str | None]) -> MetadataValue:
-    """The runs, each once, as links of the Dagster UI; `-` where none of Dagster's did it."""
+    """Links of the Dagster UI to the runs, each once; `-` where no run did it."""
     links = [f"[{run_id[:8]}](/runs/{run_id})" for run_id in dict.fromkeys(run_ids) if run_id]
     return MetadataValue.md(", ".join(links[:SHOWN_RUNS] + (["…"] if len(links) > SHOWN_RUNS else [])) or "-")
 
 
-def rate(done: int, seconds: float) -> str:
-    return f"{done / seconds:,.0f} messages/s" if seconds > 0 else "at once"
+def rate(messages: int, seconds: float) -> str:
+    return f"{messages / seconds:,.0f} messages/s" if seconds > 0 else "at once"
 
 
 def _more(count: int) -> list[str]:
     return [f"\n… and {count - TABLE_ROWS:,} more"] if count > TABLE_ROWS else []
-
-
-def _address(store: StoreOptions, bucket: str, key: str) -> str:
-    """Where an object, or with a slash at its end a folder, is in the store."""
-    path = f"{bucket}/{key}"
-    if store.folder is None:
-        return f"s3://{path}"
-    return (store.folder / path).as_uri() + ("/" if path.endswith("/") else "")

@@ -1,6 +1,6 @@
 """A plot of an hour: messages per minute, as an image inside Markdown.
 
-The rule kept here: below 1,000 characters. Dagster's UI shows longer Markdown behind a link only; and an hour that is
+Invariant: it has less than 1,000 characters. Dagster's UI shows longer Markdown behind a link only; and an hour that is
 open is materialized again every minute, each time with its plot in Dagster's tables (docs/decisions.md, 16).
 """
 

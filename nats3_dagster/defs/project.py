@@ -1,7 +1,4 @@
-"""The definitions of all archives in the catalog.
-
-The rule kept here: one query a load, whatever the number of archives.
-"""
+"""The definitions of all archives in the catalog: one query a load, whatever the number of archives."""
 
 import re
 import warnings
@@ -10,30 +7,30 @@ from typing import Any
 
 from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefinition, in_process_executor
 
-from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.assets import chunks_asset, replay_asset, stream_asset
+from nats3_dagster.archive.status import archives
+from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, stream_asset
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
 from nats3_dagster.defs.partitions import hours_from
 from nats3_dagster.defs.resources import RESOURCES
-from nats3_dagster.defs.seals import seal_sensor, sealed_asset
-from nats3_dagster.defs.sensors import capture_sensor
+from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveTotals
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 
 def load() -> Definitions:
-    """The definitions as the catalog is now. Raises CannotLoad when it cannot be read."""
+    """The definitions of the archives that the catalog has now. Raises CannotLoad if it cannot be read."""
     try:
         settings = Settings.load()
         owners = owners_of(settings.owners)
-        with Catalog.connect(settings.postgres) as catalog:
-            archives = catalog.archives.totals()
+        with Workspace(settings) as workspace:
+            totals = archives(workspace)
     except Nats3Error as error:
         raise CannotLoad(error) from None
-    return definitions_of(archives, owners)
+    return definitions_of(totals, owners)
 
 
 def owners_of(text: str) -> list[str]:
@@ -47,17 +44,17 @@ def owners_of(text: str) -> list[str]:
     return owners
 
 
-def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
+def definitions_of(every: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
     """Three assets with checks, two jobs and two sensors for each archive, two jobs for all, and the resources."""
     assets: list[Any] = []
     jobs: list[Any] = [window_job(), check_job()]
     sensors: list[SensorDefinition] = []
     streams: set[str] = set()
-    found: list[AssetChecksDefinition] = []
+    asset_checks: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():
         # Backfill policies are beta in Dagster 1.13, and the partitions of this project rest on them.
         warnings.simplefilter("ignore", BetaWarning)
-        for totals in archives:
+        for totals in every:
             archive, hours = totals.archive, hours_from(totals.begins_ns)
             capture = capture_job(archive)
             assets += [
@@ -66,13 +63,13 @@ def definitions_of(archives: Iterable[ArchiveTotals], owners: Sequence[str] = ()
                 replay_asset(archive, hours, owners),
             ]
             jobs += [capture, replay_job(archive)]
-            found.append(checks(archive))
+            asset_checks.append(checks(archive))
             sensors += [capture_sensor(archive, capture), seal_sensor(archive, hours)]
             streams.add(archive.spec.stream)
         assets += [stream_asset(stream) for stream in sorted(streams)]
         return Definitions(
             assets=assets,
-            asset_checks=found,
+            asset_checks=asset_checks,
             jobs=jobs,
             sensors=sensors,
             resources=RESOURCES,

@@ -1,7 +1,6 @@
-"""Resources: what a run needs of the world, made when the run starts.
+"""Resources: settings, the store and Spark, made when a run starts.
 
-The rule kept here: a definition holds no address and no secret, so none can show in the UI, in run config or in logs.
-Libraries are imported by the run that uses them: boto3 and Spark would make every load slower by a second.
+Invariant: a definition holds no address and no secret, so none can show in the UI, in run config or in logs.
 """
 
 import logging
@@ -13,6 +12,7 @@ from pydantic import SecretStr
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
@@ -54,14 +54,13 @@ def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
 
 
 def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
-    """The run's session. Raises SourceError when NATS is not there, which is asked first: a JVM takes 5 s to start;
-    EngineError when there is no Java, it does not start, or no server of Spark Connect is where the settings say."""
-    from nats3_dagster.jetstream.link import Link
+    """The run's session. Raises SourceError if NATS does not answer, which is tried first because a JVM takes 5 s to
+    start; EngineError without Java, if Spark does not start, or if no server of Spark Connect answers."""
     from nats3_dagster.pipeline.connect import connect
     from nats3_dagster.pipeline.session import not_started, prepare
 
-    with Link(settings.nats):
-        pass
+    with Workspace(settings) as workspace:
+        _ = workspace.link  # connects
 
     began = time.monotonic()
     if settings.connect:
@@ -78,7 +77,7 @@ def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
 
 
 def with_store(settings: Settings, s3: "S3Resource") -> Settings:
-    """The settings with the store that the resource says. Raises OperatorError for what executors could not honour."""
+    """The settings with the store of the resource. Raises OperatorError for options that executors cannot use."""
     if s3.profile_name or s3.use_unsigned_session or s3.verify is False:
         raise OperatorError(
             "The s3 resource has a profile_name, use_unsigned_session or verify that executors cannot take over",

@@ -1,22 +1,21 @@
-"""Run config: what a person chooses in the launchpad, and the values that the pipeline takes for it.
+"""Run config: the fields of the launchpad, and the values that they stand for.
 
-The rule kept here: every field has a description and, but for the target, a default that is safe.
-
-Of an asset whose config has a required field, the UI offers no backfill: "Materialize" opens the launchpad, which takes
-one partition. So the target has a default there too, one with which no replay begins.
+Every field has a description and, but for the target, a default that is safe. Of an asset whose config has a required
+field, the UI offers no backfill: "Materialize" opens the launchpad, which takes one partition. So the target has a
+default there too, one with which no replay begins.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from dagster import Config
 from pydantic import Field
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Pace, ReplaySpec, Selection
+from nats3_dagster.model import Order, Pace, ReplaySpec, Selection
 
 
 class CaptureConfig(Config):
-    """Nothing of it is needed for an ordinary capture."""
+    """How to capture. An ordinary capture needs none of it."""
 
     adopt: bool = Field(
         default=False,
@@ -39,7 +38,7 @@ class ReplayConfig(Config):
     read_subject: str = Field(
         default=">", description="Replay only messages whose archived subject this NATS filter matches: `orders.eu.*`."
     )
-    order: Literal["stream", "subject", "none"] = Field(
+    order: Order = Field(
         default="stream",
         description="`stream`: exactly as archived, one publisher. `subject`: the order of each subject is kept, in "
         "parallel. `none`: fastest, no order.",
@@ -67,8 +66,8 @@ class ReplayConfig(Config):
     dry_run: bool = Field(default=False, description="Only plan and show the plan: nothing is published or recorded.")
 
     def spec(self, archive: str, **selection: Any) -> ReplaySpec:
-        """The replay asked for; `selection` are arguments of Selection.parse. Raises OperatorError when it cannot be
-        right."""
+        """The replay of these fields; `selection` are arguments of Selection.parse. Raises OperatorError if one is
+        invalid."""
         if not self.write_subject:
             raise OperatorError(
                 "This replay has no write_subject: nothing says where to publish",
@@ -82,7 +81,7 @@ class ReplayConfig(Config):
 
 
 class WindowConfig(ReplayConfig):
-    """A replay of what is not whole hours; all that narrows the selection applies together."""
+    """A replay of times or sequences instead of whole hours; fields that are given narrow the selection together."""
 
     archive: str = Field(description="Name of the archive to replay.")
     write_subject: str = Field(description=_TARGET)  # pyright: ignore[reportGeneralTypeIssues]  required here
@@ -93,12 +92,9 @@ class WindowConfig(ReplayConfig):
     )
     to_time: str | None = Field(default=None, description="Stop before this store time; written like from_time.")
     sequences: str | None = Field(
-        default=None, description="Sequences of the archived stream, both included: `1000-1999`."
+        default=None, description="Sequences of the archived stream: `1000-1999`, both included, or one: `1000`."
     )
 
     def window(self) -> ReplaySpec:
-        """The replay asked for. Raises OperatorError when it cannot be right."""
-        return self.spec(
-            self.archive, from_time=self.from_time, to_time=self.to_time, sequences=self.sequences
-        )  # fmt: skip
-
+        """The replay of these fields. Raises OperatorError if one is invalid."""
+        return self.spec(self.archive, from_time=self.from_time, to_time=self.to_time, sequences=self.sequences)

@@ -1,17 +1,21 @@
-"""Sensors: continuous archival. One an archive asks for a capture when one is due.
+"""Sensors of an archive: one asks for a capture when one is due, one seals hours that have ended and are complete.
 
-The rule kept here: never two captures of an archive at a time, and never a reason kept to itself. A `run_key` would be
-used once ever and a failed hour never come back, so runs have none: what is under way or failed lately is asked of
-Dagster, and what is lacking of the catalog.
+Invariant: never two captures of an archive at a time, and a tick that asks for no run says why.
+
+What is complete is asked of the catalog, never of Dagster's events: of 200 hours materialized between two ticks an
+asset sensor sees the newest one, and of an hour whose last message was captured before it ended it sees nothing.
 """
 
+import json
 import time
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from dagster import (
-    AssetKey,
     DagsterInstance,
     DefaultSensorStatus,
+    HourlyPartitionsDefinition,
     RunRequest,
     RunsFilter,
     SensorDefinition,
@@ -20,23 +24,28 @@ from dagster import (
     SkipReason,
     sensor,
 )
-from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
-from nats3_dagster.archive.backlog import Due, due, uncaptured
-from nats3_dagster.catalog import Catalog
+from nats3_dagster.archive.status import find_or_none
 from nats3_dagster.defs.assets import CAPTURE_HOURS
-from nats3_dagster.defs.backoff import back_off
+from nats3_dagster.defs.backoff import active_capture, active_run, back_off
 from nats3_dagster.defs.checks import keeps_up
-from nats3_dagster.defs.failures import told_plainly
-from nats3_dagster.defs.loss import loss
+from nats3_dagster.defs.failures import tick_failures
+from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+from nats3_dagster.defs.keys import INTACT, NO_GAPS, check_key, sealed_key
+from nats3_dagster.defs.wording import WORDS
+from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
-INTERVAL_S = 20
-_ASSET_JOB = "__ASSET_JOB"
-_BACKFILLING = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
+if TYPE_CHECKING:
+    from nats3_dagster.archive.backlog import Due
+
+CAPTURE_INTERVAL_S, SEAL_INTERVAL_S = 20, 30
+# Hours that one run seals, at some 20 ms each, and runs that one tick asks for: each is a process of its own.
+SEAL_HOURS, SEAL_RUNS = 24 * 31, 8
+# Names the archive of a run that seals, and why a capture was due.
+SEAL_TAG, WHY_TAG = "nats3/seal", "nats3/why"
 
 
 def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
@@ -44,73 +53,125 @@ def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
     name = archive.name
 
     @sensor(
-        name=f"{name}_capture_sensor", job=job, minimum_interval_seconds=INTERVAL_S,
+        name=f"{name}_capture_sensor", job=job, minimum_interval_seconds=CAPTURE_INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,
         description=f"Captures stream {archive.spec.stream} into archive {name} when the archive's thresholds are "
         "reached, and each hour when it has ended.",
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        with told_plainly():
-            return _evaluate(context, Settings.load(), name)
+        with tick_failures():
+            return _evaluate_capture(context, Settings.load(), name)
 
     return evaluate
 
 
-def _evaluate(context: SensorEvaluationContext, settings: Settings, name: str) -> SensorResult | SkipReason:
-    """What one tick does. Raises Nats3Error, which the tick then shows, for a stream re-created, shrunk or gone."""
-    from nats3_dagster.archive.source import source_state
-    from nats3_dagster.jetstream.link import Link
+def seal_sensor(archive: Archive, hours: HourlyPartitionsDefinition) -> SensorDefinition:
+    """`<archive>_seal_sensor`: on unless switched off in the UI."""
+    name = archive.name
 
-    with Catalog.connect(settings.postgres) as catalog:
-        archive = catalog.archives.find(name)
+    @sensor(
+        name=f"{name}_seal_sensor", asset_selection=[sealed_key(name)], minimum_interval_seconds=SEAL_INTERVAL_S,
+        default_status=DefaultSensorStatus.RUNNING,
+        description=f"Seals each hour of archive {name} that has ended and is complete, and evaluates its checks.",
+    )  # fmt: skip
+    def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
+        with tick_failures():
+            return _evaluate_seal(context, Settings.load(), name, hours.get_first_partition_key() or "9")
+
+    return evaluate
+
+
+def _evaluate_capture(context: SensorEvaluationContext, settings: Settings, name: str) -> SensorResult | SkipReason:
+    """One tick. Raises Nats3Error, which the tick then shows, for a stream that was re-created, shrank or is gone."""
+    from nats3_dagster.archive.backlog import backlog, due, time_to_loss
+    from nats3_dagster.archive.source import observe_source
+
+    with Workspace(settings) as workspace:
+        archive = find_or_none(workspace, name)
         if archive is None:
-            return SkipReason(deleted(name))
+            return _deleted(name)
         if archive.paused:
             return SkipReason(f"Archive {name} is paused: nats3 store resume {name}")
-        with Link(settings.nats) as link:
-            state = source_state(catalog, link, archive)
-            waiting = uncaptured(catalog, link, archive, state, time.time_ns())
-    near = loss(state, waiting)
+        waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
+    loss = time_to_loss(waiting)
     # Only a change is an event: a tick that says the same again would fill Dagster's tables.
-    events = [keeps_up(name, near)] if near.level != (context.cursor or "ok") else []
-    decided = due(archive.spec, waiting, CAPTURE_HOURS)
-    wanted, why_not = _request(context.instance, name, decided)
+    events = [keeps_up(name, loss)] if loss.level != (context.cursor or "ok") else []
+    request, why_not = _capture_request(context.instance, name, due(archive.spec, waiting, CAPTURE_HOURS))
     return SensorResult(
-        run_requests=[wanted] if wanted else [], skip_reason=why_not, cursor=near.level, asset_events=events
+        run_requests=[request] if request else [], skip_reason=why_not, cursor=loss.level, asset_events=events
     )
 
 
-def deleted(name: str) -> str:
-    """What a sensor says that has outlived its archive."""
-    return f"Archive {name} was deleted: reload the code location, and this sensor is gone"
-
-
-def _request(instance: DagsterInstance, name: str, decided: Due) -> tuple[RunRequest | None, str | None]:
+def _capture_request(
+    instance: DagsterInstance, name: str, capture_due: "Due"
+) -> tuple[RunRequest | None, str | None]:
     """The run to start, or why there is none."""
-    if active := _active(instance, name):
+    if active := active_capture(instance, name):
         return None, active
-    if not decided.hours:
-        return None, decided.why
-    if waits := back_off(instance, RunsFilter(job_name=f"{name}_capture"), "Capture", time.time()):
-        return None, waits
-    first, last = decided.hours[0], decided.hours[-1]
+    if not capture_due.hours:
+        return None, capture_due.why
+    if wait := back_off(instance, RunsFilter(job_name=f"{name}_capture"), "Capture", time.time()):
+        return None, wait
+    first, last = capture_due.hours[0], capture_due.hours[-1]
+    why = {WHY_TAG: capture_due.why}
     if first == last:
-        return RunRequest(partition_key=first, tags={"nats3/why": decided.why}), None
-    hours = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
-    return RunRequest(tags={**hours, "nats3/why": decided.why}), None
+        return RunRequest(partition_key=first, tags=why), None
+    return RunRequest(tags=_range_tags(first, last) | why), None
 
 
-def _active(instance: DagsterInstance, name: str) -> str | None:
-    """What captures the archive or is about to, however it was started."""
-    key, job = AssetKey([name, "chunks"]), f"{name}_capture"
-    runs = list(instance.get_runs(RunsFilter(job_name=job, statuses=NOT_FINISHED_STATUSES), limit=1))
-    if not runs:
-        by_hand = instance.get_runs(RunsFilter(job_name=_ASSET_JOB, statuses=NOT_FINISHED_STATUSES))
-        runs = [run for run in by_hand if key in (run.asset_selection or ())]
-    for run in runs:
-        return f"Run {run.run_id} ({run.status.value.lower()}) captures this archive"
-    # Between two of its runs there is none to see.
-    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=_BACKFILLING)):
-        if key in (backfill.asset_selection or ()) or backfill.job_name == job:
-            return f"Backfill {backfill.backfill_id} captures this archive"
-    return None
+def _evaluate_seal(
+    context: SensorEvaluationContext, settings: Settings, name: str, first: str
+) -> SensorResult | SkipReason:
+    """One tick, for the hours from `first` on."""
+    from nats3_dagster.archive.seal import position, sealable
+
+    with Workspace(settings) as workspace:
+        archive = find_or_none(workspace, name)
+        if archive is None:
+            return _deleted(name)
+        at = position(workspace, archive)
+        if context.cursor == json.dumps(asdict(at)):
+            return SkipReason("Nothing changed since every complete hour was sealed")
+        if first > at.closed:
+            return SkipReason("No hour of this archive has ended yet")
+        if active := active_run(context.instance, {SEAL_TAG: name}):
+            return SkipReason(f"Run {active} seals hours of this archive")
+        complete = sealable(workspace, archive, first, SEAL_HOURS * SEAL_RUNS)
+    if not complete.hours:
+        if complete.problem:
+            return SkipReason(complete.problem.text_in(WORDS))  # the cursor stays, so that the next tick asks again
+        return SensorResult(skip_reason="Every complete hour is sealed", cursor=json.dumps(asdict(complete.position)))
+    if wait := back_off(context.instance, RunsFilter(tags={SEAL_TAG: name}), "Sealing", time.time()):
+        return SkipReason(wait)
+    return SensorResult(run_requests=[_seal_request(name, block) for block in _blocks(complete.hours)[:SEAL_RUNS]])
+
+
+def _blocks(hours: Sequence[str]) -> list[tuple[str, str]]:
+    """The first and the last of each row of adjacent hours, SEAL_HOURS long at most."""
+    blocks: list[tuple[str, str]] = []
+    for hour in hours:
+        start = hour_start(hour)
+        if blocks and start - hour_start(blocks[-1][1]) == HOUR_NS and (
+            start - hour_start(blocks[-1][0]) < SEAL_HOURS * HOUR_NS
+        ):  # fmt: skip
+            blocks[-1] = (blocks[-1][0], hour)
+        else:
+            blocks.append((hour, hour))
+    return blocks
+
+
+def _seal_request(name: str, block: tuple[str, str]) -> RunRequest:
+    """A run for these hours, with the checks: an error of `no_gaps` ends it before anything is sealed."""
+    return RunRequest(
+        asset_selection=[sealed_key(name)], asset_check_keys=[check_key(name, NO_GAPS), check_key(name, INTACT)],
+        tags={SEAL_TAG: name} | _range_tags(*block),
+    )  # fmt: skip
+
+
+def _range_tags(first: str, last: str) -> dict[str, str]:
+    return {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+
+
+def _deleted(name: str) -> SkipReason:
+    """Of a sensor that has outlived its archive."""
+    return SkipReason(f"Archive {name} was deleted: reload the code location, and this sensor is gone")

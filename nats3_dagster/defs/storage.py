@@ -1,20 +1,20 @@
 """Dagster's own storage: dagster-postgres on the database that our settings name.
 
-The rule kept here: Dagster and the catalog find Postgres by the same rules (NATS3_POSTGRES_URL, nats3.toml, the
-embedded stack), so that a run from a plain shell is in the UI too, and whoever cannot reach it is told in one line.
+Dagster and the catalog find Postgres by the same rules (NATS3_POSTGRES_URL, nats3.toml, the embedded stack), so that a
+run from a plain shell is in the UI too, and a Postgres that is not there is one line.
 """
 
 from typing import Any, Self
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from dagster import Field
-from dagster._serdes import ConfigurableClassData
 from dagster_postgres.storage import DagsterPostgresStorage
 
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import CannotLoad
+from nats3_dagster.defs.internals import ConfigurableClassData
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 
 class SettingsPostgresStorage(DagsterPostgresStorage):
@@ -28,9 +28,10 @@ class SettingsPostgresStorage(DagsterPostgresStorage):
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Self:
         """Raises CannotLoad when Postgres is not there; Dagster itself would try five times and end in a traceback."""
         try:
-            url = Settings.load().postgres
-            Catalog.connect(url).close()
-            return cls(postgres_url=dagster_url(url), inst_data=inst_data, **config_value)
+            settings = Settings.load()
+            with Workspace(settings) as workspace:
+                _ = workspace.catalog  # connects
+            return cls(postgres_url=dagster_url(settings.postgres), inst_data=inst_data, **config_value)
         except Nats3Error as error:
             raise CannotLoad(error) from None
 

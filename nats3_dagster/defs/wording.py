@@ -7,23 +7,24 @@ WORDS = {
     "materialize {archive}/chunks with adopt: true in its config",
     Next.ADOPT_INCARNATION: "To archive it as well, materialize {archive}/chunks with adopt: true in its config",
     Next.CAPTURE: "Materialize {archive}/chunks",
-    Next.CAPTURE_HOUR: "Materialize {archive}/chunks of {hour} again",
-    Next.CAPTURE_LACKING: "Materialize what {archive}/chunks lacks",
+    Next.CAPTURE_HOUR: "Materialize the hour {hour} of {archive}/chunks again",
+    Next.CAPTURE_LACKING: "Materialize the missing hours of {archive}/chunks",
     Next.CAPTURE_MORE_OFTEN: "Switch on {archive}_capture_sensor, or give the stream more room",
     Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Switch on {archive}_capture_sensor, or give the stream more room; or "
     "raise {limit}",
     Next.CAPTURE_NOW: "Materialize {archive}/chunks now",
     Next.CAPTURE_OR_REPLAY_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or set "
     "over_gaps: true to replay what there is",
-    Next.CAPTURE_OR_LIST_CHUNKS: "Materialize it, or see the hours of {archive}/chunks",
+    Next.CAPTURE_OR_LIST_CHUNKS: "Materialize it, or see which hours of {archive}/chunks there are",
     Next.CHANGE_WRITE_SUBJECT: "Choose a write_subject without white space, empty tokens and wildcards",
-    Next.CHECK_SPARK: "See what Java said in the run's compute log; nats3 doctor checks Java and Spark",
-    Next.CHOOSE_ARCHIVE: "Give the name of one of them",
+    Next.CHECK_SPARK: "See what Java wrote to the run's compute log; in a shell, nats3 doctor checks "
+    "Java and Spark",
+    Next.CHOOSE_ARCHIVE: "Set archive to the name of one of them",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another write_subject, or set "
     "into_own_stream: true",
     Next.CREATE_ARCHIVE: "Create one in a shell: nats3 store create",
     Next.CREATE_BUCKET: "Create it",
-    Next.CREATE_BUCKET_AGAIN: "Create it again: chunks that it held are lost, and the check chunks_intact names them",
+    Next.CREATE_BUCKET_AGAIN: "Create it again. Chunks that it held are lost; the check chunks_intact names them",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream: NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
     Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
@@ -40,14 +41,14 @@ WORDS = {
     Next.MIGRATE: "Run nats3 migrate in a shell",
     Next.NAME_TAKEN: "Choose another name than {archive}",
     Next.NAME_HOURS_TO_REPAIR: "Is it the store that they were written to? If they are gone for good, name the hours "
-    "in a shell: nats3 chunk repair --hour",
+    "in a shell: nats3 chunk repair ARCHIVE --hour HOUR",
     Next.OBJECT_DAMAGED: "The object was damaged or replaced; bring it back from a copy of the bucket, or run nats3 "
     "chunk repair in a shell",
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or run nats3 "
     "chunk repair in a shell",
     Next.RESUME_ARCHIVE: "Resume archive {archive} in a shell: nats3 store resume {archive}",
     Next.RESUME_OR_RAISE_LIMIT: "Resume archive {archive} in a shell: nats3 store resume {archive}; or raise {limit}",
-    Next.SAY_ARCHIVE: "Give the name of the archive",
+    Next.SAY_ARCHIVE: "Set archive to the name of one",
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",
     Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL for Dagster's processes, or start the embedded stack: nats3 dev",

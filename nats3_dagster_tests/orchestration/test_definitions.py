@@ -18,10 +18,10 @@ from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.metadata import COLUMNS
 from nats3_dagster.defs.project import load
-from nats3_dagster.defs.run_config import ReplayConfig
+from nats3_dagster.defs.run_config import ReplayConfig, WindowConfig
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.model import ArchiveSpec, Incarnation, StreamState
+from nats3_dagster.model import ArchiveSpec, Incarnation, SeqRange, StreamState
 from nats3_dagster.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +125,20 @@ def test_every_field_of_the_run_config_is_described(loaded: Definitions) -> None
 def test_a_replay_of_hours_without_a_target_is_refused() -> None:
     with pytest.raises(OperatorError, match=r"no write_subject.* ops\.orders__replay\.config\.write_subject"):
         ReplayConfig().spec("orders")
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"), [("1000-1999", 1000, 1999), ("1000", 1000, 1000), (" 7 ", 7, 7)]
+)
+def test_a_window_takes_sequences_as_the_command_line_does(text: str, first: int, last: int) -> None:
+    window = WindowConfig(archive="orders", write_subject="back.>", sequences=text).window()
+    assert window.selection.sequences == SeqRange(first, last)
+
+
+@pytest.mark.parametrize("text", ["", "-5", "1000-", "a-b", "1 2"])
+def test_a_window_of_sequences_that_are_none_is_refused(text: str) -> None:
+    with pytest.raises(OperatorError, match="is not a sequence range"):
+        WindowConfig(archive="orders", write_subject="back.>", sequences=text).window()
 
 
 def test_no_secret_is_in_what_dagster_stores_of_the_definitions(loaded: Definitions, settings: Settings) -> None:

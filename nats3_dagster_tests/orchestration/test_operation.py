@@ -161,7 +161,7 @@ def _files(home: Path) -> dict[str, str]:
 
 _WITH_UI = """
 import json, sys, urllib.request
-from nats3_dagster.pipeline.capture import run_capture
+from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.session import start
 from nats3_dagster.settings import Settings
 spark = start(**{"spark.ui.enabled": "true", "spark.ui.port": "0"})

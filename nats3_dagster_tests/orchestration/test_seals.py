@@ -31,7 +31,7 @@ from nats3_dagster.archive.seal import seal_hours
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.defs.project import load
-from nats3_dagster.defs.seals import SEAL_TAG
+from nats3_dagster.defs.sensors import SEAL_TAG
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
@@ -39,6 +39,7 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import SeqRange
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import chunk
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
@@ -227,8 +228,8 @@ def test_while_the_stream_does_not_answer_only_what_is_certain_is_sealed(
     wire.api("STREAM.DELETE.EV")
     (request,) = asked(tick(instance))
     assert asked_hours(request) == (hours[0], hours[1])
-    with Catalog.connect(settings.postgres) as catalog:
-        list(seal_hours(catalog, settings.store, catalog.archives.get("events"), hours[:2]))
+    with Workspace(settings) as workspace:
+        list(seal_hours(workspace, workspace.catalog.archives.get("events"), hours[:2]))
     said = tick(instance)
     assert "There is no stream EV" in why(said)
     assert said.cursor is None

@@ -21,7 +21,7 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.test_utils import create_run_for_test
 from dagster._utils.error import serializable_error_info_from_exc_info
 
-from nats3_dagster.archive.backlog import Due, Uncaptured, due
+from nats3_dagster.archive.backlog import Backlog, Due, due
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.project import load
@@ -29,7 +29,7 @@ from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import ArchiveSpec, Gap, SeqRange
+from nats3_dagster.model import ArchiveSpec, Gap, Incarnation, SeqRange, StreamState
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.orchestration.processes import eventually
 from nats3_dagster_tests.orchestration.stories import archive
@@ -41,25 +41,27 @@ A, B, C, E = ("2026-11-21-03:00", "2026-11-21-04:00", "2026-11-21-05:00", "2026-
 
 
 @pytest.mark.parametrize(
-    ("lacking", "hours", "why"),
+    ("ended", "waiting", "hours", "why"),
     [
-        (Uncaptured(()), (), "Everything is captured"),
-        (Uncaptured((), HOUR, 999, 4999, 59.0), (), "999 messages wait, the oldest for 59 of 60 s"),
-        (Uncaptured((), HOUR, 1000, 1, 0.0), (HOUR,), "1,000 messages of 1,000"),
-        (Uncaptured((), HOUR, 1, 5000, 0.0), (HOUR,), "5,000 bytes of 5,000"),
-        (Uncaptured((), HOUR, 1, 1, 60.0), (HOUR,), "the oldest message is 60 s old, of 60"),
-        (Uncaptured((E,), HOUR, 1, 1, 1.0), (E,), "1 ended hour not complete"),
-        (
-            Uncaptured((E,), HOUR, 1, 1, 61.0),
-            (E, HOUR),
-            "1 ended hour not complete; the oldest message is 61 s old, of 60",
-        ),
-        (Uncaptured((A, B, C)), (A, B), "3 ended hours not complete"),
-        (Uncaptured((A, C)), (A,), "2 ended hours not complete"),
+        ((), None, (), "Everything is captured"),
+        ((), (999, 4999, 59.0), (), "999 messages wait, the oldest for 59 of 60 s"),
+        ((), (1000, 1, 0.0), (HOUR,), "1,000 messages of 1,000"),
+        ((), (1, 5000, 0.0), (HOUR,), "5,000 bytes of 5,000"),
+        ((), (1, 1, 60.0), (HOUR,), "the oldest message is 60 s old, of 60"),
+        ((E,), (1, 1, 1.0), (E,), "1 ended hour not complete"),
+        ((E,), (1, 1, 61.0), (E, HOUR), "1 ended hour not complete; the oldest message is 61 s old, of 60"),
+        ((A, B, C), None, (A, B), "3 ended hours not complete"),
+        ((A, C), None, (A,), "2 ended hours not complete"),
     ],
 )
-def test_thresholds(lacking: Uncaptured, hours: tuple[str, ...], why: str) -> None:
-    assert due(SPEC, lacking, limit=2) == Due(hours, why)
+def test_thresholds(
+    ended: tuple[str, ...], waiting: tuple[int, int, float] | None, hours: tuple[str, ...], why: str
+) -> None:
+    """`waiting`: messages, bytes and age of what is not captured of the open hour."""
+    messages, size, age_s = waiting or (0, 0, 0.0)
+    state = StreamState(Incarnation("EV", 1), 1, 9, 1, 9, 9, 9, {})
+    backlog = Backlog(state, ended, HOUR if waiting else None, messages, size, age_s)
+    assert due(SPEC, backlog, limit=2) == Due(hours, why)
 
 
 def result(instance: DagsterInstance, cursor: str | None = None) -> SensorResult | SkipReason:

@@ -1,0 +1,35 @@
+"""Names of Dagster that are not public. They are imported here only; a test holds that each is still there.
+
+Checked against Dagster 1.13.27. Dagster may move or change any of them in any release: read this page again with each
+upgrade of the pin in pyproject.toml.
+"""
+
+# A job of Dagster's own holds what is materialized by hand or asked for by asset. A run's record has its name, and no
+# public function tells it. Without it the capture sensor would start a run beside one that was started by hand.
+from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
+
+# The one class of errors that Dagster shows as the error says (`user_code_process_error_infos`), without its own
+# frames. With the public Failure each foreseen error would be forty lines of Dagster, twice.
+from dagster._core.errors import DagsterUserCodeProcessError
+
+# DagsterInstance.get_backfills is public only by its name: what it filters by has no public one. Without them the
+# capture sensor would start a run between two runs of a backfill.
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
+
+# Tags of a run for adjacent hours. They are data in Dagster's storage, and documented for a shell; the constants are
+# imported so that a renamed tag fails a load, and not each run. Without them a sensor could ask for one hour a run.
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+# A type only: what a class named in dagster.yaml is made with (storage.py). Nothing breaks at run time without it.
+from dagster._serdes import ConfigurableClassData
+
+# What `user_code_process_error_infos` is a list of: see DagsterUserCodeProcessError.
+from dagster_shared.error import SerializableErrorInfo
+
+CHECKED_WITH = "1.13.27"
+
+__all__ = [
+    "ASSET_PARTITION_RANGE_END_TAG", "ASSET_PARTITION_RANGE_START_TAG", "BULK_ACTION_TERMINAL_STATUSES",
+    "CHECKED_WITH", "IMPLICIT_ASSET_JOB_NAME", "BulkActionStatus", "BulkActionsFilter", "ConfigurableClassData",
+    "DagsterUserCodeProcessError", "SerializableErrorInfo",
+]  # fmt: skip

@@ -1,0 +1,26 @@
+"""Asset keys: of a stream, and of an archive's chunks, sealed hours and replays; and the keys of its checks."""
+
+from dagster import AssetCheckKey, AssetKey
+
+# Checks of `<archive>/chunks`.
+NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
+
+
+def stream_key(stream: str) -> AssetKey:
+    return AssetKey(["jetstream", stream])
+
+
+def chunks_key(archive: str) -> AssetKey:
+    return AssetKey([archive, "chunks"])
+
+
+def sealed_key(archive: str) -> AssetKey:
+    return AssetKey([archive, "sealed"])
+
+
+def replay_key(archive: str) -> AssetKey:
+    return AssetKey([archive, "replay"])
+
+
+def check_key(archive: str, check: str) -> AssetCheckKey:
+    return AssetCheckKey(chunks_key(archive), check)
