@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.errors import OperatorError, SourceError
+from nats3_dagster.errors import OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 from nats3_dagster.jetstream.api import Refused, pages, request
 from nats3_dagster.jetstream.client import Connection
@@ -61,6 +61,11 @@ def stream_state(link: Link, stream: str) -> StreamState:
     return link.call(stream_info, stream)
 
 
+def same_stream(link: Link, incarnation: Incarnation) -> StreamState:
+    """`stream_state` of this very incarnation. Raises StreamChanged when the stream was deleted or made again."""
+    return link.call(same_stream_info, incarnation)
+
+
 def stream_names(link: Link, subject: str | None = None) -> list[str]:
     """The streams of the account, or those that capture something of `subject`; sorted."""
     return link.call(_names, subject)
@@ -97,7 +102,7 @@ def message_time(link: Link, stream: str, seq: int) -> int | None:
 
 def message_from(link: Link, stream: str, seq: int) -> tuple[int, int] | None:
     """Sequence and store time of the first message at `seq` or later; None when the stream holds none."""
-    return link.call(_message_from, stream, seq)
+    return link.call(next_message, stream, seq)
 
 
 def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
@@ -154,6 +159,39 @@ async def stream_info(client: Connection, stream: str) -> StreamState:
         raise (await _unknown(client, stream) if error.code == _STREAM_NOT_FOUND else error) from error
 
 
+async def same_stream_info(client: Connection, incarnation: Incarnation) -> StreamState:
+    """`same_stream` for callers in the loop."""
+    try:
+        state = _state(await request(client, f"STREAM.INFO.{incarnation.stream}"))
+    except Refused as error:
+        if error.code == _STREAM_NOT_FOUND:
+            raise stream_changed(incarnation, "deleted") from error
+        raise
+    if state.incarnation != incarnation:
+        raise stream_changed(incarnation, f"made again at {format_time(state.incarnation.created_ns)}")
+    return state
+
+
+def stream_changed(incarnation: Incarnation, what: str) -> StreamChanged:
+    """The error for a stream that is not the planned one any more; `what` was done to it."""
+    return StreamChanged(
+        f"Stream {incarnation.stream} was {what} since this was planned",
+        "Plan again; sequences of the old stream that were not captured are lost",
+    )
+
+
+async def next_message(client: Connection, stream: str, seq: int, subject: str = ">") -> tuple[int, int] | None:
+    """Sequence and store time of the first message at `seq` or later whose subject the filter `subject` takes; None
+    when the stream holds none. The stream's leader answers, never another replica."""
+    try:
+        answer = await request(client, f"STREAM.MSG.GET.{stream}", {"seq": seq, "next_by_subj": subject})
+    except Refused as error:
+        if error.code == _MESSAGE_NOT_FOUND:
+            return None
+        raise
+    return int(answer["message"]["seq"]), parse_time(answer["message"]["time"])
+
+
 async def delete_consumer(client: Connection, stream: str, name: str) -> None:
     """Delete a consumer of ours if it is still there and the server answers."""
     try:
@@ -188,30 +226,19 @@ async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:
     # A new consumer counts as delivered what lies before its start.
     first = int(made["delivered"]["stream_seq"]) + 1
     # Where messages were deleted, 2.9 may name one that is too early, the one before the deleted ones: then look.
-    found = await _message_from(client, stream, first)
+    found = await next_message(client, stream, first)
     if found is None or found[1] >= time_ns:
         return first
     first, end = found[0] + 1, (await stream_info(client, stream)).last_seq + 1
     while first < end:
         middle = (first + end) // 2
-        found = await _message_from(client, stream, middle)
+        found = await next_message(client, stream, middle)
         if found is None or found[1] >= time_ns:
             end = middle
         else:
             first = found[0] + 1
-    found = await _message_from(client, stream, end)
+    found = await next_message(client, stream, end)
     return found[0] if found else (await stream_info(client, stream)).last_seq + 1
-
-
-async def _message_from(client: Connection, stream: str, seq: int) -> tuple[int, int] | None:
-    """Sequence and time of the first message at `seq` or later that the stream holds."""
-    try:
-        answer = await request(client, f"STREAM.MSG.GET.{stream}", {"seq": seq, "next_by_subj": ">"})
-    except Refused as error:
-        if error.code == _MESSAGE_NOT_FOUND:
-            return None
-        raise
-    return int(answer["message"]["seq"]), parse_time(answer["message"]["time"])
 
 
 def _state(info: Mapping[str, Any]) -> StreamState:

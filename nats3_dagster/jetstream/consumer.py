@@ -1,7 +1,7 @@
 """One ephemeral pull consumer over a range of a stream, in the loop of its connection.
 
-The rule kept here: what the caller has not taken yet bounds what is asked for. The end is proven: the consumer numbered
-all messages without a hole, and the last one lies at or beyond the range's end, or the server says nothing is pending.
+Invariants: what the caller has not taken yet bounds what is asked for. The end is proven: the consumer numbered all
+messages without a hole, and the last one lies at or beyond the range's end, or the stream's leader holds none after it.
 """
 
 import asyncio
@@ -13,9 +13,11 @@ from typing import Any
 from nats.aio.msg import Msg
 
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.hours import SECOND_NS, format_time
-from nats3_dagster.jetstream.admin import delete_consumer, stream_info, version_of
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.absence import first_held
+from nats3_dagster.jetstream.admin import delete_consumer, same_stream_info, stream_changed, version_of
 from nats3_dagster.jetstream.api import Refused, request
+from nats3_dagster.jetstream.breaks import Lost, behind
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.frames import last_ack
 from nats3_dagster.jetstream.scan import FrameError, Frames
@@ -34,10 +36,6 @@ EXPIRES_S = 30.0
 INACTIVE_S = 60
 _REQUEST_DONE = ("batch completed", "message size exceeds maxbytes")
 _STREAM_NOT_FOUND, _NOT_A_SUBSET, _OVERLAP = 10059, 10093, 10138
-
-
-class Lost(SourceError):
-    """This consumer is no more, or cannot be trusted: go on with a new one after the last message taken."""
 
 
 class End:
@@ -70,16 +68,24 @@ class RangeConsumer:
         self._ended = False
         self._heard = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
+        # The consumer says that nothing is pending. Nothing is concluded from that before the leader has confirmed it.
+        self._drained = False
+        self._confirming: asyncio.Task[None] | None = None
+        self._server = ""  # the server that the consumer is on; empty without a cluster
 
     async def open(self) -> None:
         """Make the consumer and ask for the first messages. Raises StreamChanged or SourceError."""
         made = await self._create()
+        cluster: dict[str, Any] = made.get("cluster") or {}
+        self._server = str(cluster.get("leader") or "")
         # Asked after the consumer was made: had the stream been made again before, this would show it.
-        state = await stream_info(self._client, self._incarnation.stream)
-        if state.incarnation != self._incarnation:
-            raise _changed(self._incarnation, f"made again at {format_time(state.incarnation.created_ns)}")
-        if not made["num_pending"] or state.first_seq > self._seqs.last:
+        state = await same_stream_info(self._client, self._incarnation)
+        if state.first_seq > self._seqs.last:  # the leader's word
             self._finish(End())
+            return
+        if not made["num_pending"]:
+            self._drained = True
+            await self._confirm()
             return
         sub = await self._client.subscribe(f"{self._inbox}.*", cb=self._on_status)  # pyright: ignore[reportUnknownMemberType]
         self.marker = b" %d $JS.ACK." % sub._id  # pyright: ignore[reportPrivateUsage]
@@ -93,8 +99,9 @@ class RangeConsumer:
     async def close(self) -> None:
         """Delete the consumer; a server that is away deletes it by itself."""
         self._ended = True
-        if self._watch:
-            self._watch.cancel()
+        for task in (self._watch, self._confirming):
+            if task:
+                task.cancel()
         if self._client.is_connected:
             await delete_consumer(self._client, self._incarnation.stream, self.name)
 
@@ -120,7 +127,7 @@ class RangeConsumer:
             )
         except Refused as error:
             if error.code == _STREAM_NOT_FOUND:
-                raise _changed(self._incarnation, "deleted") from error
+                raise stream_changed(self._incarnation, "deleted") from error
             if error.code in (_NOT_A_SUBSET, _OVERLAP) and self.filters:
                 # 2.9 refuses filters wider than the stream's subjects: then the caller selects.
                 self.filters = ()
@@ -144,12 +151,41 @@ class RangeConsumer:
         self._blocks.append(frames)
         self._rows += len(frames)
         self._size += frames.size
-        if ack.seq >= self._seqs.last or not ack.pending:
+        if ack.seq >= self._seqs.last:
             self._finish(End())
             return
+        self._drained = not ack.pending
+        if self._drained:
+            self._start_confirming()
         if self._rows >= self._batch_rows or self._size >= self._batch_bytes:
             self._hand_over()
         self._pull()
+
+    def _start_confirming(self) -> None:
+        if self._confirming is None or self._confirming.done():
+            self._confirming = asyncio.create_task(self._confirm())
+
+    async def _confirm(self) -> None:
+        try:
+            await self._confirm_end()
+        except StreamChanged as error:
+            self._finish(error)
+        except SourceError as error:
+            self._finish(Lost(f"The end of the read cannot be confirmed: {error.what}", error.hint))
+
+    async def _confirm_end(self) -> None:
+        """End the read where the stream's leader holds no message of it after the last one seen.
+
+        Only what comes after needs proof. A replica stores in the leader's order, so one that lags has all that the
+        leader has up to its own last message; and a consumer sends in order and numbers without a hole."""
+        while self._drained and not self._ended:  # it may send more meanwhile: then ask again, or go on
+            seen = self._last_seen
+            rest = SeqRange(seen + 1, self._seqs.last)
+            seq = await first_held(self._client, self._incarnation, rest, self.filters)
+            if seq is None:
+                self._finish(End())
+            elif self._last_seen == seen:
+                self._finish(behind(self._incarnation.stream, self._server, seen, seq))
 
     def _hand_over(self) -> None:
         if self._blocks:
@@ -223,8 +259,9 @@ class RangeConsumer:
             return
         if info["delivered"]["consumer_seq"] != received:
             self._finish(Lost(f"The server sent {info['delivered']['consumer_seq']} messages, {received} came"))
-        elif not info["num_pending"]:
-            self._finish(End())  # what was still pending has been deleted from the stream meanwhile
+        elif not info["num_pending"]:  # what was still pending may have been deleted from the stream meanwhile
+            self._drained = True
+            self._start_confirming()
         elif self._asked > received:
             self._finish(Lost("The server does not send what is pending"))
 
@@ -238,10 +275,3 @@ def filters_for(subjects: Sequence[str], version: tuple[int, int, int]) -> tuple
     ):
         return ()
     return tuple(needed)
-
-
-def _changed(incarnation: Incarnation, what: str) -> StreamChanged:
-    return StreamChanged(
-        f"Stream {incarnation.stream} was {what} since this was planned",
-        "Plan again; sequences of the old stream that were not captured are lost",
-    )

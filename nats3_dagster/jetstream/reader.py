@@ -1,6 +1,6 @@
 """Reading a range of a stream: an iterator of Arrow batches, complete or an error.
 
-The rule kept here: the iterator ends only when the server has proven that every message of the range that exists was
+Invariant: the iterator ends only when the stream's leader has proven that every message of the range that exists was
 delivered. After anything else, a new connection and a new consumer go on after the last message handed over.
 """
 
@@ -17,9 +17,10 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.jetstream.admin import delete_consumer
+from nats3_dagster.jetstream.breaks import Breaks, Lost
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.connection import Link
-from nats3_dagster.jetstream.consumer import End, Item, Lost, RangeConsumer
+from nats3_dagster.jetstream.consumer import End, Item, RangeConsumer
 from nats3_dagster.jetstream.frames import messages
 from nats3_dagster.jetstream.options import NatsOptions
 from nats3_dagster.jetstream.scan import FrameError
@@ -27,9 +28,7 @@ from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.subjects import check_filter, matches
 
 log = logging.getLogger(__name__)
-# How long a server may be away in the middle of a read, and how often a read may break without a message in between.
-AWAY_S = 60.0
-BREAKS = 5
+AWAY_S = 60.0  # how long a server may be away in the middle of a read
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +49,30 @@ def read_batches(
     """Batches of `frames.WIRE`, sequences ascending; a batch ends with the socket read that made it reach `batch_rows`
     or `batch_bytes`. Ends when every message of the range that exists now was delivered.
 
-    Raises StreamChanged when the stream is another one or gone, SourceError when the server cannot be reached or keeps
-    breaking off."""
+    Raises StreamChanged when the stream is another one or gone, SourceError when the server cannot be reached, keeps
+    breaking off, or does not send what the stream's leader holds."""
     for subject in spec.subjects:
         check_filter(subject)
     reading = _Reading(options, spec, batch_rows, batch_bytes)
-    breaks = 0
+    breaks = Breaks()
     while reading.next <= spec.seqs.last:
         before = reading.next
-        with reading.session(patient=before != spec.seqs.first or breaks > 0) as session:
+        with reading.session(patient=before != spec.seqs.first or breaks.count > 0) as session:
             try:
                 yield from session.batches()
                 return
             except (Lost, FrameError) as error:
-                breaks = breaks + 1 if reading.next == before else 1
-                if breaks > BREAKS:
+                if reading.next != before:
+                    breaks = Breaks()
+                breaks.add(error)
+                if breaks.too_many:
                     raise SourceError(
-                        f"Reading {spec.incarnation.stream} broke off {breaks} times at sequence {reading.next}: "
+                        f"Reading {spec.incarnation.stream} broke off {breaks.count} times at sequence {reading.next}: "
                         f"{error.what}",
                         error.hint or "See the log of the NATS server",
                     ) from error
                 log.info("%s; reading on from %d", error.what, reading.next)
+        breaks.wait()
 
 
 class _Reading:

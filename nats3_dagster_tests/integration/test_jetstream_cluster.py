@@ -1,8 +1,11 @@
 """A cluster of three: leaders change and servers go in the middle of a read and of a publish."""
 
+import logging
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
 
 import pyarrow as pa
@@ -11,7 +14,7 @@ import pytest
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import Interrupted, SourceError
-from nats3_dagster.jetstream import consumer
+from nats3_dagster.jetstream import breaks, consumer, reader
 from nats3_dagster.jetstream.admin import create_stream, settle, stream_state
 from nats3_dagster.jetstream.api import request
 from nats3_dagster.jetstream.connection import Link
@@ -29,20 +32,30 @@ NAMES = count()
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
     """Three servers for all tests: an election of the first leader takes seconds."""
+    with three_servers(tmp_path_factory.mktemp("cluster")) as servers:
+        yield servers
+
+
+@contextmanager
+def three_servers(folder, jetstream=""):
+    """A cluster under `folder`; `jetstream` is text added to the jetstream block of each server's configuration."""
     ports = [free_port() for _ in range(3)]
     routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
     servers = [
         NatsServer(
-            tmp_path_factory.mktemp(f"n{n}"),
+            folder / f"n{n}",
             name=f"n{n}",
-            config=f'cluster {{name: c, listen: "127.0.0.1:{port}", routes: [{routes}]}}',
+            config=f'cluster {{name: c, listen: "127.0.0.1:{port}", routes: [{routes}]}}\n'
+            f'jetstream {{store_dir: "{folder / f"n{n}" / "data"}", {jetstream}}}',
         )
         for n, port in enumerate(ports)
     ]
-    start(servers)
-    yield servers
-    for server in servers:
-        server.kill()
+    try:
+        start(servers)
+        yield servers
+    finally:
+        for server in servers:
+            server.kill()
 
 
 def start(servers):
@@ -64,6 +77,10 @@ def link(cluster):
 
 @pytest.fixture
 def stream(link):
+    return new_stream(link)
+
+
+def new_stream(link):
     """A stream with three copies; who made it is as sure of the cluster as a client can be."""
     name = f"S{next(NAMES)}"
     for _ in range(100):
@@ -167,3 +184,29 @@ def test_publishing(cluster, link, stream, mode, how):
     assert started.is_set()
     if mode == "batch":
         assert there == list(range(COUNT))
+
+
+def test_reading_while_a_replica_catches_up(tmp_path, caplog, monkeypatch):
+    """A consumer is put on a replica drawn at random, also on one that has a part of the stream, or nothing yet."""
+    monkeypatch.setattr(breaks, "LAG_WAIT_S", 0)  # as many draws as possible
+    caplog.set_level(logging.INFO, reader.__name__)
+    count = 6 * COUNT
+    # A server that catches up gets a kilobyte at a time, so that it takes more than a second for what is small.
+    with three_servers(tmp_path, "max_outstanding_catchup: 1KB") as servers:
+        with Link(options(servers)) as link:
+            stream = new_stream(link)
+            lagging = servers[(int(leader(link, stream)[1:]) + 1) % 3]
+        others = [server for server in servers if server is not lagging]
+        lagging.stop()
+        with Publisher(options(others)) as publisher:
+            publisher.publish(*messages(stream, range(count)))
+        shutil.rmtree(lagging.folder / "data")
+        lagging.start()
+        with Link(options(others)) as link:
+            spec = ReadSpec(stream_state(link, stream).incarnation, SeqRange(count - 99, count))
+        lagged, until = 0, time.monotonic() + 20
+        while lagged < 5 and time.monotonic() < until:
+            # Short reads of what the replica gets last: many are over before it has it.
+            assert sum(batch.num_rows for batch in read_batches(options(others), spec)) == 100
+            lagged = caplog.text.count(f"consumer on server {lagging.name} has nothing")
+    assert lagged, "no consumer was put on the replica while it lagged"

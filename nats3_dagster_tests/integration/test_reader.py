@@ -10,7 +10,7 @@ import pytest
 
 from nats3_dagster.errors import OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import parse_time
-from nats3_dagster.jetstream import consumer, reader
+from nats3_dagster.jetstream import breaks, consumer, reader
 from nats3_dagster.jetstream.admin import stream_state
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.frames import WIRE
@@ -313,10 +313,10 @@ def test_server_gone_for_good(own_nats, monkeypatch):
 def test_a_read_that_breaks_off_again_and_again_is_an_error(nats, wire, monkeypatch):
     """Without a message in between: here a filter that the server takes, and a consumer that is always deleted."""
     fill(wire, 10)
-    monkeypatch.setattr(reader, "BREAKS", 2)
+    monkeypatch.setattr(breaks, "BREAKS", 2)
 
     def lost(self):
-        self._finish(consumer.Lost("gone"))
+        self._finish(breaks.Lost("gone"))
 
     monkeypatch.setattr(consumer.RangeConsumer, "_pull", lost)
     with pytest.raises(SourceError, match="broke off 3 times at sequence 1: gone"):
