@@ -12,7 +12,7 @@ import pyarrow as pa
 from nats3_dagster.capture import CaptureJob
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.chunks.schema import CHUNK_BYTES, CHUNK_MESSAGES
-from nats3_dagster.jetstream.admin import stream_state
+from nats3_dagster.jetstream.admin import same_stream
 from nats3_dagster.jetstream.connection import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
@@ -44,7 +44,7 @@ class RangeCapture:
         cut = 0
         if int(seqs[-1]) - self._next + 1 != len(seqs):
             before = np.concatenate(([self._next - 1], seqs[:-1]))
-            head = stream_state(self._link, self._job.state.name).first_seq
+            head = self._head()
             for at in np.flatnonzero((seqs - before > 1) & (before + 1 < head)):
                 yield from self._write(batch.slice(cut, at - cut))
                 yield from self._skip(int(seqs[at]), head)
@@ -56,12 +56,16 @@ class RangeCapture:
         if self._next >= upto:
             return
         if head is None:
-            head = stream_state(self._link, self._job.state.name).first_seq
+            head = self._head()
         gone = min(upto, head) - 1
         if gone >= self._next:
             yield from self._roll(self._next - 1)
             yield Gap(self._job.state.incarnation, (SeqRange(self._next, gone),), "expired")
             self._start = self._next = gone + 1
+
+    def _head(self) -> int:
+        """The stream's first sequence. Raises StreamChanged: another incarnation says nothing of what expired here."""
+        return same_stream(self._link, self._job.state.incarnation).first_seq
 
     def _write(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         while batch.num_rows:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,27 @@ def test_what_was_deleted_inside_the_stream_is_part_of_the_chunk_that_spans_it(
     assert isinstance(outcomes[0], ChunkMeta)
     assert outcomes[0].covers == planned.missing[0]
     assert outcomes[0].deleted == (SeqRange(first + 10, first + 11), SeqRange(1000, 1000))
+
+
+@pytest.mark.parametrize("where", ["between messages", "at the end"])
+def test_made_again_before_it_is_asked_what_expired(
+    settings: Settings, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The first sequence of the new stream says nothing of what the old one had expired."""
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    wire.api("STREAM.MSG.DELETE.EV", seq=999 if where == "between messages" else 1000)
+    read = capture_task.read_batches
+
+    def read_and_make_again(*args: Any) -> Iterator[Any]:
+        batches = list(read(*args))
+        wire.api("STREAM.DELETE.EV")
+        wire.create_stream("EV", "ev.>")
+        yield from batches
+
+    monkeypatch.setattr(capture_task, "read_batches", read_and_make_again)
+    with pytest.raises(StreamChanged, match="EV was made again at"):
+        run(planned)
 
 
 def test_chunks_roll_and_tile_the_range(
