@@ -14,8 +14,10 @@ from nats3_dagster.model import Incarnation, SeqRange
 async def first_held(
     client: Connection, incarnation: Incarnation, seqs: SeqRange, filters: Sequence[str]
 ) -> int | None:
-    """The first sequence of the range that one of the filters takes (none: any) and the leader holds; or None, and then
-    it is proven that the leader held none. One request a filter, and one more for None. Raises StreamChanged."""
+    """The first sequence of the range that the leader holds and a filter takes (no filters: any), by the first filter
+    that takes one. None proves that the leader held none. One request a filter, and one more for None.
+
+    Raises StreamChanged."""
     for subject in filters or (">",):
         message = await next_message(client, incarnation.stream, seqs.first, subject)
         if message and message[0] <= seqs.last:
