@@ -128,7 +128,7 @@ def demo(
     # The runs of the demo are then in the UI.
     os.environ["DAGSTER_HOME"] = str(dagster_home())
     with steps() as on_step:
-        result = run_demo(messages, told=on_step)
+        result = run_demo(messages, on_step=on_step)
     show_one(output, as_json(result), dict(as_rows(result)))
     if not result.ok:
         raise Nats3Error(
