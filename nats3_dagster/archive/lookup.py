@@ -7,10 +7,10 @@ from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
 from nats3_dagster.workspace import Workspace
 
 
-def chunks_of(ws: Workspace, archive: Archive, selection: Selection) -> tuple[Chunk, ...]:
+def chunks_of(workspace: Workspace, archive: Archive, selection: Selection) -> tuple[Chunk, ...]:
     """The live chunks in the hours, times and sequences of the selection, in stream order, with their counts by
     subject. Those of other subjects are among them, because `uncovered` needs them: see `with_subjects`."""
-    return ws.catalog.chunks.select(
+    return workspace.catalog.chunks.select(
         archive, hours=selection.hours or None, time_range=selection.times, seqs=selection.sequences, with_subjects=True
     )
 
@@ -22,14 +22,14 @@ def with_subjects(chunks: Iterable[Chunk], selection: Selection) -> tuple[Chunk,
     )
 
 
-def uncovered(ws: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk]) -> list[SeqRange]:
+def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk]) -> list[SeqRange]:
     """Sequences of the selection that `chunks` (see `chunks_of`) do not hold and that were not deleted at the source,
     ascending. A loss right before or after a run of chunks counts: nothing tells on which side of the boundary those
     messages were."""
-    losses = [gap for gap in ws.catalog.gaps.select(archive) if gap.is_loss]
+    losses = [gap for gap in workspace.catalog.gaps.select(archive) if gap.is_loss]
     ranges: set[SeqRange] = set()
     for incarnation, run in _runs(selection, chunks):
-        ranges.update(ws.catalog.coverage.missing(archive, incarnation, run))
+        ranges.update(workspace.catalog.coverage.missing(archive, incarnation, run))
         lost = (r for gap in losses if gap.incarnation == incarnation for r in gap.ranges)
         ranges.update(r for r in lost if r.first <= run.last + 1 and run.first <= r.last + 1)
     return sorted(ranges)

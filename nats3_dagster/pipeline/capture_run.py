@@ -1,6 +1,6 @@
 """Captures: the driver's side. Plan from the catalog, read in the workers, commit what came back.
 
-The rule kept here: only the driver touches Postgres, and what some tasks achieved is committed though another failed.
+Invariant: only the driver uses Postgres, and what some tasks achieved is committed though another failed.
 """
 
 import time

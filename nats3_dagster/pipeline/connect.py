@@ -1,8 +1,8 @@
 """Spark Connect: a session of a server that lives longer than a run.
 
-The rule kept here: all processes of one release share one session of the server. The server starts Python workers for
-each session and never ends them, so that a session a run would leave a process behind with every run; and workers that
-stay have their imports done. A new release gets a new session, because workers keep the code they have imported.
+Invariant: all processes of one release share one session of the server. It starts Python workers for each session and
+never ends them, so a session for each run would leave a process behind with every run; and workers that stay have their
+imports done. A new release gets a new session, because workers keep the code they have imported.
 """
 
 import socket
@@ -30,7 +30,7 @@ _HINT = "Start it (spark/connect-server.sh), or unset NATS3_SPARK_REMOTE for a s
 def connect(remote: str) -> SparkSession:
     """The release's session on the server at `sc://host[:port][/;parameter=value...]`. Needs no Java here.
 
-    Raises OperatorError for an address that is none, EngineError when no server of Spark Connect answers there."""
+    Raises OperatorError for an invalid address, EngineError when no server of Spark Connect answers there."""
     host, port = address(remote)
     where = f"Spark Connect at {host}:{port}"
     try:
@@ -45,8 +45,8 @@ def connect(remote: str) -> SparkSession:
         what = f"NATS3_SPARK_REMOTE needs what Spark Connect needs: {error}"
         raise EngineError(what, "pip install 'nats3-dagster[connect]'") from None
     except PySparkException as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise EngineError(f"{where} does not answer: {said[0][:200]}", _HINT) from None
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise EngineError(f"{where} does not answer: {lines[0][:200]}", _HINT) from None
     raise EngineError(f"{where} has closed every session of this release", "Start the server again")
 
 

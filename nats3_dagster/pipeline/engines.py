@@ -5,7 +5,8 @@ import subprocess
 from collections.abc import Iterator
 
 from nats3_dagster.archive.health.finding import Finding
-from nats3_dagster.pipeline.classes import JAVA_HINT, archive, find_java
+from nats3_dagster.pipeline.classes import archive
+from nats3_dagster.pipeline.java import JAVA_HINT, find_java
 
 JAVA, SPARK = "java", "spark"
 
@@ -14,11 +15,11 @@ def check_java() -> Iterator[Finding]:
     """The Java that Spark would start, 17 or later, and whether it has Spark's classes at hand."""
     program = find_java()
     try:
-        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        output = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         yield Finding("fail", JAVA, f"{program} does not run: {type(error).__name__}", JAVA_HINT)
         return
-    version = re.search(r'version "(\d+)([^"]*)"', said)
+    version = re.search(r'version "(\d+)([^"]*)"', output)
     if not version:
         yield Finding("fail", JAVA, f"{program} does not say its version", JAVA_HINT)
     elif int(version[1]) < 17:
@@ -44,18 +45,18 @@ def check_spark(master: str | None, remote: str | None, *, start: bool) -> Itera
                 "fail", SPARK, f"{name} is not installed", "Install nats3-dagster with its requirements: make setup"
             )
             return
-    told = ", ".join(f"{name} {number}" for name, number in versions.items())
+    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
     try:
         from nats3_dagster.pipeline import connect, session, tasks
     except ImportError as error:
-        yield Finding("fail", SPARK, f"{told}: {error.name} cannot be imported", "Install it again: make setup")
+        yield Finding("fail", SPARK, f"{listed}: {error.name} cannot be imported", "Install it again: make setup")
         return
     if not versions["pyspark"].startswith("4."):
-        yield Finding("fail", SPARK, told, "Use PySpark 4: install what requirements.lock says")
+        yield Finding("fail", SPARK, listed, "Use PySpark 4: install what requirements.lock says")
     elif int(versions["pandas"].split(".")[0]) >= 3:
-        yield Finding("fail", SPARK, told, "Use pandas 2: PySpark's Arrow functions do not fit pandas 3 yet")
+        yield Finding("fail", SPARK, listed, "Use pandas 2: PySpark's Arrow functions do not fit pandas 3 yet")
     else:
-        yield Finding("ok", SPARK, told)
+        yield Finding("ok", SPARK, listed)
     if not start and not remote:
         return
     spark = session.start(master, remote)
@@ -64,8 +65,8 @@ def check_spark(master: str | None, remote: str | None, *, start: bool) -> Itera
         yield Finding("ok", SPARK, f"Spark Connect {spark.version} answers at {host}:{port}")
     if not start:
         return
-    answered = tasks.run_tasks(spark, "doctor", _python, [None])
-    yield Finding("ok", SPARK, f"A session of Spark {spark.version} runs; its worker is Python {answered.results[0]}")
+    python = tasks.run_tasks(spark, "doctor", _python, [None]).results[0]
+    yield Finding("ok", SPARK, f"A session of Spark {spark.version} runs; its worker is Python {python}")
 
 
 def _python(_: None) -> Iterator[str]:

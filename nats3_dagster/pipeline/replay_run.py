@@ -33,16 +33,16 @@ def run_replay(
     `on_progress(done, total)` is called with messages. Raises Nats3Error; Conflict if another process runs this
     replay."""
     began = time.monotonic()
-    with Workspace(settings) as ws, ws.catalog.replays.lock(replay_id):
-        replay = ws.catalog.replays.get(replay_id)
-        archive = ws.catalog.archives.get(replay.spec.archive)
-        batched = check_resumable(ws.link, replay.targets)
-        chunks = ws.catalog.replays.pending(replay_id)
-        check_objects(ws, chunks)
-        attempt = ws.catalog.replays.start_attempt(replay_id, run_id)
+    with Workspace(settings) as workspace, workspace.catalog.replays.lock(replay_id):
+        replay = workspace.catalog.replays.get(replay_id)
+        archive = workspace.catalog.archives.get(replay.spec.archive)
+        batched = check_resumable(workspace.link, replay.targets)
+        chunks = workspace.catalog.replays.pending(replay_id)
+        check_objects(workspace, chunks)
+        attempt = workspace.catalog.replays.start_attempt(replay_id, run_id)
         if attempt > 1:
-            raise_fence(ws.link, replay_id, attempt)
-        with Progress(ws.link, on_progress) as progress:
+            raise_fence(workspace.link, replay_id, attempt)
+        with Progress(workspace.link, on_progress) as progress:
             progress.total = sum(c.meta.messages for c in chunks)
             job = ReplayJob(
                 replay_id, attempt, replay.spec, replay.targets, settings.nats, settings.store, batched,
@@ -54,9 +54,9 @@ def run_replay(
                 )
             except BaseException as error:
                 state = "canceled" if isinstance(error, KeyboardInterrupt) else "failed"
-                ws.catalog.replays.finish(replay_id, state, str(error))
+                workspace.catalog.replays.finish(replay_id, state, str(error))
                 raise
-        results = _record(ws, job, finished, run_id)
+        results = _record(workspace, job, finished, run_id)
         if finished.error:
             raise finished.error
     return ReplayResult(
@@ -81,14 +81,14 @@ def publish_share(share: Share) -> Iterator[ChunkResult]:
 
 
 def _record(
-    ws: Workspace, job: ReplayJob, finished: Finished[ChunkResult], run_id: str | None
+    workspace: Workspace, job: ReplayJob, finished: Finished[ChunkResult], run_id: str | None
 ) -> tuple[ChunkResult, ...]:
     """Record the chunks that are done, and how the attempt ended; the results of those chunks."""
     results = combine(finished.results)
     if job.spec.order == "subject" and finished.error:
         # A chunk is done only when the tasks of all its subjects are, and one of them failed.
         results = ()
-    ws.catalog.replays.record(job.id, job.attempt, results, run_id)
+    workspace.catalog.replays.record(job.id, job.attempt, results, run_id)
     state = "failed" if finished.error else "succeeded"
-    ws.catalog.replays.finish(job.id, state, str(finished.error) if finished.error else None)
+    workspace.catalog.replays.finish(job.id, state, str(finished.error) if finished.error else None)
     return results

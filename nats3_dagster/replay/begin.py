@@ -9,26 +9,26 @@ from nats3_dagster.workspace import Workspace
 
 
 def begin(
-    ws: Workspace, spec: ReplaySpec, *, replay_id: str | None = None, run_id: str | None = None
+    workspace: Workspace, spec: ReplaySpec, *, replay_id: str | None = None, run_id: str | None = None
 ) -> tuple[Replay, ReplayPlan]:
     """Plan a replay, create the stream that it asks for, and record it: `run_replay` publishes.
 
     `replay_id`: 16 hex digits, never used before; by default new ones. Raises as `plan`; Conflict if a chunk was
     retired meanwhile."""
-    planned = plan(ws, spec, create=True)
-    replay = ws.catalog.replays.begin(
+    planned = plan(workspace, spec, create=True)
+    replay = workspace.catalog.replays.begin(
         replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id
     )
     return replay, planned
 
 
 def resolve_archive(
-    ws: Workspace, name: str | None, bucket: str | None, stream: str | None, hours: tuple[str, ...] = ()
+    workspace: Workspace, name: str | None, bucket: str | None, stream: str | None, hours: tuple[str, ...] = ()
 ) -> str:
     """Name of the one archive of that name, bucket and stream that has these hours. Raises OperatorError."""
     if name is None and (bucket is None or stream is None):
         raise OperatorError("Nothing says which archive to replay", Next.SAY_ARCHIVE())
-    every = [ws.catalog.archives.get(name)] if name is not None else list(ws.catalog.archives.all())
+    every = [workspace.catalog.archives.get(name)] if name is not None else list(workspace.catalog.archives.all())
     matching = [a for a in every if stream in (None, a.spec.stream) and bucket in (None, a.spec.bucket)]
     if not matching:
         there = ", ".join(f"{a.name} (stream {a.spec.stream}, bucket {a.spec.bucket})" for a in every[:5])
@@ -43,7 +43,7 @@ def resolve_archive(
         )
     archive = matching[0]
     if hours:
-        known = {h.hour for h in ws.catalog.hours.select(archive, first=min(hours), last=max(hours))}
+        known = {h.hour for h in workspace.catalog.hours.select(archive, first=min(hours), last=max(hours))}
         if unknown := [hour for hour in hours if hour not in known]:
             raise OperatorError(
                 f"Archive {archive.name} has nothing of the hour {', '.join(unknown[:3])}",

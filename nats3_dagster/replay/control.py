@@ -18,22 +18,22 @@ from nats3_dagster.workspace import Workspace
 PATIENCE_S = 60.0
 
 
-def pause(ws: Workspace, replay_id: str, reason: str) -> Replay:
+def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
     """Stop a replay that runs, and return when nobody drives it any more; running it again goes on after its last
     message. `reason` becomes its error. Raises OperatorError if it does not run, EngineError if it still does after
     PATIENCE_S."""
-    state = status(ws, replay_id).state
+    state = status(workspace, replay_id).state
     if state != "running":
         raise OperatorError(f"Replay {replay_id} does not run: it is {state}", Next.GET_REPLAY(replay=replay_id))
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         with suppress(TargetError):  # a publisher that ends just now may not answer; asked again, nobody is there
-            raise_fence(ws.link, replay_id, CANCEL)
+            raise_fence(workspace.link, replay_id, CANCEL)
         try:
-            with ws.catalog.replays.lock(replay_id):
-                if ws.catalog.replays.get(replay_id).state != "succeeded":
-                    ws.catalog.replays.finish(replay_id, "canceled", reason)
-                return ws.catalog.replays.get(replay_id)
+            with workspace.catalog.replays.lock(replay_id):
+                if workspace.catalog.replays.get(replay_id).state != "succeeded":
+                    workspace.catalog.replays.finish(replay_id, "canceled", reason)
+                return workspace.catalog.replays.get(replay_id)
         except Conflict:
             time.sleep(0.2)
     raise EngineError(
@@ -42,24 +42,24 @@ def pause(ws: Workspace, replay_id: str, reason: str) -> Replay:
     )
 
 
-def delete(ws: Workspace, replay_id: str) -> None:
+def delete(workspace: Workspace, replay_id: str) -> None:
     """Take it out of the lists; what it published stays. Raises OperatorError if there is none, Conflict if a process
     runs it."""
-    ws.catalog.replays.delete(replay_id)
+    workspace.catalog.replays.delete(replay_id)
 
 
-def delete_chunks(ws: Workspace, replay_id: str) -> int:
+def delete_chunks(workspace: Workspace, replay_id: str) -> int:
     """Retire the chunks that a replay published whole, and delete their objects; how many were retired.
 
     Only those that the catalog has as done with every message of theirs selected, and only of a replay that succeeded:
     a chunk that a filter or a time bound cut stays. Raises StoreError; the next call deletes the objects that are
     left."""
-    replay = ws.catalog.replays.get(replay_id)
-    archive = ws.catalog.archives.get(replay.spec.archive)
+    replay = workspace.catalog.replays.get(replay_id)
+    archive = workspace.catalog.archives.get(replay.spec.archive)
     retired = 0
     if replay.state == "succeeded":
-        chunks = ws.catalog.replays.chunks(replay_id)
+        chunks = workspace.catalog.replays.chunks(replay_id)
         whole = [c.chunk_id for c in chunks if c.state == "done" and c.selected == c.planned]
-        retired = ws.catalog.chunks.retire(archive, whole) if whole else 0
-    remove_dead(ws, archive.name)
+        retired = workspace.catalog.chunks.retire(archive, whole) if whole else 0
+    remove_dead(workspace, archive.name)
     return retired

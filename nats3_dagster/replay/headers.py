@@ -47,9 +47,7 @@ _CONTROL = rf"(?i)(\r\n)({_RENAMED})(:)"
 _ORIGINAL = rf"(?i)(\r\n){_ORIGINAL_PREFIX}({_RENAMED})(:)"
 # A first line may have a status: `NATS/1.0 100 Idle`.
 _FIRST = r"NATS/1\.0[^\r\n]*\r\n"
-_INSERTED = (
-    rf"^({_FIRST})" + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS) + rf"(?:{_MSG_ID}: [^\r\n]*\r\n)?"
-)
+_INSERTED = rf"^({_FIRST})" + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS) + rf"(?:{_MSG_ID}: [^\r\n]*\r\n)?"
 Text = str | pa.Array
 
 

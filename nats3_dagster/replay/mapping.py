@@ -89,4 +89,3 @@ class Mapper:
         if self._shares > 1 and zlib.crc32(subject.encode()) % self._shares != self._share:
             return None
         return self._transform(subject)
-

@@ -39,30 +39,30 @@ class ReplayPlan:
         return sum(c.meta.payload_bytes for c in self.chunks)
 
 
-def plan(ws: Workspace, spec: ReplaySpec, *, create: bool = False) -> ReplayPlan:
+def plan(workspace: Workspace, spec: ReplaySpec, *, create: bool = False) -> ReplayPlan:
     """Everything that can be known before the first message goes out. Nothing is published or recorded. With `create`
     the stream that `create_stream` asks for is created, if no stream listens and all else is well; without, a plan for
     such a stream has no targets. Raises OperatorError, ObjectMissing or TargetError."""
-    archive = ws.catalog.archives.get(spec.archive)
+    archive = workspace.catalog.archives.get(spec.archive)
     transform = Transform(spec.read_subject, spec.write_subject)
-    chunks = _selected_chunks(ws, archive, spec)
-    check_objects(ws, chunks)
-    server = server_info(ws.link)
+    chunks = _selected_chunks(workspace, archive, spec)
+    check_objects(workspace, chunks)
+    server = server_info(workspace.link)
     _check_size(archive, chunks, server)
-    streams = streams_listening(ws.link, transform.pattern)
+    streams = streams_listening(workspace.link, transform.pattern)
     _check_own_stream(archive, spec, transform, streams)
     if spec.create_stream and not streams:
         if not create:
             return ReplayPlan(archive, spec, chunks, (), batched=server.version >= FAST_INGEST)
-        streams = [create_target(ws.link, spec.create_stream, transform.pattern)]
+        streams = [create_target(workspace.link, spec.create_stream, transform.pattern)]
     check_targets(transform, chunks, streams)
     targets = tuple(ReplayTarget(s.incarnation, s.last_seq + 1) for s in streams)
     return ReplayPlan(archive, spec, chunks, targets, takes_batches(streams, server.version))
 
 
-def dry_run(ws: Workspace, spec: ReplaySpec) -> dict[str, object]:
+def dry_run(workspace: Workspace, spec: ReplaySpec) -> dict[str, object]:
     """What a replay would do, as `describe` shows it. Nothing is published, created or recorded. Raises as `plan`."""
-    return describe(plan(ws, spec))
+    return describe(plan(workspace, spec))
 
 
 def describe(planned: ReplayPlan) -> dict[str, object]:
@@ -83,10 +83,10 @@ def describe(planned: ReplayPlan) -> dict[str, object]:
     }
 
 
-def check_objects(ws: Workspace, chunks: Iterable[Chunk]) -> None:
+def check_objects(workspace: Workspace, chunks: Iterable[Chunk]) -> None:
     """Every object is there with its size. Raises ObjectMissing or StoreError."""
     for chunk in chunks:
-        head = ws.bucket(chunk.meta.bucket).head(chunk.meta.key)
+        head = workspace.bucket(chunk.meta.bucket).head(chunk.meta.key)
         if head.size != chunk.meta.stored_bytes:
             raise ObjectMissing(
                 f"{chunk.meta.key} has {head.size} bytes and not {chunk.meta.stored_bytes}",
@@ -94,14 +94,14 @@ def check_objects(ws: Workspace, chunks: Iterable[Chunk]) -> None:
             )
 
 
-def _selected_chunks(ws: Workspace, archive: Archive, spec: ReplaySpec) -> tuple[Chunk, ...]:
+def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> tuple[Chunk, ...]:
     """The chunks to publish. Raises OperatorError if there are none, or messages between them were lost."""
-    chunks = chunks_of(ws, archive, spec.selection)
+    chunks = chunks_of(workspace, archive, spec.selection)
     if not chunks:
         raise OperatorError(
             f"Archive {archive.name} holds nothing of this selection", Next.LIST_CHUNKS(archive=archive.name)
         )
-    if not spec.over_gaps and (lost := uncovered(ws, archive, spec.selection, chunks)):
+    if not spec.over_gaps and (lost := uncovered(workspace, archive, spec.selection, chunks)):
         raise OperatorError(
             f"The selection lacks the sequences {', '.join(map(str, lost[:3]))}{' ...' if len(lost) > 3 else ''}",
             Next.CAPTURE_OR_REPLAY_OVER_GAPS(),
@@ -126,9 +126,7 @@ def _check_size(archive: Archive, chunks: Iterable[Chunk], server: ServerInfo) -
         )
 
 
-def _check_own_stream(
-    archive: Archive, spec: ReplaySpec, transform: Transform, streams: Iterable[StreamState]
-) -> None:
+def _check_own_stream(archive: Archive, spec: ReplaySpec, transform: Transform, streams: Iterable[StreamState]) -> None:
     if not spec.into_own_stream and any(s.name == archive.spec.stream for s in streams):
         raise OperatorError(
             f"{transform.pattern} is captured by {archive.spec.stream}, the stream that archive {archive.name} "

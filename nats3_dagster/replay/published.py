@@ -85,4 +85,3 @@ def _removes(state: StreamState, target: ReplayTarget) -> bool:
         or config.get("retention", "limits") != "limits"
         or config.get("max_msgs_per_subject", -1) > 0
     )  # fmt: skip
-

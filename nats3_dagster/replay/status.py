@@ -16,46 +16,47 @@ class ReplayStatus:
     state: str
 
 
-def status(ws: Workspace, replay_id: str) -> ReplayStatus:
+def status(workspace: Workspace, replay_id: str) -> ReplayStatus:
     """Raises OperatorError if there is no such replay."""
-    return _status(ws, ws.catalog.replays.get(replay_id))
+    return _status(workspace, workspace.catalog.replays.get(replay_id))
 
 
-def statuses(ws: Workspace, archive: str | None = None, limit: int | None = None) -> tuple[ReplayStatus, ...]:
+def statuses(workspace: Workspace, archive: str | None = None, limit: int | None = None) -> tuple[ReplayStatus, ...]:
     """Those of the archive of this name, or all; newest first. Raises OperatorError if there is no such archive."""
-    selected = ws.catalog.replays.select(ws.catalog.archives.get(archive) if archive else None, limit=limit)
-    return tuple(_status(ws, replay) for replay in selected)
+    catalog = workspace.catalog
+    selected = catalog.replays.select(catalog.archives.get(archive) if archive else None, limit=limit)
+    return tuple(_status(workspace, replay) for replay in selected)
 
 
-def find(ws: Workspace, replay_id: str) -> Replay | None:
+def find(workspace: Workspace, replay_id: str) -> Replay | None:
     """The replay, or None if there is none."""
     try:
-        return ws.catalog.replays.get(replay_id)
+        return workspace.catalog.replays.get(replay_id)
     except OperatorError:
         return None
 
 
-def replays(ws: Workspace, archive: Archive) -> tuple[Replay, ...]:
+def replays(workspace: Workspace, archive: Archive) -> tuple[Replay, ...]:
     """All replays of an archive, newest first, their states as in the catalog."""
-    return ws.catalog.replays.select(archive)
+    return workspace.catalog.replays.select(archive)
 
 
-def chunks_by_hour(ws: Workspace, replay: Replay) -> dict[str, list[ReplayChunk]]:
+def chunks_by_hour(workspace: Workspace, replay: Replay) -> dict[str, list[ReplayChunk]]:
     """What became of each chunk, in the order of the plan, by its hour; `retired` for those no longer live."""
-    archive = ws.catalog.archives.get(replay.spec.archive)
-    chunks = ws.catalog.chunks.select(archive, hours=replay.spec.selection.hours or None)
+    archive = workspace.catalog.archives.get(replay.spec.archive)
+    chunks = workspace.catalog.chunks.select(archive, hours=replay.spec.selection.hours or None)
     hours = {c.id: c.meta.hour for c in chunks}
     by_hour: dict[str, list[ReplayChunk]] = {}
-    for chunk in ws.catalog.replays.chunks(replay.id):
+    for chunk in workspace.catalog.replays.chunks(replay.id):
         by_hour.setdefault(hours.get(chunk.chunk_id, "retired"), []).append(chunk)
     return by_hour
 
 
-def _status(ws: Workspace, replay: Replay) -> ReplayStatus:
+def _status(workspace: Workspace, replay: Replay) -> ReplayStatus:
     if replay.state != "running":
         return ReplayStatus(replay, replay.state)
     try:
-        with ws.catalog.replays.lock(replay.id):
+        with workspace.catalog.replays.lock(replay.id):
             return ReplayStatus(replay, "interrupted")
     except Conflict:
         return ReplayStatus(replay, "running")

@@ -9,10 +9,11 @@ import pytest
 
 from nats3_dagster.errors import EngineError
 from nats3_dagster.pipeline import classes
+from nats3_dagster.pipeline.java import find_java
 
 
 def test_the_jvm_of_a_session_uses_what_the_setup_made(spark: Any) -> None:
-    made = classes.archive(classes.find_java())
+    made = classes.archive(find_java())
     assert made.is_file(), "make setup makes it"
     jvm = spark.sparkContext._jvm
     assert f"-XX:SharedArchiveFile={made}" in list(
@@ -30,7 +31,7 @@ def said(java: Path, *words: str) -> str:
 
 
 def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java = classes.find_java()
+    java = find_java()
     uses, quiet = classes.options(java)
     assert "archive" in said(java, uses, "-cp", "elsewhere")
     assert said(java, uses, quiet, "-cp", "elsewhere") == said(java)
@@ -68,7 +69,7 @@ def test_none_is_made_by_a_java_that_fails(tmp_path: Path, monkeypatch: pytest.M
 
 def test_one_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classes, "_FOLDER", tmp_path)
-    there = classes.archive(classes.find_java())
+    there = classes.archive(find_java())
     there.write_bytes(b"")
     assert classes.make() == there
     assert there.read_bytes() == b""
