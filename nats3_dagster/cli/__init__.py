@@ -1,5 +1,4 @@
-"""Faces: the command line.
+"""A face: the command line. A command reads its options, calls one use case and shows what came back.
 
-The rule kept here: thin. A command reads its options, calls a use case and shows what came back; results go to stdout,
-all else to stderr, and whatever is slow to import is imported by the command that needs it.
+Results go to stdout, all else to stderr.
 """

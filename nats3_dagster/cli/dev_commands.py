@@ -17,6 +17,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Output
 from nats3_dagster.cli.output import Columns, Format, show, show_one
 from nats3_dagster.cli.progress import bar, note, step, steps
+from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import migrate as migrate_catalog
@@ -122,7 +123,6 @@ def demo(
     output: Output = Format.table,
 ) -> None:
     """Archive this host's log lines, replay them into another stream, and compare both message by message."""
-    from nats3_dagster.defs.instance import dagster_home
     from nats3_dagster.dev.demo import as_json, as_rows, run_demo
 
     # The runs of the demo are then in the UI.

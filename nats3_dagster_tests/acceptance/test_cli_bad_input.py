@@ -345,7 +345,7 @@ def test_a_server_that_takes_no_message_so_large(
             said = captured.refused("load", "create", "--archive", "taken", "--write-subject", "back.x")
         assert wire.state("BACK")["messages"] == 0
     assert said.startswith("1 Error: The largest message takes 2 bytes with its headers, 388 more when replayed; the")
-    assert said.endswith("Set max_payload of the target server to at least 402")
+    assert said.endswith("Set max_payload of the target server to at least 390")
     unchanged()
 
 

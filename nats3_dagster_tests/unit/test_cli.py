@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,8 @@ import pytest
 import typer
 
 from nats3_dagster.cli import ending, output, progress
+from nats3_dagster.cli.loading import Lazy, LazyGroup
+from nats3_dagster.cli.main import COMMANDS, root
 from nats3_dagster.cli.options import parse_duration, parse_size
 from nats3_dagster.cli.output import Format, Moment, Size
 from nats3_dagster.errors import CatalogError, OperatorError
@@ -201,6 +203,16 @@ def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
         assert {"--output", "-o"} <= options, path
         assert command.help, path
         assert "Usage: " + path in nats3.ok(*path.split()[1:], "--help").out
+
+
+def test_a_summary_begins_the_help_of_its_command() -> None:
+    def check(commands: Mapping[str, Lazy], group: LazyGroup) -> None:
+        for name, lazy in commands.items():
+            command = group.load(name)
+            assert " ".join(command.help.split()).startswith(lazy.summary.removesuffix(".")), name
+            check(lazy.commands, command)
+
+    check(COMMANDS, root())
 
 
 def imported(*words: str, expect: str = "") -> set[str]:
