@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError, TargetError
 from nats3_dagster.hours import format_time
+from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.streams import ServerInfo, server_info, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.headers import header_room
-from nats3_dagster.replay.targets import FAST_INGEST, check_targets, create_target, takes_batches
+from nats3_dagster.replay.targets import check_targets, create_target, takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace

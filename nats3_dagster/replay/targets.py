@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from nats3_dagster.errors import OperatorError, StreamChanged
+from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import create_stream, server_info, stream_state
 from nats3_dagster.model import Chunk, ReplayTarget, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, matches, overlap
-
-# The servers that take fast-ingest batches (ADR-50), where the stream allows them.
-FAST_INGEST = (2, 14)
 
 
 def create_target(link: Link, name: str, pattern: str) -> StreamState:
