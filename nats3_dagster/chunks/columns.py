@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model.messages import MESSAGES, Int64s
+from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.numbers import Int64s
 
 FORMAT_VERSION: Final = 1
 

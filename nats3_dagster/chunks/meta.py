@@ -13,7 +13,7 @@ from nats3_dagster.chunks.footer import Footer
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
-from nats3_dagster.model.messages import Int64s
+from nats3_dagster.model.numbers import Int64s
 
 
 def meta_of(

@@ -17,7 +17,8 @@ from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
 from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
-from nats3_dagster.model.messages import MESSAGES, Int64s
+from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.numbers import Int64s
 
 # Compared with what the catalog expects. Not the bucket: an archive may be read from a copy of its bucket. Not
 # `deleted` and `subjects`: the footer does not hold them, and the SHA-256 proves the columns they come from.

@@ -29,7 +29,7 @@ from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
 from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
-from nats3_dagster.model.messages import Int64s
+from nats3_dagster.model.numbers import Int64s
 
 # Measured with 1M messages of 256 B of JSON, one core: 0.5 us a message, of which zstd level 3 is 0.3 and pages and
 # levels the rest. Page checksums, page index and bloom filter together are below the noise.

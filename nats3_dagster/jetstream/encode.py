@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.errors import TargetError
-from nats3_dagster.model.messages import Int64s
+from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.steps import Next
 
 _UNPRINTABLE = re.compile(r"[\s\0]")

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nats3_dagster.jetstream.scan import FrameError, Frames
-from nats3_dagster.model.messages import MESSAGES, Int64s
+from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.numbers import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nats3_dagster.errors import SourceError
-from nats3_dagster.model.messages import Int64s
+from nats3_dagster.model.numbers import Int64s
 
 # Longer than any control line; only INFO of a large cluster comes near.
 _MAX_LINE = 1 << 20

@@ -1,13 +1,8 @@
-"""Messages on their way: the Arrow schema between the socket, a chunk and a publisher, and a column as numbers."""
+"""Messages on their way: the Arrow schema between the socket, a chunk and a publisher."""
 
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-
-# Sequences, nanoseconds or sizes of many messages.
-Int64s = NDArray[np.int64]
 
 # A chunk's columns (chunks.columns.SCHEMA) but `time`, which follows from `time_ns`.
 MESSAGES: Final = pa.schema(
