@@ -123,9 +123,10 @@ def _is_captured(workspace: Workspace) -> bool:
     """Whether every message is captured, and the runs that captured them have written their last events."""
     if not backlog(workspace, find(workspace, ARCHIVE), stream_state(workspace.link, STREAM), time.time_ns()).is_empty:
         return False
+    run_ids = list(_by_run(chunks(workspace, ARCHIVE)))
     with DagsterInstance.get() as instance:
-        run_ids = list(_by_run(chunks(workspace, ARCHIVE)))
-        return all(run.is_finished for run in instance.get_runs(RunsFilter(run_ids=run_ids)))
+        runs = instance.get_runs(RunsFilter(run_ids=run_ids)) if run_ids else []
+        return all(run.is_finished for run in runs)
 
 
 def _ages(captured: Sequence[Chunk], stored_at: Mapping[int, float]) -> list[float]:
