@@ -1,4 +1,4 @@
-"""A NATS client of forty lines that shares nothing with the code under test: bytes out, bytes in."""
+"""A small NATS client on a socket, for tests. Invariant: it shares no code with what is tested."""
 
 import base64
 import json
@@ -11,17 +11,21 @@ from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+# Messages that are published and not yet acknowledged: a server drops what comes faster than it stores.
 WINDOW = 1000
-ASKED = 50  # messages at a time: of the largest, less than a server keeps for a slow reader
+# Messages asked for at a time: of the largest, less than a server keeps for a slow reader.
+ASKED = 50
 
 
 class Message(NamedTuple):
-    """What a stream holds: `headers` is the raw block, empty when the message has none."""
+    """A message as the stream stored it."""
 
     seq: int
     subject: str
+    # The raw block, empty when there is none.
     headers: bytes
     data: bytes
+    # The store time in RFC 3339.
     time: str = ""
 
 
@@ -30,12 +34,12 @@ class Wire:
 
     def __init__(self, url: str, **login: str) -> None:
         """`login`: `user` and `pass`, as CONNECT names them."""
-        at = urlsplit(url)
-        self._socket = socket.create_connection((at.hostname or "127.0.0.1", at.port or 4222), timeout=10)
+        address = urlsplit(url)
+        self._socket = socket.create_connection((address.hostname or "127.0.0.1", address.port or 4222), timeout=10)
         self._file = self._socket.makefile("rb")
         self._file.readline()  # INFO
         options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", "version": "0", **login}
-        # Its own: two connections of one test would read each other's answers.
+        # Of this connection alone: two connections of one test must not read each other's answers.
         self._inbox = b"_TEST.%b" % secrets.token_hex(4).encode()
         self._socket.sendall(b"CONNECT %b\r\nSUB %b.* 1\r\n" % (json.dumps(options).encode(), self._inbox))
 
@@ -49,29 +53,23 @@ class Wire:
         self._socket.close()
 
     def publish(self, messages: Iterable[tuple[str, bytes, bytes]]) -> None:
-        """Publish (subject, header block, payload) and return when a stream has stored each. A server drops what comes
-        faster than it stores, so at most WINDOW are under way."""
-        frames, waiting = bytearray(), 0
+        """Publish (subject, header block, payload) and return when a stream has stored each."""
+        frames, unsent = bytearray(), 0
         for subject, headers, data in messages:
-            to = subject.encode()
+            to = b"%b %b.ack" % (subject.encode(), self._inbox)
             if headers:
-                frames += b"HPUB %b %b.ack %d %d\r\n%b%b\r\n" % (
-                    to,
-                    self._inbox,
-                    len(headers),
-                    len(headers) + len(data),
-                    headers,
-                    data,
-                )
+                size = len(headers) + len(data)
+                frames += b"HPUB %b %d %d\r\n%b%b\r\n" % (to, len(headers), size, headers, data)
             else:
-                frames += b"PUB %b %b.ack %d\r\n%b\r\n" % (to, self._inbox, len(data), data)
-            waiting += 1
-            if waiting == WINDOW:
-                self._send(frames, waiting)
-                waiting = 0
-        self._send(frames, waiting)
+                frames += b"PUB %b %d\r\n%b\r\n" % (to, len(data), data)
+            unsent += 1
+            if unsent == WINDOW:
+                self._send(frames, unsent)
+                unsent = 0
+        self._send(frames, unsent)
 
     def _send(self, frames: bytearray, count: int) -> None:
+        """Send the frames of `count` messages, wait for their acks, and empty the buffer."""
         self._socket.sendall(frames)
         frames.clear()
         while count:
@@ -85,12 +83,13 @@ class Wire:
             count -= 1
 
     def api(self, what: str, **request: Any) -> dict[str, Any]:
-        """The answer of `$JS.API.<what>`; fails on an error in it."""
+        """The answer of `$JS.API.<what>`. Fails when it is an error."""
         answer = self.try_api(what, **request)
         assert "error" not in answer, answer["error"]
         return answer
 
     def try_api(self, what: str, **request: Any) -> dict[str, Any]:
+        """The answer of `$JS.API.<what>`; `error` in it when the server refuses or nobody answers."""
         return self._answers(what, [request])[0]
 
     def _answers(self, what: str, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -132,9 +131,9 @@ class Wire:
         seqs = range(state["first_seq"], state["last_seq"] + 1)
         for seq, answer in zip(seqs, self._stored(stream, seqs), strict=True):
             if "message" in answer:
-                m = answer["message"]
-                headers, data = (base64.b64decode(m.get(key, "")) for key in ("hdrs", "data"))
-                yield Message(seq, m["subject"], headers, data, m["time"])
+                message = answer["message"]
+                headers, data = (base64.b64decode(message.get(key, "")) for key in ("hdrs", "data"))
+                yield Message(seq, message["subject"], headers, data, message["time"])
 
     def _stored(self, stream: str, seqs: Sequence[int]) -> Iterator[dict[str, Any]]:
         for at in range(0, len(seqs), ASKED):

@@ -1,7 +1,7 @@
 """`make bench`: every row beside its limit and beside the plain client, in one run, medians of several rounds.
 
-The rule kept here: a round measures every row once, one right after the other, so that a slow minute of a shared
-machine hits all of them; ratios are taken within a round.
+Invariant: a round measures every row once, one after the other, so that a slow minute of a shared machine hits all of
+them; ratios are taken within a round.
 
     python -m nats3_dagster_tests.bench [--messages 1000000] [--rounds 5] [--sizes 256,1024] [--only capture,replay]
 """
@@ -24,8 +24,6 @@ from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server
-from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import server_info
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
@@ -35,7 +33,7 @@ from nats3_dagster_tests.bench.rows import Case
 READING = ("delivery_limit", "natspy_fetch", "reader", "capture")
 WRITING = ("ingest_limit", "natspy_publish", "publisher", "replay")
 NAMES = (*READING, *WRITING)
-# The plain client is 10 times slower: a part of the messages gives its rate.
+# The plain client is 10 times slower: a tenth of the messages is enough for its rate.
 NATSPY_PART = 10
 
 
@@ -50,28 +48,26 @@ def main() -> None:
         settings = Settings.load()
         migrate(settings.postgres)
         create_bucket(settings.store, spark_rows.BUCKET)
-        found: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for size in arguments.sizes:
-            found += _measure(settings, arguments, size)
-            _print(found)  # each size as soon as it is there: a bench takes minutes, and may be stopped
+            results += _measure(settings, arguments, size)
+            _print(results)  # after each size: a bench takes minutes, and may be stopped
     out = Path(".nats3", "bench.json")
     out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(found, indent=2) + "\n")
+    out.write_text(json.dumps(results, indent=2) + "\n")
     print(f"written: {out}")
 
 
 def _measure(settings: Settings, arguments: argparse.Namespace, size: int) -> list[dict[str, Any]]:
-    with Link(settings.nats) as link:
-        batched = server_info(link).version >= (2, 14)
-    # The larger messages are fewer, so that both sizes move about as many bytes.
-    case = Case(settings, max(arguments.messages * min(256, size) // size, rows.BATCH), size, batched)
-    case = Case(settings, case.messages // rows.BATCH * rows.BATCH, size, batched)
+    """All rounds of one size: a result for each row."""
+    # Fewer of the larger messages, so that each size moves about as many bytes.
+    messages = max(arguments.messages * min(256, size) // size, rows.BATCH) // rows.BATCH * rows.BATCH
     rates: dict[str, list[float]] = {name: [] for name in arguments.only}
     peaks: dict[str, float] = {}
     with Progress(console=Console(stderr=True)) as bar, session() as spark:
         task = bar.add_task(f"{size} B", total=arguments.rounds * len(rates))
-        spark_rows.peak_mb(spark)  # workers are started and have their imports
-        rows.fill(case)
+        spark_rows.peak_mb(spark)  # starts the workers and their imports
+        case = rows.fill(settings, messages, size)
         for _ in range(arguments.rounds):
             for name in arguments.only:
                 bar.update(task, description=f"{size} B {name}")
@@ -85,27 +81,21 @@ def _measure(settings: Settings, arguments: argparse.Namespace, size: int) -> li
                 rates[name].append(count / seconds)
                 peaks[name] = max(peaks.get(name, 0), peak)
                 bar.advance(task)
-    return [_row(name, size, rates, peaks) for name in arguments.only]
+    return [_result(name, size, rates, peaks) for name in arguments.only]
 
 
 def _in_process(name: str, case: Case) -> tuple[float, int, float]:
     """Run a row in a process of its own, so that its memory is its own: seconds, messages, peak MB."""
     count = case.messages // NATSPY_PART if name.startswith("natspy") else case.messages
-    command = [
-        sys.executable,
-        "-m",
-        "nats3_dagster_tests.bench.one",
-        name,
-        str(count),
-        str(case.size),
-        str(int(case.batched)),
-    ]
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=300).stdout
-    seconds, peak = json.loads(said)
+    command = [sys.executable, "-m", "nats3_dagster_tests.bench.one", name]
+    command += [str(number) for number in (count, case.size, int(case.batched))]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=300).stdout
+    seconds, peak = json.loads(output)
     return seconds, count, peak
 
 
-def _row(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str, float]) -> dict[str, Any]:
+def _result(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str, float]) -> dict[str, Any]:
+    """One line of the table."""
     limit, plain = ("delivery_limit", "natspy_fetch") if name in READING else ("ingest_limit", "natspy_publish")
 
     def ratio(to: str) -> float | None:
@@ -119,19 +109,13 @@ def _row(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str, f
     }  # fmt: skip
 
 
-def _print(found: list[dict[str, Any]]) -> None:
+def _print(results: list[dict[str, Any]]) -> None:
     table = Table(title="medians; ratios within a round")
     for column in ("path", "size", "msg/s", "MB/s", "of limit", "of nats-py", "peak MB"):
         table.add_column(column, justify="left" if column == "path" else "right")
-    for row in found:
-        values = [
-            row["name"],
-            f"{row['size']} B",
-            f"{row['msgs_per_s']:,}",
-            row["mb_per_s"],
-            row["of_limit"],
-            row["of_natspy"],
-        ]
+    for row in results:
+        values = [row["name"], f"{row['size']} B", f"{row['msgs_per_s']:,}"]
+        values += [row["mb_per_s"], row["of_limit"], row["of_natspy"]]
         table.add_row(*("-" if v is None else str(v) for v in values), f"{row['peak_mb']:,}")
     Console().print(table)
 

@@ -1,8 +1,8 @@
 """`make latency`: how old a message is when it is archived, at default thresholds and with Dagster's real daemon.
 
-The rule kept here: nothing is driven by hand. A publisher publishes, `dagster-daemon run` does the rest as it does in
-production (dagster.yaml and workspace.yaml of this project), and what happened is read from the catalog and from
-Dagster's event log afterwards. The age of a message is the time of its commit less its store time at the server.
+Invariant: nothing starts a capture but `dagster-daemon run`, as in production (dagster.yaml and workspace.yaml of this
+project). The measurements come from the catalog and from Dagster's event log afterwards. The age of a message is the
+time of its commit minus its store time at the server.
 
     python -m nats3_dagster_tests.bench.latency [--minutes 5] [--rate 4] [--connect]
 """
@@ -16,33 +16,32 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from dagster import DagsterInstance, RunsFilter
 from rich.console import Console
 from rich.table import Table
 
+from nats3_dagster.archive.backlog import backlog
 from nats3_dagster.archive.create import create
-from nats3_dagster.catalog import Catalog
+from nats3_dagster.archive.status import chunks, find
 from nats3_dagster.defs.instance import dagster_home
-from nats3_dagster.dev.process import Process, answers, free_port
+from nats3_dagster.dev.process import Process, answers, free_port, wait_for
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import ArchiveSpec, SeqRange
-from nats3_dagster.objects import create_bucket
+from nats3_dagster.model import ArchiveSpec, Chunk, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
-# From the oldest message that a run took to the commit that took it, step by step: what ends each step.
+ARCHIVE, STREAM = "events", "EV"
+# The steps from the oldest message of a run to its end, each with the event that ends it.
 STEPS = {
     "threshold and tick": "run created by the sensor",
     "queue": "PIPELINE_STARTING",
@@ -60,21 +59,19 @@ def main() -> None:
         with Stack(Path(folder), stay=False) as stack:
             os.environ.update(stack.endpoints.environment)
             os.environ |= {"DAGSTER_HOME": str(dagster_home()), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-            settings = Settings.load()
-            create_bucket(settings.store, "archive")
-            with Wire(stack.nats.url) as wire:
-                wire.create_stream("EV", "ev.>")
-                spec = ArchiveSpec(name="events", stream="EV", bucket="archive")
-                with Workspace(settings) as workspace:
-                    create(workspace, spec)
+            with Wire(stack.nats.url) as wire, Workspace(Settings.load()) as workspace:
+                wire.create_stream(STREAM, "ev.>")
+                create(workspace, ArchiveSpec(name=ARCHIVE, stream=STREAM, bucket="archive"), create_bucket=True)
                 with ExitStack() as running:
                     if arguments.connect:
                         os.environ["NATS3_SPARK_REMOTE"] = running.enter_context(_connect_server(Path(folder)))
-                    # A code location knows the archives of its last load.
+                    # After the archive: a code location knows the archives of its last load.
                     running.enter_context(_daemon(Path(folder)))
                     _publish(wire, arguments.minutes * 60, arguments.rate)
-                    _wait(lambda: not _lacking(settings), arguments.patience)
-            ages, runs = _ages(settings), _runs(settings)
+                    is_captured = wait_for(lambda: _is_captured(workspace), arguments.patience, every_s=1)
+                    assert is_captured, f"messages are not captured after {arguments.patience} s"
+                captured, stored_at = chunks(workspace, ARCHIVE), _store_times(workspace)
+            ages, runs = _ages(captured, stored_at), _runs(captured, stored_at)
     _print(ages, runs)
     out = Path(".nats3", "latency.json")
     out.parent.mkdir(exist_ok=True)
@@ -100,7 +97,7 @@ def _daemon(folder: Path) -> Iterator[Process]:
 
 @contextmanager
 def _connect_server(folder: Path) -> Iterator[str]:
-    """The address of a Spark Connect server, once it answers."""
+    """The address of a Spark Connect server that answers."""
     port = free_port()
     argv = [str(ROOT / "spark" / "connect-server.sh"), "--conf", f"spark.connect.grpc.binding.port={port}"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
@@ -122,68 +119,65 @@ def _publish(wire: Wire, seconds: float, rate: float) -> None:
         wire.publish([(f"ev.{n % 7}", b"", b'{"n": %d}' % n)])
 
 
-def _lacking(settings: Settings) -> int:
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        state = stream_state(link, "EV")
-        lacking = catalog.coverage.missing(
-            catalog.archives.get("events"), state.incarnation, SeqRange(1, state.last_seq)
-        )
-    return sum(seqs.size for seqs in lacking)
+def _is_captured(workspace: Workspace) -> bool:
+    """Whether every message is captured, and the runs that captured them have written their last events."""
+    if not backlog(workspace, find(workspace, ARCHIVE), stream_state(workspace.link, STREAM), time.time_ns()).is_empty:
+        return False
+    run_ids = list(_by_run(chunks(workspace, ARCHIVE)))
+    with DagsterInstance.get() as instance:
+        runs = instance.get_runs(RunsFilter(run_ids=run_ids)) if run_ids else []
+        return all(run.is_finished for run in runs)
 
 
-def _wait(done: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, f"messages are not captured after {seconds} s"
-        time.sleep(1)
-    time.sleep(5)  # the run that committed them writes its last events
+def _ages(captured: Sequence[Chunk], stored_at: Mapping[int, float]) -> list[float]:
+    """The age of every message when it was archived, in seconds, ascending."""
+    return sorted(
+        chunk.committed_at.timestamp() - stored_at[seq]
+        for chunk in captured
+        for seq in range(chunk.meta.covers.first, chunk.meta.covers.last + 1)
+    )
 
 
-def _ages(settings: Settings) -> list[float]:
-    """Of every message, in seconds."""
-    stored = _times(settings)
-    with psycopg.connect(settings.postgres) as connection:
-        rows = connection.execute(
-            "select lower(seqs), upper(seqs), extract(epoch from committed_at)::float8 from nats3.chunk"
-        ).fetchall()
-    return sorted(committed - stored[seq] for first, end, committed in rows for seq in range(first, end))
-
-
-def _times(settings: Settings) -> dict[int, float]:
-    with Link(settings.nats) as link:
-        state = stream_state(link, "EV")
+def _store_times(workspace: Workspace) -> dict[int, float]:
+    """The store time of every message, in seconds since 1970, by sequence."""
+    state = stream_state(workspace.link, STREAM)
     spec = ReadSpec(state.incarnation, SeqRange(1, state.last_seq))
     return {
         seq: ns / SECOND_NS
-        for batch in read_batches(settings.nats, spec)
+        for batch in read_batches(workspace.settings.nats, spec)
         for seq, ns in zip(batch.column("seq").to_pylist(), batch.column("time_ns").to_pylist(), strict=True)
     }
 
 
-def _runs(settings: Settings) -> list[dict[str, float]]:
-    """Seconds of each step of each run that committed something, and of all of it."""
-    stored, found = _times(settings), []
-    with psycopg.connect(settings.postgres) as connection, DagsterInstance.get() as instance:
-        committed = {
-            run: (first, at) for run, first, at in connection.execute(
-                "select dagster_run_id, min(lower(seqs)), extract(epoch from max(committed_at))::float8 "
-                "from nats3.chunk group by 1 order by 2"
-            ).fetchall()
-        }  # fmt: skip
-        for run, (first, at) in committed.items():
-            (record,) = instance.get_run_records(RunsFilter(run_ids=[run]))
-            ended = _events(instance, run) | {
-                "run created by the sensor": record.create_timestamp.timestamp(), "chunks committed": at,
-            }  # fmt: skip
-            times = [stored[first], *(ended[mark] for mark in STEPS.values())]
-            found.append({name: b - a for name, a, b in zip(STEPS, times, times[1:], strict=False)})
-    return found
+def _by_run(captured: Sequence[Chunk]) -> dict[str, list[Chunk]]:
+    """The chunks by the Dagster run that committed them, in the order of the stream."""
+    chunks_by_run: dict[str, list[Chunk]] = {}
+    for chunk in captured:
+        assert chunk.dagster_run_id, chunk
+        chunks_by_run.setdefault(chunk.dagster_run_id, []).append(chunk)
+    return chunks_by_run
 
 
-def _events(instance: DagsterInstance, run: str) -> dict[str, float]:
-    """When each kind of event of a run came first, and each of our own lines, by its beginning."""
+def _runs(captured: Sequence[Chunk], stored_at: Mapping[int, float]) -> list[dict[str, float]]:
+    """The seconds of each step, for each run that committed chunks."""
+    runs: list[dict[str, float]] = []
+    with DagsterInstance.get() as instance:
+        for run_id, committed in _by_run(captured).items():
+            (record,) = instance.get_run_records(RunsFilter(run_ids=[run_id]))
+            ended_at = _event_times(instance, run_id) | {
+                "run created by the sensor": record.create_timestamp.timestamp(),
+                "chunks committed": max(chunk.committed_at.timestamp() for chunk in committed),
+            }
+            oldest = min(chunk.meta.covers.first for chunk in committed)
+            times = [stored_at[oldest], *(ended_at[event] for event in STEPS.values())]
+            runs.append({name: b - a for name, a, b in zip(STEPS, times, times[1:], strict=False)})
+    return runs
+
+
+def _event_times(instance: DagsterInstance, run_id: str) -> dict[str, float]:
+    """When each type of event of a run came first, and our own line that Spark is ready; seconds since 1970."""
     when: dict[str, float] = {}
-    for entry in instance.all_logs(run):
+    for entry in instance.all_logs(run_id):
         event: Any = entry.dagster_event
         name = event.event_type_value if event else "Spark is ready" if "Spark is ready" in entry.user_message else ""
         when.setdefault(name, entry.timestamp)
@@ -191,16 +185,17 @@ def _events(instance: DagsterInstance, run: str) -> dict[str, float]:
 
 
 def _summary(ages: list[float]) -> dict[str, float]:
+    """Their number, and percentiles in seconds."""
     cut = statistics.quantiles(ages, n=100, method="inclusive")
     return {"messages": len(ages), "p50": cut[49], "p95": cut[94], "max": ages[-1]}
 
 
 def _print(ages: list[float], runs: list[dict[str, float]]) -> None:
-    found = _summary(ages)
+    summary = _summary(ages)
     console = Console()
     console.print(
-        f"age of {found['messages']:,} messages when archived: p50 {found['p50']:.1f} s, p95 {found['p95']:.1f} s, "
-        f"max {found['max']:.1f} s; {len(runs)} runs"
+        f"age of {summary['messages']:,} messages when archived: p50 {summary['p50']:.1f} s, "
+        f"p95 {summary['p95']:.1f} s, max {summary['max']:.1f} s; {len(runs)} runs"
     )
     table = Table(title="seconds, from the oldest message of a run to its end")
     for column in ("step", "median", "max"):

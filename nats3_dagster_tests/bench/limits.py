@@ -1,6 +1,6 @@
-"""What the server itself can do: a client that only counts, and prebuilt frames whose acks are only counted.
+"""The server's limits: a client that only counts deliveries, and prebuilt frames whose acks are only counted.
 
-The rule kept here: no code of ours is on these paths, so that they are limits and not baselines.
+Invariant: no code of ours is on these paths.
 """
 
 import json
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 WINDOW_BYTES = 8 << 20
-# Two requests are under way. A server closes a connection for which 64 MB wait: of 1 KiB, 50,000 messages.
+# Two requests are under way. A server closes a connection with 64 MB pending: 50,000 messages of 1 KiB.
 PULL_MESSAGES = 16_384
 
 
@@ -28,11 +28,11 @@ def _connect(url: str) -> socket.socket:
 def _request(connection: socket.socket, subject: str, **body: object) -> dict[str, object]:
     data = json.dumps(body).encode()
     connection.sendall(b"SUB _B.api 9\r\nPUB %b _B.api %d\r\n%b\r\n" % (subject.encode(), len(data), data))
-    got = b""
-    while not got.endswith(b"}\r\n"):
-        got += connection.recv(65536)
+    reply = b""
+    while not reply.endswith(b"}\r\n"):
+        reply += connection.recv(65536)
     connection.sendall(b"UNSUB 9\r\n")
-    return json.loads(got[got.index(b"\r\n") + 2 :])
+    return json.loads(reply[reply.index(b"\r\n") + 2 :])
 
 
 def count_deliveries(url: str, stream: str, messages: int) -> float:
@@ -45,9 +45,9 @@ def count_deliveries(url: str, stream: str, messages: int) -> float:
         "num_replicas": 1,
         "inactive_threshold": 10**10,
     }
-    made = _request(connection, f"$JS.API.CONSUMER.CREATE.{stream}", stream_name=stream, config=config)
+    consumer = _request(connection, f"$JS.API.CONSUMER.CREATE.{stream}", stream_name=stream, config=config)
     pull = json.dumps({"batch": PULL_MESSAGES}).encode()
-    ask = f"PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{made['name']} _B.got {len(pull)}\r\n".encode() + pull + b"\r\n"
+    ask = f"PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer['name']} _B.got {len(pull)}\r\n".encode() + pull + b"\r\n"
     mark, counted, asked, tail = b" $JS.ACK.", 0, 2 * PULL_MESSAGES, b""
     buffer = bytearray(1 << 20)
     began = time.perf_counter()
@@ -61,9 +61,9 @@ def count_deliveries(url: str, stream: str, messages: int) -> float:
         if asked - counted < PULL_MESSAGES:
             connection.sendall(ask)
             asked += PULL_MESSAGES
-    took = time.perf_counter() - began
+    elapsed_s = time.perf_counter() - began
     connection.close()
-    return took
+    return elapsed_s
 
 
 def ingest(url: str, frames: bytes, sizes: np.ndarray, repeats: int) -> float:
@@ -101,7 +101,7 @@ def ingest(url: str, frames: bytes, sizes: np.ndarray, repeats: int) -> float:
             connection.sendall(view[int(ends[at - 1]) if at else 0 : int(ends[upto - 1])])
             sent += upto - at
     reader.join(60)
-    took = time.perf_counter() - began
+    elapsed_s = time.perf_counter() - began
     assert acked == total, (acked, total)
     connection.close()
-    return took
+    return elapsed_s

@@ -1,4 +1,4 @@
-"""The plain client's own ways: `fetch` in a loop, and `publish_async`. What an engineer would write first."""
+"""The plain client, used as an engineer would first: `fetch` in a loop, and `publish_async`."""
 
 import asyncio
 import time
@@ -15,12 +15,12 @@ def fetch(url: str, stream: str, subject: str, messages: int) -> float:
         client = await nats.connect(url)
         js = client.jetstream()
         subscription = await js.pull_subscribe(subject, stream=stream, config=ConsumerConfig(ack_policy=AckPolicy.NONE))
-        got, began = 0, time.perf_counter()
-        while got < messages:
-            got += len(await subscription.fetch(min(1000, messages - got), timeout=10))
-        took = time.perf_counter() - began
+        received, began = 0, time.perf_counter()
+        while received < messages:
+            received += len(await subscription.fetch(min(1000, messages - received), timeout=10))
+        elapsed_s = time.perf_counter() - began
         await client.close()
-        return took
+        return elapsed_s
 
     return asyncio.run(run())
 
@@ -35,8 +35,8 @@ def publish(url: str, subject: str, payloads: list[bytes], headers: dict[str, st
         for at in range(messages):
             await js.publish_async(subject, payloads[at % len(payloads)], headers=headers)
         await js.publish_async_completed()
-        took = time.perf_counter() - began
+        elapsed_s = time.perf_counter() - began
         await client.close()
-        return took
+        return elapsed_s
 
     return asyncio.run(run())

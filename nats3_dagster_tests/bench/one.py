@@ -1,4 +1,4 @@
-"""One row in a process of its own: prints `[seconds, peak MB]`. Started by `__main__`, servers in the environment."""
+"""One row in a process of its own: prints `[seconds, peak MB]`. Started by `__main__`, with its environment."""
 
 import json
 import sys
@@ -8,5 +8,5 @@ from nats3_dagster_tests.bench.rows import ROWS, Case
 from nats3_dagster_tests.bench.spark_rows import own_peak_mb
 
 name, messages, size, batched = sys.argv[1:]
-took = ROWS[name](Case(Settings.load(), int(messages), int(size), batched == "1"))
-print(json.dumps([took, own_peak_mb()]))
+seconds = ROWS[name](Case(Settings.load(), int(messages), int(size), batched == "1"))
+print(json.dumps([seconds, own_peak_mb()]))

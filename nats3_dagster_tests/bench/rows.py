@@ -1,6 +1,6 @@
-"""The measured paths, one function a row: each takes a Case and returns seconds for all its messages.
+"""The measured paths, one function a row: each takes a Case and returns the seconds for all its messages.
 
-The rule kept here: only the path itself is timed. Streams are filled, sessions started and workers warmed before.
+Invariant: only the path is timed. Streams are filled, sessions started and workers warmed up before.
 """
 
 import json
@@ -29,11 +29,14 @@ SUBJECTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A stream BENCH of `messages` messages of `size` bytes, and a stream SINK on bench.sink.>."""
+    """What is measured: a stream BENCH on bench.in.>, and a stream SINK on bench.sink.>."""
 
     settings: Settings
+    # Messages in BENCH.
     messages: int
+    # Payload of each in bytes.
     size: int
+    # Whether both streams take fast-ingest batches: server 2.14 or later.
     batched: bool
 
     @property
@@ -44,7 +47,7 @@ class Case:
 def payloads(size: int, count: int) -> list[bytes]:
     """JSON as services log it: some fields repeat, some do not; cut or filled to `size` bytes."""
     rng = random.Random(1)
-    out = []
+    texts = []
     for n in range(count):
         event = {
             "ts": f"2026-11-21T07:{n // 60 % 60:02d}:{n % 60:02d}.{rng.randrange(10**6):06d}Z",
@@ -59,12 +62,12 @@ def payloads(size: int, count: int) -> list[bytes]:
         text = json.dumps(event)
         while len(text) < size:
             text += f',"k{len(text)}":"{rng.getrandbits(96):x}"'
-        out.append(text[:size].encode())
-    return out
+        texts.append(text[:size].encode())
+    return texts
 
 
 def batch_of(size: int, rows: int = BATCH) -> pa.RecordBatch:
-    """A MESSAGES batch of such messages."""
+    """A batch of such messages, with the columns of a reader's batch."""
     return pa.record_batch(
         {
             "seq": pa.array(range(1, rows + 1), pa.int64()),
@@ -76,36 +79,34 @@ def batch_of(size: int, rows: int = BATCH) -> pa.RecordBatch:
     )
 
 
-def fill(case: Case) -> None:
-    """Make BENCH anew."""
-    with Link(case.settings.nats) as link:
-        _delete(link, "BENCH")
-        create_stream(link, {"name": "BENCH", "subjects": ["bench.in.>"], "storage": "file"} | _batched(case))
-    batch = batch_of(case.size)
-    with Publisher(case.settings.nats, mode="batch" if case.batched else "window") as publisher:
-        for at in range(0, case.messages, BATCH):
-            part = batch.slice(0, min(BATCH, case.messages - at))
-            publisher.publish(part.column("subject"), part.column("headers"), part.column("data"))
-        publisher.flush()
+def fill(settings: Settings, messages: int, size: int) -> Case:
+    """Make BENCH anew, with as many messages of this size."""
+    case = Case(settings, messages, size, _make_stream(settings, "BENCH", "bench.in.>"))
+    batch = batch_of(size)
+    with Publisher(settings.nats, mode="batch" if case.batched else "window") as target:
+        for at in range(0, messages, BATCH):
+            part = batch.slice(0, min(BATCH, messages - at))
+            target.publish(part.column("subject"), part.column("headers"), part.column("data"))
+        target.flush()
+    return case
 
 
 def empty_sink(case: Case) -> None:
-    with Link(case.settings.nats) as link:
-        _delete(link, "SINK")
-        create_stream(link, {"name": "SINK", "subjects": ["bench.sink.>"], "storage": "file"} | _batched(case))
+    """Make SINK anew."""
+    _make_stream(case.settings, "SINK", "bench.sink.>")
 
 
-def _delete(link: Link, name: str) -> None:
-    if name in stream_names(link):
-        delete_stream(link, name)
-
-
-def _batched(case: Case) -> dict[str, object]:
-    return {"allow_batched": True} if case.batched else {}
+def _make_stream(settings: Settings, name: str, subject: str) -> bool:
+    """Make an empty stream; whether it takes batches. An older server has no such setting and leaves it out."""
+    config = {"name": name, "subjects": [subject], "storage": "file", "allow_batched": True}
+    with Link(settings.nats) as link:
+        if name in stream_names(link):
+            delete_stream(link, name)
+        return bool(create_stream(link, config).config.get("allow_batched"))
 
 
 def _outgoing(case: Case, *, with_ids: bool) -> Outgoing:
-    """What a replay sends of BENCH, for the rows that leave reading out."""
+    """What a replay publishes of BENCH, for the rows that do not read."""
     batch, _ = (
         mapper := Mapper(Transform("bench.in.>", "bench.sink.>"), "0123456789abcdef", with_ids=with_ids)
     ).select(batch_of(case.size))
@@ -127,16 +128,16 @@ def reader(case: Case) -> float:
     rows = sum(
         b.num_rows for b in read_batches(case.settings.nats, ReadSpec(state.incarnation, SeqRange(1, state.last_seq)))
     )
-    took = time.perf_counter() - began
+    elapsed_s = time.perf_counter() - began
     assert rows == case.messages
-    return took
+    return elapsed_s
 
 
 def ingest_limit(case: Case) -> float:
-    """The frames that a replay sends, built beforehand, each with a reply subject; without ids, so that no frame is a
-    duplicate when it comes again."""
-    out = _outgoing(case, with_ids=False)
-    columns = zip(*(a.to_pylist() for a in (out.subjects, out.headers, out.data)), strict=True)
+    """The frames that a replay sends, built before, each with a reply subject; without message ids, so that a repeated
+    frame is no duplicate."""
+    outgoing = _outgoing(case, with_ids=False)
+    columns = zip(*(a.to_pylist() for a in (outgoing.subjects, outgoing.headers, outgoing.data)), strict=True)
     frames = [
         b"HPUB %b _B.ack.1 %d %d\r\n%b%b\r\n" % (s.encode(), len(h), len(h) + len(d), h, d) for s, h, d in columns
     ]
@@ -144,15 +145,15 @@ def ingest_limit(case: Case) -> float:
 
 
 def natspy_publish(case: Case) -> float:
-    """The same headers, given as a dict as that client wants them."""
-    out = _outgoing(case, with_ids=False)
-    lines = out.headers[0].as_py().decode().split("\r\n")[1:-2]
+    """The same headers, as the dict that this client takes."""
+    outgoing = _outgoing(case, with_ids=False)
+    lines = outgoing.headers[0].as_py().decode().split("\r\n")[1:-2]
     headers = dict(line.split(": ", 1) for line in lines)
-    return natspy.publish(case.url, "bench.sink.1", out.data.to_pylist(), headers, case.messages)
+    return natspy.publish(case.url, "bench.sink.1", outgoing.data.to_pylist(), headers, case.messages)
 
 
 def publisher(case: Case) -> float:
-    """Mapping, headers and publishing, as a replay does them, of batches that are in memory."""
+    """Map, add headers and publish as a replay does, of batches in memory."""
     batch = batch_of(case.size)
     mapper = Mapper(Transform("bench.in.>", "bench.sink.>"), "0123456789abcdef", with_ids=not case.batched)
     incarnation = Incarnation("BENCH", 1_700_000_000_000_000_000)
@@ -162,8 +163,8 @@ def publisher(case: Case) -> float:
             shifted = batch.set_column(0, "seq", pc.add(batch.column("seq"), at)).slice(
                 0, min(BATCH, case.messages - at)
             )
-            out = mapper.outgoing(mapper.select(shifted)[0], incarnation)
-            target.publish(out.subjects, out.headers, out.data)
+            outgoing = mapper.outgoing(mapper.select(shifted)[0], incarnation)
+            target.publish(outgoing.subjects, outgoing.headers, outgoing.data)
         target.flush()
         return time.perf_counter() - began
 

@@ -1,7 +1,7 @@
 """The two rows that go through Spark, end to end: `capture` from socket to committed chunks, `replay` back.
 
-The rule kept here: the session is started and its workers have run once before the clock starts; everything after that
-counts, planning and commits too.
+Invariant: the session is started and its workers have run once before the clock starts. All the rest counts, planning
+and commits included.
 """
 
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from nats3_dagster.archive.create import create
-from nats3_dagster.catalog import Catalog
+from nats3_dagster.archive.status import archives
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
@@ -30,7 +30,7 @@ _names = count()
 
 
 def capture(spark: SparkSession, case: Case) -> float:
-    """A new archive each time, so that nothing is covered yet."""
+    """A new archive each time, so that nothing is captured yet."""
     spec = ArchiveSpec(name=f"bench{next(_names)}", stream="BENCH", bucket=BUCKET)
     with Workspace(case.settings) as workspace:
         create(workspace, spec)
@@ -38,25 +38,25 @@ def capture(spark: SparkSession, case: Case) -> float:
     hours = sorted({hour_of(state.first_ns), hour_of(state.last_ns)})
     began = time.perf_counter()
     messages = sum(run_capture(spark, case.settings, spec.name, hour).messages for hour in hours)
-    took = time.perf_counter() - began
+    elapsed_s = time.perf_counter() - began
     assert messages == case.messages, messages
-    return took
+    return elapsed_s
 
 
 def replay(spark: SparkSession, case: Case) -> float:
-    """The archive captured last, into the empty stream SINK."""
-    with Catalog.connect(case.settings.postgres) as catalog:
-        newest = max(catalog.archives.all(), key=lambda a: a.id)
+    """The archive that was captured last, into the empty stream SINK."""
+    with Workspace(case.settings) as workspace:
+        newest = max((totals.archive for totals in archives(workspace)), key=lambda archive: archive.id)
     spec = ReplaySpec(newest.name, "bench.sink.>", Selection(subjects=("bench.in.>",)))
     began = time.perf_counter()
-    done = run_replay(spark, case.settings, begin_replay(case.settings, spec))
-    took = time.perf_counter() - began
-    assert done.published == case.messages, done
-    return took
+    result = run_replay(spark, case.settings, begin_replay(case.settings, spec))
+    elapsed_s = time.perf_counter() - began
+    assert result.published == case.messages, result
+    return elapsed_s
 
 
 def peak_mb(spark: SparkSession) -> float:
-    """The most memory that any of the reused Python workers had so far."""
+    """The peak memory of the largest of the reused Python workers, in MB."""
     return max(run_tasks(spark, "peak", _own_peak, list(range(8))).results)
 
 
@@ -66,7 +66,7 @@ def _own_peak(task: int) -> Iterator[float]:
 
 
 def own_peak_mb() -> float:
-    """Peak resident memory of this process in MB. Not from getrusage on Linux: that keeps the parent's at fork."""
+    """Peak resident memory of this process in MB. Not by getrusage on Linux: a fork begins with its parent's peak."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024 / 1e6  # type: ignore[index]
