@@ -1,8 +1,19 @@
 """Gaps: what no chunk holds, and why. Listed as they are kept; no chunk is read."""
 
+from dataclasses import dataclass
+
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.catalog.rows import GapRow
 from nats3_dagster.model import Archive, Gap, Incarnation, Reason, SeqRange
+
+
+@dataclass(slots=True, kw_only=True)
+class GapRow:
+    """One range of a gap."""
+
+    stream: str
+    created_ns: int
+    reason: Reason
+    seqs: SeqRange
 
 
 class Gaps:

@@ -1,10 +1,49 @@
 """Hours: the sums of the live chunks of each hour. Triggers keep them; no chunk is read."""
 
+from dataclasses import dataclass
 from itertools import groupby
 
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.catalog.rows import HourRow, WindowRow
-from nats3_dagster.model import Archive, HourSummary, HourWindow
+from nats3_dagster.model import Archive, HourSummary, HourWindow, Incarnation, SeqRange
+
+
+@dataclass(slots=True, kw_only=True)
+class HourRow:
+    """The live chunks of one hour and incarnation: a row of nats3.hour, units as in HourSummary."""
+
+    archive_id: int
+    incarnation_id: int
+    stream: str
+    created_ns: int
+    hour: str
+    chunks: int
+    messages: int
+    absent: int
+    payload_bytes: int
+    stored_bytes: int
+    first_seq: int
+    last_seq: int
+    first_ns: int
+    last_ns: int
+    revision: int
+
+    @property
+    def span(self) -> tuple[Incarnation, SeqRange]:
+        """From the first sequence of its chunks to the last."""
+        return Incarnation(self.stream, self.created_ns), SeqRange(self.first_seq, self.last_seq)
+
+
+@dataclass(slots=True, kw_only=True)
+class WindowRow:
+    """The sequences of one incarnation that an hour accounts for."""
+
+    stream: str
+    created_ns: int
+    first_seq: int
+    last_seq: int
+
+    def window(self) -> HourWindow:
+        return HourWindow(Incarnation(self.stream, self.created_ns), SeqRange(self.first_seq, self.last_seq))
 
 
 class Hours:

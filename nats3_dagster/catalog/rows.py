@@ -1,8 +1,7 @@
-"""Rows of statements and views, a field for each column, and the values of the model that they make."""
+"""Rows that several statements answer with: a field for each column, and the value of the model that they make."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,16 +12,8 @@ from nats3_dagster.model import (
     Chunk,
     ChunkMeta,
     Coverage,
-    HourWindow,
     Incarnation,
     Mode,
-    Pace,
-    Reason,
-    Replay,
-    ReplaySpec,
-    ReplayState,
-    ReplayTarget,
-    Selection,
     SeqRange,
     StreamState,
 )  # fmt: skip
@@ -206,130 +197,3 @@ class SubjectRow:
 
     subject: str
     messages: int
-
-
-@dataclass(slots=True, kw_only=True)
-class GapRow:
-    """One range of a gap."""
-
-    stream: str
-    created_ns: int
-    reason: Reason
-    seqs: SeqRange
-
-
-@dataclass(slots=True, kw_only=True)
-class HourRow:
-    """The live chunks of one hour and incarnation: a row of nats3.hour, units as in HourSummary."""
-
-    archive_id: int
-    incarnation_id: int
-    stream: str
-    created_ns: int
-    hour: str
-    chunks: int
-    messages: int
-    absent: int
-    payload_bytes: int
-    stored_bytes: int
-    first_seq: int
-    last_seq: int
-    first_ns: int
-    last_ns: int
-    revision: int
-
-    @property
-    def span(self) -> tuple[Incarnation, SeqRange]:
-        """From the first sequence of its chunks to the last."""
-        return Incarnation(self.stream, self.created_ns), SeqRange(self.first_seq, self.last_seq)
-
-
-@dataclass(slots=True, kw_only=True)
-class WindowRow:
-    """The sequences of one incarnation that an hour accounts for."""
-
-    stream: str
-    created_ns: int
-    first_seq: int
-    last_seq: int
-
-    def window(self) -> HourWindow:
-        return HourWindow(Incarnation(self.stream, self.created_ns), SeqRange(self.first_seq, self.last_seq))
-
-
-@dataclass(slots=True, kw_only=True)
-class UnsealedRow:
-    """An hour as its next seal has to have it: units as in Seal."""
-
-    revision: int
-    chunks: int
-    number: int
-
-
-@dataclass(slots=True, kw_only=True)
-class ReplayRow:
-    """A replay with its targets and runs: units as in Replay."""
-
-    id: str
-    spec: dict[str, Any]
-    state: ReplayState
-    attempt: int
-    error: str | None
-    # Each with stream, created_ns and since_seq.
-    targets: list[dict[str, Any]]
-    chunks: int
-    chunks_done: int
-    selected: int
-    published: int
-    found: int
-    duplicates: int
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    run_ids: list[str]
-
-    def replay(self) -> Replay:
-        targets = (ReplayTarget(Incarnation(t["stream"], t["created_ns"]), t["since_seq"]) for t in self.targets)
-        return Replay(
-            id=self.id, spec=replay_spec(self.spec), state=self.state, attempt=self.attempt, error=self.error,
-            targets=tuple(targets), chunks=self.chunks, chunks_done=self.chunks_done, selected=self.selected,
-            published=self.published, found=self.found, duplicates=self.duplicates, created_at=self.created_at,
-            started_at=self.started_at, finished_at=self.finished_at, run_ids=tuple(self.run_ids),
-        )  # fmt: skip
-
-
-@dataclass(slots=True, kw_only=True)
-class AttemptRow:
-    """How far a replay is: its state and the number of its newest attempt, 0 before the first."""
-
-    state: ReplayState
-    attempt: int
-
-
-@dataclass(slots=True, kw_only=True)
-class StateRow:
-    """How many replays are in a state."""
-
-    state: ReplayState
-    replays: int
-
-
-def replay_spec_json(spec: ReplaySpec) -> str:
-    return json.dumps(asdict(spec))
-
-
-def replay_spec(fields: Mapping[str, Any]) -> ReplaySpec:
-    """The spec that `replay_spec_json` wrote; a field that a later release added has its default."""
-    typed: dict[str, Any] = dict(fields)
-    typed["selection"] = _selection(fields.get("selection", {}))
-    typed["pace"] = Pace(**fields.get("pace", {}))
-    return ReplaySpec(**typed)
-
-
-def _selection(fields: Mapping[str, Any]) -> Selection:
-    typed: dict[str, Any] = dict(fields)
-    sequences = fields.get("sequences")
-    typed["hours"] = tuple(fields.get("hours", ()))
-    typed["sequences"] = SeqRange(*sequences) if sequences else None
-    typed["subjects"] = tuple(fields.get("subjects", ()))
-    return Selection(**typed)

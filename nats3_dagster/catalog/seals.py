@@ -4,15 +4,23 @@ Invariant: an hour is sealed as it was read, or not at all. A seal is valid unti
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.catalog.rows import UnsealedRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict
 from nats3_dagster.model import Archive, HourWindow, Incarnation, Seal
+
+
+@dataclass(slots=True, kw_only=True)
+class UnsealedRow:
+    """An hour as its next seal has to have it: units as in Seal."""
+
+    revision: int
+    chunks: int
+    number: int
 
 
 class Seals:

@@ -1,6 +1,7 @@
 """The connection: one clear line for each way it fails, never the password, and made again only between calls."""
 
 import os
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
@@ -33,11 +34,15 @@ def _end_sessions(url):
         connection.execute(f"select pg_terminate_backend(pid, 5000) {_SESSIONS}")
 
 
-def _sessions(url):
-    """How many connections the database has beside this one."""
+def _has_sessions(url, number):
+    """Whether the database has so many connections beside this one: soon, because a closed one ends a moment later."""
+    end = time.monotonic() + 10
     with psycopg.connect(url, autocommit=True) as connection:
-        ((count,),) = connection.execute(f"select count(*) {_SESSIONS}")
-        return count
+        while connection.execute(f"select count(*) {_SESSIONS}").fetchall() != [(number,)]:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+    return True
 
 
 def _all_at_once(catalog, threads=MAX_CONNECTIONS):
@@ -151,12 +156,12 @@ def test_as_many_connections_as_threads_at_once_and_no_more_than_the_maximum(cat
         catalog.archives.all()
     with catalog.session.transaction(), catalog.session.transaction():
         catalog.archives.create(spec(), state())
-    assert _sessions(postgres_url) == 1
+    assert _has_sessions(postgres_url, 1)
     _all_at_once(catalog)
     with ThreadPoolExecutor(2 * MAX_CONNECTIONS) as pool:
         names = list(pool.map(lambda _: catalog.archives.get("logs").name, range(10 * MAX_CONNECTIONS)))
     assert names == ["logs"] * (10 * MAX_CONNECTIONS)
-    assert _sessions(postgres_url) == MAX_CONNECTIONS
+    assert _has_sessions(postgres_url, MAX_CONNECTIONS)
 
 
 def test_several_connections_lost_between_two_calls_are_made_again(catalog, postgres_url):
@@ -178,13 +183,13 @@ def test_a_call_that_finds_no_connection_free_says_so(postgres_url, monkeypatch)
 
 
 def test_a_catalog_closed_during_a_call_leaves_no_connection(postgres_url):
-    with Catalog.connect(postgres_url) as catalog:
-        _all_at_once(catalog, 3)
-        with catalog.session.transaction():
-            catalog.close()
-            assert _sessions(postgres_url) == 1
-            assert catalog.archives.all() == ()
-    assert _sessions(postgres_url) == 0
+    catalog = Catalog.connect(postgres_url)
+    _all_at_once(catalog, 3)
+    with catalog.session.transaction():
+        catalog.close()
+        assert _has_sessions(postgres_url, 1)
+        assert catalog.archives.all() == ()
+    assert _has_sessions(postgres_url, 0)
 
 
 def test_a_forked_process_does_not_share_the_connections(catalog):

@@ -13,7 +13,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.catalog import Catalog, migrate
-from nats3_dagster.catalog.rows import ArchiveRow, ChunkRow, CoverageRow, HourRow, StreamRow
+from nats3_dagster.catalog.hours import HourRow
+from nats3_dagster.catalog.rows import ArchiveRow, ChunkRow, CoverageRow, StreamRow
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Mode, Reason, ReplayChunk, ReplayState
