@@ -56,7 +56,7 @@ def test_a_java_that_fails_is_told_beside_its_own_words() -> None:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "no such module" in ran.stderr
     assert ran.stdout.startswith("Spark did not start: [JAVA_GATEWAY_EXITED] ")
-    assert ran.stdout.endswith(". See what Java said above; nats3 doctor checks Java and Spark\n")
+    assert ran.stdout.endswith(". See what Java wrote to standard error\n")
 
 
 @pytest.mark.usefixtures("failing_java")
