@@ -189,6 +189,13 @@ def nats_factory(tmp_path: Path) -> Iterator[NatsFactory]:
         server.kill()
 
 
+def freeze(server: NatsServer) -> None:
+    """Pause a server of this process, and return when none of its threads runs any more."""
+    server.pause()
+    assert server.process
+    os.waitpid(server.process.pid, os.WUNTRACED)
+
+
 @pytest.fixture
 def own_nats(nats_factory: NatsFactory) -> NatsServer:
     """A server that the test may stop, kill and restart."""

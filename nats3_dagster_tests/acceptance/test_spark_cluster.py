@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +127,12 @@ def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
 
 def executors() -> list[psutil.Process]:
     """The executors' JVMs: those that were told to report to a driver, by workers that this process started."""
-    return [
-        p
-        for p in psutil.Process().children(recursive=True)
-        if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in p.cmdline()
-    ]
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # one that ends
+            if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in process.cmdline():
+                found.append(process)
+    return found
 
 
 def started(master: str, script: str, *arguments: str) -> subprocess.Popen[str]:

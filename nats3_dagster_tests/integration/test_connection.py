@@ -24,6 +24,7 @@ from nats3_dagster.errors import Nats3Error, OperatorError, SourceError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import server_info, stream_names
+from nats3_dagster_tests.conftest import freeze
 
 SECRET = "s3cr3t:p@ss/w%rd"
 
@@ -183,7 +184,7 @@ def test_an_unknown_host():
 
 
 def test_a_server_that_does_not_answer(own_nats):
-    own_nats.pause()
+    freeze(own_nats)
     asked = options(own_nats, connect_timeout_s=0.2)
     try:
         assert "did not answer in time" in refusal(asked)

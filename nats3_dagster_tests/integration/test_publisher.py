@@ -16,6 +16,7 @@ from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.model import Incarnation
 from nats3_dagster.replay.headers import original_headers, replay_headers
 from nats3_dagster.steps import Next
+from nats3_dagster_tests.conftest import freeze
 from nats3_dagster_tests.wire import Wire
 
 MODES = ["window", pytest.param("batch", marks=pytest.mark.needs_nats("2.14"))]
@@ -306,13 +307,13 @@ def test_server_frozen(own_nats, mode):
     with Wire(own_nats.url) as wire:
         make(own_nats, wire)
 
-    def freeze():
-        own_nats.pause()
+    def freeze_for_a_while():
+        freeze(own_nats)
         time.sleep(2.5)
         own_nats.resume()
 
     began = time.monotonic()
-    error, acknowledged = trouble_while_publishing(own_nats, mode, freeze, ack_timeout_s=1)
+    error, acknowledged = trouble_while_publishing(own_nats, mode, freeze_for_a_while, ack_timeout_s=1)
     with Wire(own_nats.url) as wire:
         count = wire.state("T")["messages"]
         assert time.monotonic() - began < 8
@@ -337,7 +338,7 @@ def test_server_frozen_for_too_long(own_nats, mode, monkeypatch):
         ):
             publisher.publish(*numbered(1))
             publisher.flush()
-            own_nats.pause()
+            freeze(own_nats)
             publisher.publish(*numbered(1))
             publisher.flush()
         assert not isinstance(caught.value, Interrupted)

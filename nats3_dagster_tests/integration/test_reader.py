@@ -16,6 +16,7 @@ from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster_tests.conftest import freeze
 from nats3_dagster_tests.wire import Wire
 
 HARD = [
@@ -296,11 +297,11 @@ def test_server_frozen_for_a_while(own_nats):
         wire.create_stream("S", "s.>")
         fill(wire, 5_000)
 
-    def freeze():
-        own_nats.pause()
+    def freeze_for_a_while():
+        freeze(own_nats)
         threading.Timer(1.5, own_nats.resume).start()
 
-    assert [r["data"] for r in broken_read(own_nats, None, freeze)] == whole(5_000)
+    assert [r["data"] for r in broken_read(own_nats, None, freeze_for_a_while)] == whole(5_000)
 
 
 def test_server_gone_for_good(own_nats, monkeypatch):
