@@ -14,7 +14,7 @@ import sys
 from dataclasses import asdict
 
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model import Pace, ReplaySpec, Selection
+from nats3_dagster.model import ORDERS, Pace, ReplaySpec, Selection
 from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.replay.begin import begin
@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--from-time", help="RFC 3339; messages stored then or later")
     parser.add_argument("--to-time", help="RFC 3339; messages stored before")
     parser.add_argument("--rate", type=float, metavar="N", help="at most so many messages a second")
-    parser.add_argument("--order", default="stream", choices=("stream", "subject", "none"))
+    parser.add_argument("--order", default="stream", choices=ORDERS)
     parser.add_argument("--resume", metavar="ID")
     arguments = parser.parse_args()
     try:
