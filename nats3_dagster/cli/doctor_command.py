@@ -30,15 +30,15 @@ def doctor(
     """Look at NATS, Postgres, the store, Java and Spark, and say what to do. Exit status 1 if something fails."""
     settings = Settings.load()
     with step("Looking at NATS, Postgres, the store, Java and Spark"):
-        found = [*examine(settings, bucket or ()), *_engines(settings, spark)]
+        report = [*examine(settings, bucket or ()), *_engines(settings, spark)]
     if output is Format.json:
-        items = [{"status": f.status, "area": f.area, "what": f.what, "do": _do(f) or None} for f in found]
+        items = [{"status": f.status, "area": f.area, "what": f.what, "do": _do(f) or None} for f in report]
         show(output, items, {})
     else:
-        show(output, [line for f in found for line in _lines(f)], _COLUMNS)
-    if failed := sum(f.status == "fail" for f in found):
+        show(output, [line for f in report for line in _lines(f)], _COLUMNS)
+    if failed := sum(f.status == "fail" for f in report):
         sys.stdout.flush()
-        raise Nats3Error(f"{failed} of {len(found)} checks fail", "Do what stands beside them, then run it again")
+        raise Nats3Error(f"{failed} of {len(report)} checks fail", "Do what stands beside them, then run it again")
 
 
 def _engines(settings: Settings, start: bool) -> Iterator[Finding]:
