@@ -235,7 +235,7 @@ def _spec(fields: Mapping[str, Any]) -> ReplaySpec:
 
 def _selection(fields: Mapping[str, Any]) -> Selection:
     sequences = fields["sequences"]
-    typed = {
+    typed: dict[str, Any] = {
         "hours": tuple(fields["hours"]), "sequences": SeqRange(*sequences) if sequences else None,
         "subjects": tuple(fields["subjects"]),
     }  # fmt: skip
