@@ -169,7 +169,7 @@ def test_a_seal_whose_object_is_removed_meanwhile(workspace, catalog, logs, s3):
     catalog.removals.finish(kept.bucket, [kept.key])
     with pytest.raises(Conflict, match="is being removed"):
         catalog.seals.add(again, kept, begun=begun)
-    (sealed,) = seal(catalog, s3, again, 0)
+    (sealed,) = seal(workspace, again, 0)
     assert catalog.removals.claim(kept.bucket, [sealed.key]) == ()
 
 
