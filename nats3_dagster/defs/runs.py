@@ -1,4 +1,4 @@
-"""What a run does: it captures hours, seals them, or replays a selection, and says so in its log.
+"""What a run of Spark does: it captures an hour or replays a selection, and says so in its log and in its metadata.
 
 Invariant: the id of a replay follows from the run that began it. Every retry and re-execution finds the same replay,
 whatever was lost in between, and publishes nothing twice.
@@ -34,7 +34,7 @@ from nats3_dagster.workspace import Workspace
 if TYPE_CHECKING:
     from nats3_dagster.archive.capture import CaptureResult
 
-# Names a run's replay.
+# Tag of a run: the id of its replay.
 REPLAY_TAG = "nats3/replay"
 # Seconds between two lines of progress: every line is a row in Dagster's storage.
 PROGRESS_S = 10.0

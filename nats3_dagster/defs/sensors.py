@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 CAPTURE_INTERVAL_S, SEAL_INTERVAL_S = 20, 30
 # Hours that one run seals, at some 20 ms each, and runs that one tick asks for: each is a process of its own.
 SEAL_HOURS, SEAL_RUNS = 24 * 31, 8
-# Names the archive of a run that seals, and why a capture was due.
+# Tags of runs: the archive that a run seals, and why a capture was due.
 SEAL_TAG, WHY_TAG = "nats3/seal", "nats3/why"
 
 
