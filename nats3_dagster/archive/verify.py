@@ -60,12 +60,13 @@ def chunks_to_verify(workspace: Workspace, archive: Archive, hours: Sequence[str
         yield from page
 
 
-def sample_chunks(workspace: Workspace, archive: Archive, count: int) -> tuple[tuple[Chunk, ...], int]:
+def sample_chunks(workspace: Workspace, archive: Archive, count: int) -> tuple[Iterable[Chunk], int]:
     """`count` chunks chosen at random, 0 for all, with all that the catalog keeps of each; and how many there are."""
+    total = sum(coverage.chunks for coverage in workspace.catalog.coverage.all(archive))
+    if not count or count >= total:
+        return chunks_to_verify(workspace, archive), total
     every = workspace.catalog.chunks.select(archive)
-    if not count or count >= len(every):
-        return tuple(chunks_to_verify(workspace, archive)), len(every)
-    return tuple(workspace.catalog.chunks.get(c.id) for c in random.sample(every, count)), len(every)
+    return [workspace.catalog.chunks.get(chunk.id) for chunk in random.sample(every, count)], total
 
 
 def verify_chunks(workspace: Workspace, chunks: Iterable[Chunk]) -> Iterator[Verified]:

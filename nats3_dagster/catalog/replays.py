@@ -230,13 +230,14 @@ def _spec_json(spec: ReplaySpec) -> str:
 
 def _spec(fields: Mapping[str, Any]) -> ReplaySpec:
     """The spec that `_spec_json` wrote."""
-    return ReplaySpec(**{**fields, "selection": _selection(fields["selection"]), "pace": Pace(**fields["pace"])})
+    typed: dict[str, Any] = {**fields, "selection": _selection(fields["selection"]), "pace": Pace(**fields["pace"])}
+    return ReplaySpec(**typed)
 
 
 def _selection(fields: Mapping[str, Any]) -> Selection:
     sequences = fields["sequences"]
     typed: dict[str, Any] = {
-        "hours": tuple(fields["hours"]), "sequences": SeqRange(*sequences) if sequences else None,
+        **fields, "hours": tuple(fields["hours"]), "sequences": SeqRange(*sequences) if sequences else None,
         "subjects": tuple(fields["subjects"]),
     }  # fmt: skip
-    return Selection(**{**fields, **typed})
+    return Selection(**typed)
