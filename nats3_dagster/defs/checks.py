@@ -113,18 +113,19 @@ def _no_gaps(workspace: Workspace, archive: Archive) -> AssetCheckResult:
 def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckResult:
     from nats3_dagster.archive.verify import sample_chunks, verify_chunks
 
-    chosen, total = sample_chunks(workspace, archive, sample)
-    damaged = [
-        f"- chunk {verified.chunk.id}: {verified.error.text_in(WORDS)}"
-        for verified in verify_chunks(workspace, chosen) if verified.error
-    ]  # fmt: skip
+    chunks, total = sample_chunks(workspace, archive, sample)
+    damaged: list[str] = []
+    count = 0
+    for count, verified in enumerate(verify_chunks(workspace, chunks), 1):
+        if verified.error:
+            damaged.append(f"- chunk {verified.chunk.id}: {verified.error.text_in(WORDS)}")
     more = [f"- and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
     return AssetCheckResult(
         asset_key=chunks_key(archive.name), check_name=INTACT, passed=not damaged,
-        description=f"{len(damaged)} of {len(chosen)} chunks verified are damaged" if damaged
-        else f"{len(chosen)} of {total} chunks verified",
+        description=f"{len(damaged)} of {count} chunks verified are damaged" if damaged
+        else f"{count} of {total} chunks verified",
         metadata={
-            "verified": len(chosen), "chunks": total, "damaged": len(damaged),
+            "verified": count, "chunks": total, "damaged": len(damaged),
             **({"damages": MetadataValue.md("\n".join([*damaged[:SHOWN], *more]))} if damaged else {}),
         },
     )  # fmt: skip
