@@ -351,7 +351,7 @@ def test_a_server_that_takes_no_message_so_large(
             said = captured.refused("load", "create", "--archive", "taken", "--write-subject", "back.x")
         assert wire.state("BACK")["messages"] == 0
     room = header_room("EV")
-    assert said.startswith(f"1 Error: The largest message takes 2 bytes with its headers, {room} more when replayed; the")
+    assert said.startswith(f"1 Error: The largest message takes 2 bytes with its headers, {room} more when replayed; ")
     assert said.endswith(f"Set max_payload of the target server to at least {room + 2}")
     unchanged()
 
