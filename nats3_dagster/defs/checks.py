@@ -116,7 +116,8 @@ def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckRe
     chunks, total = sample_chunks(workspace, archive, sample)
     damaged: list[str] = []
     count = 0
-    for count, verified in enumerate(verify_chunks(workspace, chunks), 1):
+    for verified in verify_chunks(workspace, chunks):
+        count += 1
         if verified.error:
             damaged.append(f"- chunk {verified.chunk.id}: {verified.error.text_in(WORDS)}")
     more = [f"- and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []

@@ -67,8 +67,8 @@ def _train(arguments: list[str], new: Path) -> None:
         errors="replace", check=False,
     )  # fmt: skip
     if done.returncode or not new.is_file():
-        output = done.stdout.strip().splitlines() or ["it said nothing"]
-        raise EngineError(f"Spark's classes were not archived: {output[-1][:200]}", _WITHOUT)
+        lines = done.stdout.strip().splitlines() or ["it said nothing"]
+        raise EngineError(f"Spark's classes were not archived: {lines[-1][:200]}", _WITHOUT)
 
 
 if __name__ == "__main__":

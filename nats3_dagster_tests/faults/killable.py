@@ -11,6 +11,7 @@ from typing import Any
 
 import nats3_dagster.archive.range_capture as capture_task
 from nats3_dagster.archive import capture
+from nats3_dagster.catalog import chunks
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.capture_run import capture_range
@@ -57,7 +58,7 @@ def arm(step: str) -> None:
         before(Chunks, "commit")
     elif step == "in the commit":
         # All rows are inserted, and COMMIT has not been sent.
-        after(Chunks, "_add_chunks")
+        after(chunks, "_add_chunks")
     elif step == "after the commit":
         after(Chunks, "commit")
 

@@ -48,8 +48,8 @@ def test_killed_in_the_middle_and_resumed_after_the_duplicate_window(
         had = wire.quiet("BACK", 1.5)
         assert MESSAGES // 6 <= had < MESSAGES
         with republish("--resume", replay) as process:
-            said, _ = process.communicate(timeout=90)
-        done = json.loads(said.splitlines()[-1])
+            output, _ = process.communicate(timeout=90)
+        done = json.loads(output.splitlines()[-1])
         assert (done["attempt"], done["published"] + done["found"]) == (2, MESSAGES)
         # More may have arrived between our look and the fence, never less.
         assert had <= done["found"] < MESSAGES

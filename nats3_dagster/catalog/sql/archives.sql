@@ -33,11 +33,11 @@ returning *;
 -- The archive, its sensors stopped or started.
 update nats3.archive set paused = :paused where name = :name and deleted_at is null returning *;
 
--- name: delete_archive(archive)
+-- name: delete_archive(archive)!
 -- Marks the archive as deleted, which frees its name.
 update nats3.archive set deleted_at = now() where id = :archive;
 
--- name: retire_archive(archive)
+-- name: retire_archive(archive)!
 -- Retires all live chunks of the archive.
 update nats3.chunk set deleted_at = now() where archive_id = :archive and deleted_at is null;
 

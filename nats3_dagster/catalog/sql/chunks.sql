@@ -11,7 +11,7 @@ from json_to_recordset(:chunks::json) as c(
 order by incarnation_id, first_seq
 returning id, bucket, key;
 
--- name: copy_subjects()
+-- name: copy_subjects()#
 -- Takes the messages of each chunk by subject.
 copy nats3.chunk_subject (chunk_id, subject, messages) from stdin;
 

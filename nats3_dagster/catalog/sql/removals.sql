@@ -14,7 +14,7 @@ where not exists (select from nats3.chunk c where c.bucket = :bucket and c.key =
 on conflict (bucket, key) do update set claimed_at = now(), removed_at = null
 returning key;
 
--- name: finish_removals(bucket, keys)
+-- name: finish_removals(bucket, keys)!
 -- Marks claimed objects as removed from the store.
 update nats3.removal set removed_at = clock_timestamp()
 where bucket = :bucket and key = any(:keys::text[]) and removed_at is null;

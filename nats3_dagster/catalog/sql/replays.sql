@@ -1,4 +1,4 @@
--- name: create_replay(replay, archive, spec, chunks, run_id)
+-- name: create_replay(replay, archive, spec, chunks, run_id)!
 -- Records a replay.
 insert into nats3.replay (id, archive_id, spec, chunks, dagster_run_id)
 values (:replay, :archive, :spec::jsonb, :chunks, :run_id);
@@ -45,24 +45,24 @@ update nats3.replay set state = 'running', attempt = attempt + 1, error = null, 
 where id = :replay
 returning attempt;
 
--- name: lose_attempts(replay)
+-- name: lose_attempts(replay)!
 -- Marks attempts that never ended as lost: they were killed.
 update nats3.replay_attempt set state = 'lost', finished_at = now() where replay_id = :replay and state = 'running';
 
--- name: add_attempt(replay, attempt, run_id)
+-- name: add_attempt(replay, attempt, run_id)!
 -- Records the attempt that began.
 insert into nats3.replay_attempt (replay_id, attempt, dagster_run_id) values (:replay, :attempt, :run_id);
 
--- name: end_attempt(replay, attempt, state, error)
+-- name: end_attempt(replay, attempt, state, error)!
 -- Ends the attempt, unless it is lost.
 update nats3.replay_attempt set state = :state, error = :error, finished_at = now()
 where replay_id = :replay and attempt = :attempt and state = 'running';
 
--- name: end_replay(replay, state, error)
+-- name: end_replay(replay, state, error)!
 -- Ends the replay.
 update nats3.replay set state = :state, error = :error, finished_at = now() where id = :replay;
 
--- name: delete_replay(replay)
+-- name: delete_replay(replay)!
 -- Takes the replay out of all lists.
 update nats3.replay set deleted_at = now() where id = :replay and deleted_at is null;
 

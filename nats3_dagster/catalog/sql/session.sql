@@ -1,4 +1,4 @@
--- name: set_session()
+-- name: set_session()!
 -- Times are in UTC, and no statement waits for a lock for long.
 set time zone 'UTC';
 -- A commit that waits longer than this for another one of the same archive waits for a process that hangs.
