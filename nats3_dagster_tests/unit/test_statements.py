@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 import nats3_dagster.catalog
+from nats3_dagster.catalog.statements import _statements  # pyright: ignore[reportPrivateUsage]
 
 PACKAGE = Path(nats3_dagster.catalog.__file__).parent
 # Name, parameters, the rest up to the next statement.
 STATEMENTS = {
     name: text
     for path in sorted((PACKAGE / "sql").glob("*.sql"))
-    for name, text in re.findall(r"^-- name: (\w+)\([^)]*\)\n(.*?)(?=^-- name:|\Z)", path.read_text(), re.M | re.S)
+    for name, text in re.findall(r"^-- name: (\w+)\([^)]*\)[!#]?\n(.*?)(?=^-- name:|\Z)", path.read_text(), re.M | re.S)
 }
 CALLS = {"rows", "row", "values", "value", "value_or_none", "run", "copy"}
 
@@ -21,6 +22,13 @@ CALLS = {"rows", "row", "values", "value", "value_or_none", "run", "copy"}
 def test_every_statement_is_found() -> None:
     headers = sum(path.read_text().count("-- name:") for path in (PACKAGE / "sql").glob("*.sql"))
     assert len(STATEMENTS) == headers > 50
+
+
+def test_loading_them_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """aiosql warns of a statement that writes and is not marked with `!`; a program without logging would print it."""
+    _statements.cache_clear()
+    assert set(_statements()) == set(STATEMENTS)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
