@@ -1,7 +1,7 @@
 """The worker's side of a capture: read a range of sequences, write chunks, put them into the store.
 
-The rule kept here: consecutive outcomes tile the range exactly. What the server no longer had is either `deleted`
-inside the stream's bounds, or `expired` because the stream's head overtook us, and then it is never part of a chunk.
+Invariant: consecutive outcomes tile the range exactly. A sequence that the stream no longer has is either `deleted`
+inside the stream's bounds, or `expired` because the stream's head overtook the capture; then no chunk covers it.
 """
 
 from collections.abc import Callable, Iterator

@@ -71,8 +71,8 @@ def sealable(workspace: Workspace, archive: Archive, first: str, limit: int = 1_
     except Nats3Error as error:
         # Nothing says where the newest hours end: what was stored behind the last chunk may belong to any of them.
         hours = workspace.catalog.seals.unsealed(archive, first, at.closed, limit=limit)
-        held = workspace.catalog.hours.select(archive, first=first, last=at.closed)
-        return Sealable(at, tuple(h for h in hours if held and h < held[-1].hour), error)
+        with_chunks = workspace.catalog.hours.select(archive, first=first, last=at.closed)
+        return Sealable(at, tuple(h for h in hours if with_chunks and h < with_chunks[-1].hour), error)
     return Sealable(at, workspace.catalog.seals.unsealed(archive, first, at.closed, bound=bound, limit=limit))
 
 

@@ -136,10 +136,10 @@ def chunk(workspace: Workspace, name: str, id_or_key: str) -> ChunkReport:
     catalog = workspace.catalog
     archive = catalog.archives.get(name)
     by_id = id_or_key.isdecimal()
-    found = catalog.chunks.get(int(id_or_key)) if by_id else catalog.chunks.by_key(archive.spec.bucket, id_or_key)
-    if found is None or found.meta.archive != name:
+    stored = catalog.chunks.get(int(id_or_key)) if by_id else catalog.chunks.by_key(archive.spec.bucket, id_or_key)
+    if stored is None or stored.meta.archive != name:
         raise OperatorError(f"Archive {name} has no chunk {id_or_key}", Next.SEE_CHUNKS(archive=name))
-    return ChunkReport(found, catalog.replays.of_chunk(found.id))
+    return ChunkReport(stored, catalog.replays.of_chunk(stored.id))
 
 
 def stream_lag(workspace: Workspace, archive: Archive) -> StreamLag | None:

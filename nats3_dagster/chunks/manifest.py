@@ -16,7 +16,7 @@ import zstandard
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from nats3_dagster.chunks.footer import DAMAGED
-from nats3_dagster.chunks.naming import archive_prefix
+from nats3_dagster.chunks.naming import hour_folder
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import Reason, SeqRange
 
@@ -134,8 +134,7 @@ def decode_manifest(data: bytes) -> Manifest:
 
 def manifest_key(prefix: str, archive: str, hour: str, number: int, sha256: str) -> str:
     """Beside the hour's chunks: `.../hour=HH/manifest-<number>-<sha256[:12]>.json.zst`, the number with four digits."""
-    folder = f"{archive_prefix(prefix, archive)}/date={hour[:10]}/hour={hour[11:13]}"
-    return f"{folder}/manifest-{number:04d}-{sha256[:12]}.json.zst"
+    return f"{hour_folder(prefix, archive, hour)}/manifest-{number:04d}-{sha256[:12]}.json.zst"
 
 
 @cache

@@ -12,11 +12,14 @@ def archive_prefix(prefix: str, archive: str) -> str:
     return f"{prefix}/archive={archive}" if prefix else f"archive={archive}"
 
 
+def hour_folder(prefix: str, archive: str, hour: str) -> str:
+    """Where the chunks and manifests of an hour lie: `<prefix>/archive=<name>/date=YYYY-MM-DD/hour=HH`."""
+    return f"{archive_prefix(prefix, archive)}/date={hour[:10]}/hour={hour[11:13]}"
+
+
 def object_key(prefix: str, archive: str, hour: str, incarnation: Incarnation, covers: SeqRange, sha256: str) -> str:
-    """`<prefix>/archive=<name>/date=YYYY-MM-DD/hour=HH/<incarnation>-<first>-<last>-<sha256[:12]>.parquet`.
+    """`<folder of the hour>/<incarnation>-<first>-<last>-<sha256[:12]>.parquet`.
 
     Sequences are padded to 20 digits, so keys sort as ranges do."""
-    return (
-        f"{archive_prefix(prefix, archive)}/date={hour[:10]}/hour={hour[11:13]}/"
-        f"{incarnation.token}-{covers.first:020d}-{covers.last:020d}-{sha256[:12]}.parquet"
-    )
+    name = f"{incarnation.token}-{covers.first:020d}-{covers.last:020d}-{sha256[:12]}.parquet"
+    return f"{hour_folder(prefix, archive, hour)}/{name}"

@@ -32,11 +32,11 @@ LIST: Columns = {
 def chunk(report: ChunkReport, dagster_url: str | None) -> dict[str, Any]:
     """All of a chunk: the run that captured it, the partition it is in, the replays that published it and their runs;
     with the address of each in the Dagster UI where that is known."""
-    of = report.chunk
-    subjects, deleted = of.meta.subjects, of.meta.deleted
-    partition = f"{dagster_url}/assets/{of.meta.archive}/chunks?view=partitions&partition={of.meta.hour}"
-    return summary(of) | {
-        "dagster_run_url": _run_url(dagster_url, of.dagster_run_id),
+    chunk = report.chunk
+    subjects, deleted = chunk.meta.subjects, chunk.meta.deleted
+    partition = f"{dagster_url}/assets/{chunk.meta.archive}/chunks?view=partitions&partition={chunk.meta.hour}"
+    return summary(chunk) | {
+        "dagster_run_url": _run_url(dagster_url, chunk.dagster_run_id),
         "dagster_partition_url": partition if dagster_url else None,
         "subjects": None if subjects is None else dict(sorted(subjects.items(), key=lambda s: (-s[1], s[0]))),
         "deleted": None if deleted is None else [list(r) for r in deleted],
@@ -48,27 +48,31 @@ def _run_url(dagster_url: str | None, run_id: str | None) -> str | None:
     return f"{dagster_url}/runs/{run_id}" if dagster_url and run_id else None
 
 
-def _replay(of: ReplayChunk) -> dict[str, Any]:
+def _replay(replayed: ReplayChunk) -> dict[str, Any]:
     return {
-        "replay": of.replay_id, "state": of.state, "selected": of.selected, "published": of.published,
-        "found": of.found, "duplicates": of.duplicates, "attempt": of.attempt, "dagster_run": of.dagster_run_id,
-        "finished_at": stamp_of(of.finished_at),
+        "replay": replayed.replay_id, "state": replayed.state, "selected": replayed.selected,
+        "published": replayed.published,
+        "found": replayed.found, "duplicates": replayed.duplicates, "attempt": replayed.attempt,
+        "dagster_run": replayed.dagster_run_id,
+        "finished_at": stamp_of(replayed.finished_at),
     }  # fmt: skip
 
 
-def lines(of: dict[str, Any]) -> dict[str, object]:
-    some = [f"{subject} ({count:,})" for subject, count in list((of["subjects"] or {}).items())[:10]]
-    more = len(of["subjects"] or {}) - len(some)
+def lines(view: dict[str, Any]) -> dict[str, object]:
+    some = [f"{subject} ({count:,})" for subject, count in list((view["subjects"] or {}).items())[:10]]
+    more = len(view["subjects"] or {}) - len(some)
     lines: dict[str, object] = {
-        "chunk": str(of["id"]), "archive": of["archive"], "hour": of["hour"],
-        "stream": f"{of['stream']}, created {of['stream_created']}", "sequences": f"{of['first_seq']}-{of['last_seq']}",
-        "messages": of["messages"], "absent": of["absent"], "size": Size(of["payload_bytes"]),
-        "stored": Size(of["stored_bytes"]), "ratio": of["ratio"], "first": of["first_time"], "last": of["last_time"],
-        "object": f"{of['bucket']}/{of['key']}", "sha256": of["sha256"], "committed": when(of["committed_at"]),
-        "dagster run": of["dagster_run_url"] or of["dagster_run"], "partition": of["dagster_partition_url"],
+        "chunk": str(view["id"]), "archive": view["archive"], "hour": view["hour"],
+        "stream": f"{view['stream']}, created {view['stream_created']}",
+        "sequences": f"{view['first_seq']}-{view['last_seq']}",
+        "messages": view["messages"], "absent": view["absent"], "size": Size(view["payload_bytes"]),
+        "stored": Size(view["stored_bytes"]), "ratio": view["ratio"], "first": view["first_time"],
+        "last": view["last_time"],
+        "object": f"{view['bucket']}/{view['key']}", "sha256": view["sha256"], "committed": when(view["committed_at"]),
+        "dagster run": view["dagster_run_url"] or view["dagster_run"], "partition": view["dagster_partition_url"],
         "subjects": ", ".join(some) + (f" and {more:,} more" if more else "") or None,
     }  # fmt: skip
-    for replay in of["replays"]:
+    for replay in view["replays"]:
         lines[f"replay {replay['replay']}"] = (
             f"{replay['state']}: {replay['published']:,} published, {replay['found']:,} found there, "
             f"{replay['duplicates']:,} duplicates; run {replay['dagster_run_url'] or replay['dagster_run'] or '-'}"

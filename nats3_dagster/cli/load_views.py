@@ -11,18 +11,20 @@ from nats3_dagster.replay.status import ReplayStatus
 
 
 def replay(status: ReplayStatus) -> dict[str, Any]:
-    of, spec, selection = status.replay, status.replay.spec, status.replay.spec.selection
+    record, spec, selection = status.replay, status.replay.spec, status.replay.spec.selection
     return {
-        "id": of.id, "archive": spec.archive, "state": status.state, "error": of.error,
+        "id": record.id, "archive": spec.archive, "state": status.state, "error": record.error,
         "read_subject": spec.read_subject, "write_subject": spec.write_subject, "hours": list(selection.hours),
         "from_time": time_of(selection.from_ns), "to_time": time_of(selection.to_ns),
         "seqs": list(selection.sequences) if selection.sequences else None, "order": spec.order,
         "rate": spec.pace.messages_per_s, "byte_rate": spec.pace.bytes_per_s, "speed": spec.pace.speed,
         "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks,
-        "targets": [t.incarnation.stream for t in of.targets], "attempt": of.attempt, "chunks": of.chunks,
-        "chunks_done": of.chunks_done, "selected": of.selected, "published": of.published, "found": of.found,
-        "duplicates": of.duplicates, "dagster_runs": list(of.run_ids), "created_at": stamp_of(of.created_at),
-        "started_at": stamp_of(of.started_at), "finished_at": stamp_of(of.finished_at),
+        "targets": [t.incarnation.stream for t in record.targets], "attempt": record.attempt, "chunks": record.chunks,
+        "chunks_done": record.chunks_done, "selected": record.selected, "published": record.published,
+        "found": record.found,
+        "duplicates": record.duplicates, "dagster_runs": list(record.run_ids),
+        "created_at": stamp_of(record.created_at),
+        "started_at": stamp_of(record.started_at), "finished_at": stamp_of(record.finished_at),
     }  # fmt: skip
 
 
@@ -39,37 +41,43 @@ LIST: Columns = {
 }
 
 
-def lines(of: dict[str, Any]) -> dict[str, object]:
+def lines(view: dict[str, Any]) -> dict[str, object]:
     """One replay as a table has it; what was not asked for is left out."""
-    state = of["state"]
+    state = view["state"]
     return {
-        "replay": of["id"], "archive": of["archive"],
-        "state": f"{state}; to go on: nats3 load resume {of['id']}" if state in _RESUMABLE else state,
-        "error": of["error"], "subjects": f"{of['read_subject']} to {of['write_subject']}",
-        "hours": of["hours"] or None, "from": of["from_time"], "to": of["to_time"], "sequences": of["seqs"],
-        "order": of["order"], "messages a second": of["rate"], "bytes a second": of["byte_rate"], "speed": of["speed"],
-        "into": of["targets"], "attempt": of["attempt"], "chunks done": f"{of['chunks_done']:,} of {of['chunks']:,}",
-        "selected": of["selected"], "published": of["published"], "found there": of["found"],
-        "duplicates": of["duplicates"], "dagster runs": of["dagster_runs"] or None, "created": when(of["created_at"]),
-        "started": when(of["started_at"]), "finished": when(of["finished_at"]), "log": of["log"],
+        "replay": view["id"], "archive": view["archive"],
+        "state": f"{state}; to go on: nats3 load resume {view['id']}" if state in _RESUMABLE else state,
+        "error": view["error"], "subjects": f"{view['read_subject']} to {view['write_subject']}",
+        "hours": view["hours"] or None, "from": view["from_time"], "to": view["to_time"], "sequences": view["seqs"],
+        "order": view["order"], "messages a second": view["rate"], "bytes a second": view["byte_rate"],
+        "speed": view["speed"],
+        "into": view["targets"], "attempt": view["attempt"],
+        "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
+        "selected": view["selected"], "published": view["published"], "found there": view["found"],
+        "duplicates": view["duplicates"], "dagster runs": view["dagster_runs"] or None,
+        "created": when(view["created_at"]),
+        "started": when(view["started_at"]), "finished": when(view["finished_at"]), "log": view["log"],
     }  # fmt: skip
 
 
 _RESUMABLE = ("interrupted", "failed", "canceled", "planned")
 
 
-def result(of: ReplayResult) -> dict[str, Any]:
+def result(outcome: ReplayResult) -> dict[str, Any]:
     return {
-        "id": of.id, "archive": of.archive, "state": "succeeded", "attempt": of.attempt, "chunks": of.chunks,
-        "selected": of.selected, "published": of.published, "found": of.found, "duplicates": of.duplicates,
-        "seconds": round(of.seconds, 3), "messages_per_s": round(of.published / of.seconds) if of.seconds else None,
+        "id": outcome.id, "archive": outcome.archive, "state": "succeeded", "attempt": outcome.attempt,
+        "chunks": outcome.chunks,
+        "selected": outcome.selected, "published": outcome.published, "found": outcome.found,
+        "duplicates": outcome.duplicates,
+        "seconds": round(outcome.seconds, 3),
+        "messages_per_s": round(outcome.published / outcome.seconds) if outcome.seconds else None,
     }  # fmt: skip
 
 
-def result_lines(of: dict[str, Any]) -> dict[str, object]:
+def result_lines(view: dict[str, Any]) -> dict[str, object]:
     return {
-        "replay": of["id"], "archive": of["archive"], "state": of["state"], "chunks": of["chunks"],
-        "selected": of["selected"], "published": of["published"], "found there": of["found"],
-        "duplicates": of["duplicates"], "seconds": of["seconds"], "messages a second": of["messages_per_s"],
-        "chunks deleted": of.get("chunks_deleted"),
+        "replay": view["id"], "archive": view["archive"], "state": view["state"], "chunks": view["chunks"],
+        "selected": view["selected"], "published": view["published"], "found there": view["found"],
+        "duplicates": view["duplicates"], "seconds": view["seconds"], "messages a second": view["messages_per_s"],
+        "chunks deleted": view.get("chunks_deleted"),
     }  # fmt: skip

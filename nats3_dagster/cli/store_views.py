@@ -11,21 +11,22 @@ from nats3_dagster.cli.output import Columns, Size, ratio, stamp_of, text_of, ti
 from nats3_dagster.model import Archive, ArchiveTotals, ChunkMeta, Gap
 
 
-def archive(of: Archive) -> dict[str, Any]:
-    spec = of.spec
+def archive(record: Archive) -> dict[str, Any]:
+    spec = record.spec
     return {
         "name": spec.name, "stream": spec.stream, "subjects": list(spec.subjects), "bucket": spec.bucket,
         "prefix": spec.prefix, "mode": spec.mode, "durable": spec.durable, "max_messages": spec.max_messages,
-        "max_bytes": spec.max_bytes, "max_age_s": spec.max_age_s, "zstd_level": spec.zstd_level, "paused": of.paused,
-        "created_at": stamp_of(of.created_at),
+        "max_bytes": spec.max_bytes, "max_age_s": spec.max_age_s, "zstd_level": spec.zstd_level,
+        "paused": record.paused,
+        "created_at": stamp_of(record.created_at),
     }  # fmt: skip
 
 
-def totals(of: ArchiveTotals) -> dict[str, Any]:
-    return archive(of.archive) | {
-        "chunks": of.chunks, "messages": of.messages, "payload_bytes": of.payload_bytes,
-        "stored_bytes": of.stored_bytes, "ratio": ratio(of.payload_bytes, of.stored_bytes),
-        "first_time": time_of(of.first_ns), "last_time": time_of(of.last_ns),
+def totals(sums: ArchiveTotals) -> dict[str, Any]:
+    return archive(sums.archive) | {
+        "chunks": sums.chunks, "messages": sums.messages, "payload_bytes": sums.payload_bytes,
+        "stored_bytes": sums.stored_bytes, "ratio": ratio(sums.payload_bytes, sums.stored_bytes),
+        "first_time": time_of(sums.first_ns), "last_time": time_of(sums.last_ns),
     }  # fmt: skip
 
 
@@ -43,11 +44,11 @@ LIST: Columns = {
 }
 
 
-def holdings(of: Holdings) -> dict[str, Any]:
+def holdings(report: Holdings) -> dict[str, Any]:
     """An archive, what it has, and lacks with its reasons."""
-    coverages = of.coverages
+    coverages = report.coverages
     payload, stored = sum(c.payload_bytes for c in coverages), sum(c.stored_bytes for c in coverages)
-    return archive(of.archive) | {
+    return archive(report.archive) | {
         "chunks": sum(c.chunks for c in coverages), "messages": sum(c.messages for c in coverages),
         "payload_bytes": payload, "stored_bytes": stored, "ratio": ratio(payload, stored),
         "coverage": [
@@ -58,33 +59,33 @@ def holdings(of: Holdings) -> dict[str, Any]:
             }
             for c in coverages
         ],
-        "gaps": [gap(g) for g in of.gaps], "hours": of.hours,
+        "gaps": [gap(g) for g in report.gaps], "hours": report.hours,
     }  # fmt: skip
 
 
-def gap(of: Gap) -> dict[str, Any]:
+def gap(record: Gap) -> dict[str, Any]:
     return {
-        "stream_created": time_of(of.incarnation.created_ns), "reason": of.reason, "sequences": of.size,
-        "ranges": [list(r) for r in of.ranges],
+        "stream_created": time_of(record.incarnation.created_ns), "reason": record.reason, "sequences": record.size,
+        "ranges": [list(r) for r in record.ranges],
     }  # fmt: skip
 
 
-def archive_lines(of: dict[str, Any]) -> dict[str, object]:
+def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     """An archive, with its holdings where they are in it."""
     lines: dict[str, object] = {
-        "archive": of["name"], "stream": of["stream"], "subjects": of["subjects"] or ">",
-        "bucket": "/".join(part for part in (of["bucket"], of["prefix"]) if part),
-        "capture due at": f"{of['max_messages']:,} messages, {of['max_bytes']:,} bytes or {of['max_age_s']:,} s",
-        "zstd level": of["zstd_level"], "state": "paused" if of["paused"] else "active",
-        "created": when(of["created_at"]),
+        "archive": view["name"], "stream": view["stream"], "subjects": view["subjects"] or ">",
+        "bucket": "/".join(part for part in (view["bucket"], view["prefix"]) if part),
+        "capture due at": f"{view['max_messages']:,} messages, {view['max_bytes']:,} bytes or {view['max_age_s']:,} s",
+        "zstd level": view["zstd_level"], "state": "paused" if view["paused"] else "active",
+        "created": when(view["created_at"]),
     }  # fmt: skip
-    if "coverage" not in of:
+    if "coverage" not in view:
         return lines
     lines |= {
-        "messages": of["messages"], "size": Size(of["payload_bytes"]), "stored": Size(of["stored_bytes"]),
-        "ratio": of["ratio"], "chunks": of["chunks"], "hours": of["hours"],
+        "messages": view["messages"], "size": Size(view["payload_bytes"]), "stored": Size(view["stored_bytes"]),
+        "ratio": view["ratio"], "chunks": view["chunks"], "hours": view["hours"],
     }  # fmt: skip
-    for c in of["coverage"]:
+    for c in view["coverage"]:
         span = (
             f"{text_of(when(c['first_time']))} to {text_of(when(c['last_time']))}"
             if c["first_time"]
@@ -94,7 +95,7 @@ def archive_lines(of: dict[str, Any]) -> dict[str, object]:
         lines[f"stream of {text_of(when(c['stream_created']))}"] = (
             f"complete from sequence {c['first_seq']:,} to {c['complete_to_seq']:,}{holes}; {span}"
         )
-    for number, g in enumerate(of["gaps"]):
+    for number, g in enumerate(view["gaps"]):
         some = ", ".join(f"{a}-{b}" for a, b in g["ranges"][:5]) + (" ..." if len(g["ranges"]) > 5 else "")
         lines[f"gap {number + 1}"] = f"{g['sequences']:,} {g['reason']}: {some}"
     return lines
