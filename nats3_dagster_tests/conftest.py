@@ -51,9 +51,9 @@ NatsFactory = Callable[..., NatsServer]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two processes share whole folders. For files or single tests one is enough: each process starts servers of its
-    own, and a file is never divided."""
-    return 2 if all(Path(word).is_dir() for word in config.args) else 0
+    """Three processes share whole folders: on two cores a third one works while the others wait for servers. For files
+    or single tests one is enough: each process starts servers of its own, and a file is never divided."""
+    return 3 if all(Path(word).is_dir() for word in config.args) else 0
 
 
 @pytest.hookimpl(tryfirst=True)  # marks are there before tests are chosen by them
