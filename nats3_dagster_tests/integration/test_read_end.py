@@ -144,7 +144,7 @@ def test_made_again_before_the_leader_is_asked(proxy: NatsProxy, spec: ReadSpec,
         ((), COUNT, 0), ((), COUNT - 1, 1), (("s.a",), COUNT, 0), (("s.b",), COUNT, 1),
         # An older server applies one filter only, and so sends all messages up to the last one.
         pytest.param(("s.b", "s.c"), COUNT, 2, marks=pytest.mark.needs_nats("2.10")),
-    ],  # fmt: skip
+    ],
 )
 def test_the_leader_is_asked_once_a_filter_and_only_where_the_last_message_is_not_there(
     proxy: NatsProxy, spec: ReadSpec, wire: Wire, subjects: tuple[str, ...], last: int, asked: int
