@@ -67,21 +67,6 @@ def first_seq_at(link: Link, stream: str, time_ns: int) -> int:
     return link.call(_first_seq_at, stream, time_ns)
 
 
-def message_time(link: Link, stream: str, seq: int) -> int | None:
-    """Store time of a message in nanoseconds, or None when the stream does not hold it (any more)."""
-
-    async def work(client: Connection) -> int | None:
-        try:
-            answer = await request(client, f"STREAM.MSG.GET.{stream}", {"seq": seq})
-        except Refused as error:
-            if error.code == ErrCode.MESSAGE_NOT_FOUND:
-                return None
-            raise
-        return parse_time(answer["message"]["time"])
-
-    return link.call(work)
-
-
 def message_from(link: Link, stream: str, seq: int) -> tuple[int, int] | None:
     """Sequence and store time of the first message at `seq` or later; None when the stream holds none."""
     return link.call(next_message, stream, seq)
@@ -108,22 +93,12 @@ def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
 
 def delete_stream(link: Link, stream: str) -> None:
     """Delete a stream and all its messages. Raises OperatorError for an unknown one."""
-
-    async def work(client: Connection) -> None:
-        try:
-            await request(client, f"STREAM.DELETE.{stream}")
-        except Refused as error:
-            raise (await _unknown(client, stream) if error.code == ErrCode.STREAM_NOT_FOUND else error) from error
-
-    link.call(work)
+    link.call(_ask, stream, f"STREAM.DELETE.{stream}")
 
 
 async def stream_info(client: Connection, stream: str) -> StreamState:
     """`stream_state` for callers in the loop."""
-    try:
-        return _state(await request(client, f"STREAM.INFO.{stream}"))
-    except Refused as error:
-        raise (await _unknown(client, stream) if error.code == ErrCode.STREAM_NOT_FOUND else error) from error
+    return _state(await _ask(client, stream, f"STREAM.INFO.{stream}"))
 
 
 async def same_stream_info(client: Connection, incarnation: Incarnation) -> StreamState:
@@ -189,6 +164,14 @@ async def _names(client: Connection, subject: str | None) -> list[str]:
     return sorted([str(name) async for name in pages(client, "STREAM.NAMES", "streams", body)])
 
 
+async def _ask(client: Connection, stream: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A request about a stream. Raises OperatorError for an unknown one."""
+    try:
+        return await request(client, path, body)
+    except Refused as error:
+        raise (await _unknown(client, stream) if error.code == ErrCode.STREAM_NOT_FOUND else error) from error
+
+
 async def _unknown(client: Connection, stream: str) -> OperatorError:
     names = await _names(client, None)
     near = difflib.get_close_matches(stream, names, n=3, cutoff=0.5) or names[:5]
@@ -202,10 +185,8 @@ async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:
         "name": name, "ack_policy": "none", "deliver_policy": "by_start_time", "opt_start_time": format_time(time_ns),
         "mem_storage": True, "num_replicas": 1, "inactive_threshold": 10 * SECOND_NS,
     }  # fmt: skip
-    try:
-        created = await request(client, f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
-    except Refused as error:
-        raise (await _unknown(client, stream) if error.code == ErrCode.STREAM_NOT_FOUND else error) from error
+    body = {"stream_name": stream, "config": config}
+    created = await _ask(client, stream, f"CONSUMER.CREATE.{stream}.{name}", body)
     await request(client, f"CONSUMER.DELETE.{stream}.{name}")
     # A new consumer counts as delivered what lies before its start.
     first = int(created["delivered"]["stream_seq"]) + 1

@@ -13,7 +13,7 @@ from nats3_dagster.jetstream.streams import (
     create_stream,
     delete_stream,
     first_seq_at,
-    message_time,
+    message_from,
     server_info,
     stream_names,
     stream_state,
@@ -167,12 +167,12 @@ def test_first_seq_at_leaves_no_consumer(link, wire):
     assert wire.state("S")["consumer_count"] == 0
 
 
-def test_message_time(link, wire):
+def test_message_from(link, wire):
     wire.create_stream("S", "s")
     wire.publish([("s", b"", b"x")] * 3)
     wire.api("STREAM.MSG.DELETE.S", seq=2)
     times = stored_times(wire)
-    assert [message_time(link, "S", seq) for seq in (1, 2, 3, 4)] == [times[1], None, times[3], None]
+    assert [message_from(link, "S", seq) for seq in (1, 2, 3, 4)] == [(1, times[1]), (3, times[3]), (3, times[3]), None]
     assert format_time(times[1]).startswith("20")
 
 
