@@ -1,0 +1,70 @@
+"""Attempt: what is left of a replay when it is driven, and how that ended.
+
+Invariant: one process at a time drives a replay (a lock in Postgres), and before it publishes it makes sure that no
+task of an earlier attempt still does (the fence).
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.jetstream.fence import raise_fence
+from nats3_dagster.model import Chunk, ChunkResult
+from nats3_dagster.replay.job import ReplayJob, combine
+from nats3_dagster.replay.plan import check_objects
+from nats3_dagster.replay.targets import check_resumable
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What an attempt has to publish."""
+
+    job: ReplayJob
+    # In the order of the plan.
+    chunks: tuple[Chunk, ...]
+
+
+def lock(workspace: Workspace, replay_id: str) -> AbstractContextManager[None]:
+    """Drive the replay, as the only process. Raises Conflict when another one does, OperatorError if there is no such
+    replay."""
+    return workspace.catalog.replays.lock(replay_id)
+
+
+def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None, progress: str | None = None) -> Attempt:
+    """Check the targets and the objects, and begin an attempt at what is not done yet; call it under `lock`.
+    `progress`: see ReplayJob. Raises Nats3Error."""
+    replays, settings = workspace.catalog.replays, workspace.settings
+    replay = replays.get(replay_id)
+    workspace.catalog.archives.get(replay.spec.archive)  # an archive that was deleted is not replayed
+    batched = check_resumable(workspace.link, replay.targets)
+    chunks = replays.pending(replay_id)
+    check_objects(workspace, chunks)
+    number = replays.start_attempt(replay_id, run_id)
+    if number > 1:
+        raise_fence(workspace.link, replay_id, number)
+    job = ReplayJob(replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched, progress)
+    return Attempt(job, chunks)
+
+
+def abandon(workspace: Workspace, job: ReplayJob, error: BaseException) -> None:
+    """Record that the attempt ended without any answer of its tasks."""
+    state = "canceled" if isinstance(error, KeyboardInterrupt) else "failed"
+    workspace.catalog.replays.finish(job.id, state, str(error))
+
+
+def record(
+    workspace: Workspace, job: ReplayJob, results: Iterable[ChunkResult], error: Nats3Error | None,
+    run_id: str | None = None,
+) -> tuple[ChunkResult, ...]:  # fmt: skip
+    """Record the chunks that are done, and how the attempt ended; the results of those chunks. `error`: of the tasks
+    that failed."""
+    done = combine(results)
+    if job.spec.order == "subject" and error:
+        # A chunk is done only when the tasks of all its subjects are, and one of them failed.
+        done = ()
+    workspace.catalog.replays.record(job.id, job.attempt, done, run_id)
+    state = "failed" if error else "succeeded"
+    workspace.catalog.replays.finish(job.id, state, str(error) if error else None)
+    return done
