@@ -30,7 +30,7 @@ def spec_of(arguments: argparse.Namespace) -> ReplaySpec:
         subjects=[arguments.read_subject],
     )  # fmt: skip
     return ReplaySpec(
-        arguments.archive, arguments.write_subject, selection, arguments.order, Pace(messages_per_s=arguments.rate)
+        arguments.archive, arguments.write_subject, selection, arguments.order, Pace(rate=arguments.rate)
     )
 
 

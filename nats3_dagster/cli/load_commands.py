@@ -49,8 +49,9 @@ def create(
         str | None, typer.Option("--from-time", metavar="TIME", help="From this time on: 2026-11-21T07:00:00Z or -2h.")
     ] = None,
     to_time: Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Up to before this time.")] = None,
-    seqs: Annotated[
-        SeqRange | None, typer.Option("--seqs", metavar="A-B", parser=parse_sequences, help="Sequences, both included.")
+    sequences: Annotated[
+        SeqRange | None,
+        typer.Option("--sequences", metavar="A-B", parser=parse_sequences, help="Sequences, both included."),
     ] = None,
     order: Annotated[
         str, typer.Option("--order", metavar="|".join(ORDERS), help="Order kept: total, of each subject, or none.")
@@ -86,7 +87,7 @@ def create(
     """Replay archived messages into NATS: nothing lost, nothing doubled. All selections narrow it together."""
     selection = Selection.parse(hours=hour, from_time=from_time, to_time=to_time, subjects=(read_subject,))
     spec = ReplaySpec(
-        archive=archive or "", write_subject=write_subject, selection=replace(selection, sequences=seqs),
+        archive=archive or "", write_subject=write_subject, selection=replace(selection, sequences=sequences),
         order=cast("Order", order),  # any other text is refused by ReplaySpec
         pace=Pace(rate, byte_rate, speed), create_stream=create_stream, into_own_stream=into_own_stream,
         over_gaps=over_gaps, delete_chunks=delete_chunks,

@@ -43,8 +43,8 @@ class ReplayConfig(Config):
         description="`stream`: exactly as archived, one publisher. `subject`: the order of each subject is kept, in "
         "parallel. `none`: fastest, no order.",
     )
-    messages_per_s: float | None = Field(default=None, description="Publish at most so many messages a second.")
-    bytes_per_s: float | None = Field(default=None, description="Publish at most so many bytes a second.")
+    rate: float | None = Field(default=None, description="Publish at most so many messages a second.")
+    byte_rate: float | None = Field(default=None, description="Publish at most so many bytes a second.")
     speed: float | None = Field(
         default=None,
         description="Keep the original timing, this many times as fast: 1 is real time, 60 an hour in a minute. Needs "
@@ -75,7 +75,7 @@ class ReplayConfig(Config):
             )
         return ReplaySpec(
             archive, self.write_subject, Selection.parse(subjects=[self.read_subject], **selection), order=self.order,
-            pace=Pace(self.messages_per_s, self.bytes_per_s, self.speed), create_stream=self.create_stream,
+            pace=Pace(self.rate, self.byte_rate, self.speed), create_stream=self.create_stream,
             into_own_stream=self.into_own_stream, over_gaps=self.over_gaps,
         )  # fmt: skip
 

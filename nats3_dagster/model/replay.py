@@ -18,16 +18,22 @@ ReplayState = Literal["planned", "running", "succeeded", "failed", "canceled"]
 class Pace:
     """How fast a replay goes; None for no limit. Raises OperatorError if a field is invalid."""
 
-    messages_per_s: float | None = None
-    bytes_per_s: float | None = None
+    # Messages and bytes a second.
+    rate: float | None = None
+    byte_rate: float | None = None
     # The original timing, so many times as fast.
     speed: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("messages_per_s", "bytes_per_s", "speed"):
+        for name in ("rate", "byte_rate", "speed"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise OperatorError(f"{name} is {value}", "A pace must be above 0; leave it out for no limit")
+        if self.speed is not None and (self.rate is not None or self.byte_rate is not None):
+            raise OperatorError(
+                "The original timing cannot be kept under a limit of messages or bytes a second",
+                "Give a speed, or a rate and byte rate",
+            )
 
 
 @dataclass(frozen=True, slots=True)

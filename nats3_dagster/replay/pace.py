@@ -39,10 +39,10 @@ class Pacer:
 
     def _end(self, at: int, count: int, total: NDArray[np.int64], times_ns: NDArray[np.int64]) -> int:
         end = count
-        if self._pace.messages_per_s:
-            end = min(end, at + max(1, int(self._pace.messages_per_s * SLICE_S)))
-        if self._pace.bytes_per_s:
-            room = int(total[at]) + self._pace.bytes_per_s * SLICE_S
+        if self._pace.rate:
+            end = min(end, at + max(1, int(self._pace.rate * SLICE_S)))
+        if self._pace.byte_rate:
+            room = int(total[at]) + self._pace.byte_rate * SLICE_S
             end = min(end, max(at + 1, int(np.searchsorted(total, room, "right")) - 1))
         if self._pace.speed:
             due = self._due(int(times_ns[at]))
@@ -62,7 +62,7 @@ class Pacer:
         if self._free_at > now:
             self._sleep(self._free_at - now)
         cost = max(
-            messages / self._pace.messages_per_s if self._pace.messages_per_s else 0.0,
-            size / self._pace.bytes_per_s if self._pace.bytes_per_s else 0.0,
+            messages / self._pace.rate if self._pace.rate else 0.0,
+            size / self._pace.byte_rate if self._pace.byte_rate else 0.0,
         )
         self._free_at = max(self._free_at, self._clock()) + cost

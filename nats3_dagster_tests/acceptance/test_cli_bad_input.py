@@ -151,12 +151,16 @@ NO_REPLAY = [
     ),
     ("--archive taken --from-time noon", "2 Error: 'noon' is not a time. Write it as 2026-11-21T07:00:00Z,"),
     (
-        "--archive taken --seqs 9-1",
+        "--archive taken --sequences 9-1",
         "2 Error: 9-1 is not a sequence range. Write first-last, from 1, first not above last",
     ),
-    ("--archive taken --seqs all", "2 Error: 'all' is not a sequence range. Write it as 1000-2000"),
+    ("--archive taken --sequences all", "2 Error: 'all' is not a sequence range. Write it as 1000-2000"),
     ("--archive taken --order random", "2 Error: 'random' is not an order. Use stream, subject or none"),
-    ("--archive taken --rate 0", "2 Error: messages_per_s is 0.0. A pace must be above 0; leave it out for no limit"),
+    (
+        "--archive taken --rate 5 --speed 2",
+        "2 Error: The original timing cannot be kept under a limit of messages or bytes a second. Give a speed,",
+    ),
+    ("--archive taken --rate 0", "2 Error: rate is 0.0. A pace must be above 0; leave it out for no limit"),
     ("--archive taken --speed 2 --order none", "2 Error: The original timing needs one publisher."),
     ("--archive taken --hour 2001-01-01-00:00", "2 Error: Archive taken has nothing of the hour 2001-01-01-00:00."),
     ("--archive taken", "2 Error: Archive taken holds nothing of this selection. See what it holds: nats3 chunk list"),
@@ -319,7 +323,7 @@ NOWHERE = [
         "--write-subject back.x --from-time 2001-01-01 --to-time 2001-01-02",
         "2 Error: Archive taken holds nothing of this",
     ),
-    ("--write-subject back.x --seqs 1000-2000", "2 Error: Archive taken holds nothing of this selection."),
+    ("--write-subject back.x --sequences 1000-2000", "2 Error: Archive taken holds nothing of this selection."),
     (
         "--write-subject back.x --hour 2001-01-01-00:00",
         "2 Error: Archive taken has nothing of the hour 2001-01-01-00:00.",

@@ -70,8 +70,8 @@ def test_a_replay_waits_and_says_what_it_did(nats3: Command, wire: Wire, bucket:
 
 def test_a_selection_and_a_stream_made_for_it(nats3: Command, wire: Wire) -> None:
     done = nats3.ok(
-        "load", "create", "--archive", "ev", "--read-subject", "ev.a", "--write-subject", "again.a", "--seqs", "11-20",
-        "--create-stream", "AGAIN", "--order", "none", "-o", "json",
+        "load", "create", "--archive", "ev", "--read-subject", "ev.a", "--write-subject", "again.a",
+        "--sequences", "11-20", "--create-stream", "AGAIN", "--order", "none", "-o", "json",
     ).json  # fmt: skip
     assert done["published"] == 5
     assert [(m.subject, int(m.data)) for m in wire.messages("AGAIN")] == [("again.a", n) for n in (10, 12, 14, 16, 18)]

@@ -38,7 +38,7 @@ def _result(chunk, published=10, found=0, duplicates=0, selected=None):
 def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
     asked = ReplaySpec(
         "logs", "replay.>", Selection((HOUR,), 1, 2**62, SeqRange(1, 30), ("logs.>",)), order="subject",
-        pace=Pace(messages_per_s=2.5), create_stream="NEW", into_own_stream=True, over_gaps=True, delete_chunks=True,
+        pace=Pace(rate=2.5), create_stream="NEW", into_own_stream=True, over_gaps=True, delete_chunks=True,
     )  # fmt: skip
     made = catalog.replays.begin(ID, logs, asked, TARGETS, chunks, run_id="run-0")
     assert (made.id, made.spec, made.targets) == (ID, asked, TARGETS)

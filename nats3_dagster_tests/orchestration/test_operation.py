@@ -95,7 +95,7 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     archive(Settings.load(), bucket)
     with Dagster(tmp_path / "dagster", {}) as dagster:
         eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 150)
-        run = launch(dagster, hours[0], hours[-1], messages_per_s=900)
+        run = launch(dagster, hours[0], hours[-1], rate=900)
         eventually(lambda: wire.state("BACK")["messages"] > 500, "the replay publishes")
 
         cancelled = time.time_ns()

@@ -34,7 +34,7 @@ def run(pace: Pace, sizes: list[int], times_ns: list[int]) -> list[tuple[float, 
 
 @given(st.integers(1, 5000), st.integers(1, 400))
 def test_a_message_limit_holds_and_nothing_is_left_out(limit: int, count: int) -> None:
-    sent = run(Pace(messages_per_s=limit), [10] * count, [0] * count)
+    sent = run(Pace(rate=limit), [10] * count, [0] * count)
     assert [at for _, at, _ in sent] == [0, *(end for _, _, end in sent)][: len(sent)]
     assert sent[-1][2] == count
     for when, at, _ in sent:
@@ -44,7 +44,7 @@ def test_a_message_limit_holds_and_nothing_is_left_out(limit: int, count: int) -
 
 @given(st.integers(100, 100_000), st.lists(st.integers(1, 3000), min_size=1, max_size=200))
 def test_a_byte_limit_holds(limit: int, sizes: list[int]) -> None:
-    sent = run(Pace(bytes_per_s=limit), sizes, [0] * len(sizes))
+    sent = run(Pace(byte_rate=limit), sizes, [0] * len(sizes))
     assert sent[-1][2] == len(sizes)
     for when, at, _ in sent:
         assert when == pytest.approx(sum(sizes[:at]) / limit, abs=1e-6)
@@ -59,7 +59,7 @@ def test_without_a_pace_a_batch_goes_out_at_once() -> None:
     assert run(Pace(), [1] * 9, list(range(9))) == [(0, 0, 9)]
 
 
-@pytest.mark.parametrize("field", ["messages_per_s", "bytes_per_s", "speed"])
+@pytest.mark.parametrize("field", ["rate", "byte_rate", "speed"])
 def test_a_pace_of_nothing_is_refused(field: str) -> None:
     with pytest.raises(OperatorError, match=field):
         Pace(**{field: 0})
