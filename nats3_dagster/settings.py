@@ -4,6 +4,7 @@ The environment wins over `nats3.toml` in the working directory, which wins over
 left under `.nats3/`. Invariant: nothing else reads the environment for these.
 """
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,14 @@ class Settings(BaseSettings):
         if not self.postgres_url:
             raise OperatorError("Nothing says where Postgres is", Next.SET_POSTGRES_URL())
         return self.postgres_url.get_secret_value()
+
+    def is_embedded(self, *names: str) -> bool:
+        """Whether these settings are those of the embedded stack that runs."""
+        try:
+            stack = json.loads((home() / "stack.json").read_text())
+        except (OSError, ValueError):
+            return False
+        return all(name in stack and stack[name] == getattr(self, name) for name in names)
 
     @property
     def connect(self) -> str | None:

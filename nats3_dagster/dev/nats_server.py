@@ -47,15 +47,20 @@ def version_of(binary: Path) -> tuple[int, int, int]:
 class NatsServer:
     """A server that stores under `folder`. `config` is text added to its configuration file.
 
-    `port` 0 takes any free port at the first start. With `stay` it outlives the process that started it."""
+    `port` 0 takes any free port at the first start. With `monitor` it has a monitoring port as well, any free one on
+    loopback. With `stay` it outlives the process that started it."""
 
     def __init__(
-        self, folder: Path, *, port: int = 0, config: str = "", name: str = "nats3", stay: bool = False
-    ) -> None:
+        self, folder: Path, *, port: int = 0, config: str = "", name: str = "nats3", monitor: bool = False,
+        stay: bool = False,
+    ) -> None:  # fmt: skip
         self.folder = folder.absolute()
         self.port = port
         self.config = config
         self.name = name
+        self.monitor = monitor
+        # http://host:port of the monitoring port, while the server runs and has one.
+        self.monitor_url: str | None = None
         self.stay = stay
         self.process: Process | None = None
 
@@ -92,7 +97,7 @@ class NatsServer:
         port = free_port(self.port) if self.port else -1
         Path(self.marker[1]).write_text(
             f"server_name: {_quote(self.name)}\nhost: {HOST}\nport: {port}\nports_file_dir: {files}\n"
-            f"jetstream: {{store_dir: {store}}}\n{self.config}\n"
+            f"jetstream: {{store_dir: {store}}}\n{self._monitoring}{self.config}\n"
         )
         argv = [str(find_nats_server()), *self.marker]
         self.process = Process.start(argv, self.marker, self.folder / "server.log", stay=self.stay)
@@ -126,6 +131,11 @@ class NatsServer:
         self.stop()
 
     @property
+    def _monitoring(self) -> str:
+        """The line of the configuration for the monitoring port."""
+        return f'http: "{HOST}:-1"\n' if self.monitor else ""
+
+    @property
     def _ports(self) -> Path:
         return self.folder / "ports"
 
@@ -137,6 +147,7 @@ class NatsServer:
         if not (port := urlsplit((urls.get("nats") or urls.get("tls"))[0]).port):
             return False
         self.port = port
+        self.monitor_url = next(iter(urls.get("monitoring") or ()), None)
         return True
 
 

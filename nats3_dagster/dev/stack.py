@@ -33,6 +33,8 @@ class Endpoints:
 
     # nats://host:port
     nats_url: str
+    # http://host:port of the server's monitoring port.
+    nats_monitor_url: str | None
     # With the password.
     postgres_url: str = field(repr=False)
     # http://host:port
@@ -50,6 +52,7 @@ class Endpoints:
             "NATS3_NATS_URL": self.nats_url, "NATS3_POSTGRES_URL": self.postgres_url, "NATS3_STORE_URL": self.store_url,
             "AWS_ENDPOINT_URL_S3": self.s3_endpoint, "AWS_REGION": self.s3_region,
             "AWS_ACCESS_KEY_ID": self.s3_access_key_id, "AWS_SECRET_ACCESS_KEY": self.s3_secret_access_key,
+            **({"NATS3_NATS_MONITOR_URL": self.nats_monitor_url} if self.nats_monitor_url else {}),
         }
 
 
@@ -61,7 +64,7 @@ class Stack:
     def __init__(self, home: Path | None = None, *, stay: bool = True, fast: bool = False) -> None:
         self.home = home.absolute() if home else default_home()
         ports = self._last_ports()
-        self.nats = NatsServer(self.home / "nats", port=ports.get("nats_url", 0), stay=stay)
+        self.nats = NatsServer(self.home / "nats", port=ports.get("nats_url", 0), monitor=True, stay=stay)
         self.postgres = Postgres(self.home / "postgres", port=ports.get("postgres_url", 0), fast=fast, stay=stay)
         self.s3 = S3Server(self.home / "s3", port=ports.get("s3_endpoint", 0), stay=stay)
         # Not one of the stack's servers: `start` and `stop` leave it alone.
@@ -75,9 +78,10 @@ class Stack:
     def endpoints(self) -> Endpoints:
         """How to reach the servers, once they are started."""
         return Endpoints(
-            nats_url=self.nats.url, postgres_url=self.postgres.url(DATABASE), s3_endpoint=self.s3.endpoint,
-            s3_region=self.s3.region, s3_access_key_id=self.s3.access_key, s3_secret_access_key=self.s3.secret_key,
-        )
+            nats_url=self.nats.url, nats_monitor_url=self.nats.monitor_url, postgres_url=self.postgres.url(DATABASE),
+            s3_endpoint=self.s3.endpoint, s3_region=self.s3.region, s3_access_key_id=self.s3.access_key,
+            s3_secret_access_key=self.s3.secret_key,
+        )  # fmt: skip
 
     def start(self, on_step: Callable[[str], None] = lambda _: None) -> "Stack":
         """Start the servers that do not run, wait until all answer, migrate the catalog, write `stack.json`.

@@ -23,7 +23,7 @@ class ServerInfo:
     """What the server says of itself."""
 
     version: tuple[int, int, int]
-    name: str
+    id: str  # another one at each start
     address: str  # host:port
     max_payload: int  # bytes of header block and payload of a message together
     jetstream: bool  # whether it has JetStream
@@ -33,7 +33,7 @@ def server_info(link: Link) -> ServerInfo:
     """The server that this link is connected to."""
     info = link.client.info
     return ServerInfo(
-        version_of(info), str(info.get("server_name", "")), link.client.address, int(info["max_payload"]),
+        version_of(info), str(info.get("server_id", "")), link.client.address, int(info["max_payload"]),
         bool(info.get("jetstream")),
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """`nats3 doctor`: it finds what is broken, says what to do, and leaves nothing behind."""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def test_all_is_well(nats3: Command, on_s3: None, nats: NatsServer, bucket: str,
     said = " ".join(f["what"] for f in ran.json)
     assert f"nats-server {'.'.join(map(str, nats.version))}" in said
     assert "10 sequences are not captured; the stream has no limit that deletes them" in said
-    assert "of 64 concurrent create-only PUTs one wins" in said
+    assert "of 8 concurrent create-only PUTs one wins, 8 times of 8" in said
     assert "Java " in said
     assert "pyspark 4." in said
     # The session's Postgres runs without fsync, and that is what it has to say.
@@ -125,10 +126,26 @@ def test_the_sync_interval_that_the_server_tells(
     monkeypatch.setenv("NATS3_NATS_URL", server.url)
     monkeypatch.setenv("NATS3_NATS_MONITOR_URL", f"http://127.0.0.1:{port}/")
     assert "sync_interval is 120 s" in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
-    # Somebody else's monitoring port proves nothing.
-    monkeypatch.setenv("NATS3_NATS_URL", nats_factory(name="another").url)
+    # Another server's monitoring port proves nothing, though that server has the same name.
+    monkeypatch.setenv("NATS3_NATS_URL", nats_factory().url)
     if server.version >= (2, 10, 0):
         assert "sync_interval is unknown" in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
+
+
+def test_only_the_embedded_server_may_sync_every_two_minutes(
+    nats3: Command, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = nats_factory(monitor=True)
+    stack = {"nats_url": server.url, "nats_monitor_url": server.monitor_url}
+    monkeypatch.setenv("NATS3_HOME", str(tmp_path))
+    (tmp_path / "stack.json").write_text(json.dumps(stack))
+    monkeypatch.delenv("NATS3_NATS_URL")
+    said = "The embedded server syncs every 120 s, for trying things out: after a power cut"
+    assert any(what.startswith(said) for what, _ in findings(nats3("doctor", "-o", "json"), "nats", "ok"))
+    # The very same server, but not as the embedded one.
+    (tmp_path / "stack.json").write_text(json.dumps(stack | {"nats_url": "nats://127.0.0.1:1"}))
+    monkeypatch.setenv("NATS3_NATS_URL", server.url)
+    assert "sync_interval is 120 s" in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
 
 
 @pytest.mark.needs_nats("2.10")

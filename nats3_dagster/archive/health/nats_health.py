@@ -44,7 +44,7 @@ def check(workspace: Workspace) -> Iterator[Finding]:
             yield from _check_stream(workspace, archive, states[-1])
         except Nats3Error as error:
             yield Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
-    yield _durability(synced, info, states)
+    yield _durability(synced, info, states, embedded=workspace.settings.is_embedded("nats_url"))
 
 
 def _archives(workspace: Workspace) -> Sequence[Archive]:
@@ -116,20 +116,26 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None) -> str | None:
     """`always`, or the seconds as text; None when the server does not tell."""
     if info.version < (2, 10):
         return "120"  # not configurable there
-    base = (monitor_url or f"http://{urlsplit('//' + info.address).hostname}:{MONITOR_PORT}").rstrip("/")
+    usual = f"http://{urlsplit('//' + info.address).hostname}:{MONITOR_PORT}"
+    for base in dict.fromkeys([monitor_url or usual, usual]):
+        if (variables := _variables(base)).get("server_id") == info.id:  # else another server answers there
+            jetstream = cast("dict[str, Any]", variables.get("jetstream") or {})
+            config = cast("dict[str, Any]", jetstream.get("config") or {})
+            return "always" if config.get("sync_always") else str(int(config.get("sync_interval", 0)) // SECOND_NS)
+    return None
+
+
+def _variables(base: str) -> dict[str, Any]:
+    """What a server says of itself on its monitoring port; empty when nothing answers there."""
     try:
-        with urllib.request.urlopen(f"{base}/varz", timeout=2) as answer:  # noqa: S310  an operator's own address
-            variables: dict[str, Any] = json.load(answer)
+        with urllib.request.urlopen(f"{base.rstrip('/')}/varz", timeout=2) as answer:  # noqa: S310  an operator's own
+            variables = json.load(answer)
     except (OSError, ValueError):
-        return None
-    if variables.get("server_name") != info.name:  # something else answers there
-        return None
-    jetstream = cast("dict[str, Any]", variables.get("jetstream") or {})
-    config = cast("dict[str, Any]", jetstream.get("config") or {})
-    return "always" if config.get("sync_always") else str(int(config.get("sync_interval", 0)) // SECOND_NS)
+        return {}
+    return cast("dict[str, Any]", variables) if isinstance(variables, dict) else {}
 
 
-def _durability(synced: str | None, info: ServerInfo, states: list[StreamState]) -> Finding:
+def _durability(synced: str | None, info: ServerInfo, states: list[StreamState], *, embedded: bool) -> Finding:
     if synced == "always":
         return Finding("ok", AREA, "sync_interval is always: what the server acknowledged survives a power cut")
     alone = [s.name for s in states if int(s.config.get("num_replicas") or 1) < 2]
@@ -137,6 +143,11 @@ def _durability(synced: str | None, info: ServerInfo, states: list[StreamState])
         "after a power cut a stream with one replica may forget its newest messages and give their sequences to "
         "others, which then count as captured"
     )
+    if embedded and synced:
+        return Finding(
+            "ok", AREA, f"The embedded server syncs every {synced} s, for trying things out: {risk}. For production: "
+            "jetstream { sync_interval: always }, or streams with three replicas",
+        )  # fmt: skip
     do = "Set jetstream { sync_interval: always }" + ("" if info.version >= (2, 10) else " (a server from 2.10 on)")
     status = "ok" if states and not alone else "warn"
     if synced is None:
