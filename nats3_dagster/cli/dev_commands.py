@@ -1,6 +1,7 @@
 """`nats3 dev`, `nats3 migrate` and `nats3 demo`: everything on this machine.
 
-Invariant: `nats3 dev` ends what it started and nothing else. Servers that ran before it go on running.
+Invariant: `nats3 dev` ends what it started and nothing else. Servers that ran before it go on running, and so does a
+Dagster that runs and answers.
 
 The embedded stack is an extra, and Dagster takes a second to import: both are imported by the commands that use them,
 so that `nats3 migrate` and `nats3 dev resync` work without the stack.
@@ -25,8 +26,17 @@ from nats3_dagster.workspace import migrate as migrate_catalog
 if TYPE_CHECKING:
     from nats3_dagster.dev.stack import Stack
 
-app = typer.Typer(cls=LazyGroup, invoke_without_command=True, add_completion=False)
+app = typer.Typer(
+    cls=LazyGroup, invoke_without_command=True, add_completion=False,
+    epilog="Everything is in the folder that NATS3_HOME names (default: .nats3 in the working directory): data, logs, and "
+    "stack.json, by which nats3 finds the servers.",
+)  # fmt: skip
 Port = Annotated[int, typer.Option("--port", help="Port of the Dagster UI; another one is taken if it is not free.")]
+_STATUS: Columns = {
+    "SERVER": lambda s: s["server"],
+    "RUNNING": lambda s: s["running"],
+    "ADDRESS": lambda s: s["address"],
+}
 _RESYNCED: Columns = {
     "ARCHIVE": lambda r: r["archive"],
     "CHUNKS": lambda r: r["chunks"],
@@ -49,7 +59,7 @@ def dev(
     if context.invoked_subcommand is not None:
         return
     stack = _stack()
-    ran_before = any(stack.running().values())
+    servers_stay = stack_only or any(stack.running().values())
     try:
         with steps() as on_step:
             stack.start(lambda name: on_step(f"start {name}", 0, 0))
@@ -57,21 +67,37 @@ def dev(
             view = _addresses(stack)
             show_one(output, view, view)
             note("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
-            return
-        _serve(stack, port, output)
+        elif not _serve(stack, port, output):
+            servers_stay = True
     finally:
-        if not ran_before and not stack_only:
+        # Another `nats3 dev` may have replaced our Dagster: its servers are these.
+        if not servers_stay and not stack.dagster.find():
             with step("Stopping the servers"):
                 stack.stop()
 
 
 @app.command()
 def status(output: Output = Format.table) -> None:
-    """Which of the embedded servers run."""
+    """Which of the embedded servers run, and where."""
     stack = _stack()
-    running = stack.running() | {"dagster": stack.dagster.find()}
-    items = [{"server": name, "running": is_running} for name, is_running in running.items()]
-    show(output, items, {"SERVER": lambda s: s["server"], "RUNNING": lambda s: s["running"]})
+    running = stack.running()
+    ui = stack.dagster.ui()
+    running["dagster"] = ui is not None
+    addresses = {"nats": stack.nats.url, "postgres": _postgres(stack), "s3": stack.s3.endpoint}
+    addresses["dagster"] = ui.address if ui else ""
+    items = [
+        {"server": name, "running": is_running, "address": addresses[name] if is_running else None}
+        for name, is_running in running.items()
+    ]
+    show(output, items, _STATUS)
+    if ui is None and stack.dagster.find():
+        note("Dagster runs and does not answer. To start another in its place: nats3 dev")
+    elif not any(running.values()):
+        note("Nothing runs. To start the servers and the Dagster UI: nats3 dev; the servers alone: --stack-only")
+    elif not all(running[name] for name in ("nats", "postgres", "s3")):
+        note("To start what is missing: nats3 dev --stack-only")
+    elif ui is None:
+        note("To start the Dagster UI: nats3 dev")
 
 
 @app.command()
@@ -152,28 +178,45 @@ def _addresses(stack: "Stack") -> dict[str, Any]:
     at = stack.endpoints
     return {
         "nats": at.nats_url,
-        "postgres": f"127.0.0.1:{stack.postgres.port}",
+        "nats_monitor": at.nats_monitor_url,
+        "postgres": _postgres(stack),
         "s3": at.s3_endpoint,
         "settings": str(stack.file),
     }
 
 
-def _serve(stack: "Stack", port: int, output: Format) -> None:
-    """Run the Dagster UI and its daemon until somebody interrupts us or they end."""
+def _postgres(stack: "Stack") -> str:
+    return f"127.0.0.1:{stack.postgres.port}"
+
+
+def _serve(stack: "Stack", port: int, output: Format) -> bool:
+    """Run the Dagster UI and its daemon until somebody interrupts us or they end. False if they run already: then only
+    say where, and leave them alone."""
     dagster = stack.dagster
     with step("Starting the Dagster UI"):
-        address = dagster.start(port, stack.endpoints.environment)
+        ui = dagster.start(port, stack.endpoints.environment)
     try:
-        stack.announce(address)
-        view = _addresses(stack) | {"ui": address, "log": str(dagster.log)}
+        stack.announce(ui.address)
+        view = _addresses(stack) | {"ui": ui.address, "log": str(dagster.log)}
         show_one(output, view, view)
         sys.stdout.flush()
-        note(f"The Dagster UI is at {address} - interrupt (Ctrl-C) to stop")
+        if not ui.is_new:
+            note(
+                f"Dagster runs already at {ui.address} (pid {ui.pid}), started {ui.started_at:%Y-%m-%d %H:%M:%S} UTC; "
+                "stop it with nats3 dev stop"
+            )
+            return False
+        if ui.replaced:
+            note(f"Dagster ran already (pid {ui.replaced}) and did not answer: it was stopped, and this one started")
+        note(f"The Dagster UI is at {ui.address} - interrupt (Ctrl-C) to stop")
         while dagster.running:
             time.sleep(0.5)
         raise EngineError("Dagster ended", f"See {dagster.log}")
     except KeyboardInterrupt:
         note("Stopping the Dagster UI")
     finally:
-        stack.announce(None)
-        dagster.stop()
+        if ui.is_new:
+            dagster.stop()
+            if not dagster.find():  # another `nats3 dev` may have replaced it
+                stack.announce(None)
+    return True

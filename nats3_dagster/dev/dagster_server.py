@@ -1,15 +1,40 @@
-"""The Dagster UI and daemon of a stack: `dagster dev`, started and found again."""
+"""The Dagster UI and daemon of a stack: `dagster dev`, started and found again.
+
+Invariant: there is one for each stack, and one that answers is never stopped to start another.
+"""
 
 import os
 import signal
 import sys
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http.client import HTTPException
+from itertools import pairwise
 from pathlib import Path
 
 from nats3_dagster.defs.instance import dagster_home
-from nats3_dagster.dev.process import HOST, Marker, Process, free_port
+from nats3_dagster.dev.process import HOST, Marker, Process, exclusive, free_port, wait_for
 from nats3_dagster.errors import EngineError
+
+# How long one that runs may leave a request without an answer before it is replaced.
+PATIENCE_S = 20.0
+_START_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class DagsterUi:
+    """A Dagster that runs and answers."""
+
+    # http://host:port
+    address: str
+    pid: int
+    started_at: datetime
+    # Whether this process started it.
+    is_new: bool = False
+    # The pid of one that ran, did not answer, and was stopped to start this one.
+    replaced: int | None = None
 
 
 class DagsterServer:
@@ -17,34 +42,49 @@ class DagsterServer:
 
     def __init__(self, home: Path) -> None:
         self.log = home / "logs" / "dagster.log"
+        self._home = home
         self._workspace = home / "dagster" / "workspace.yaml"
         self._process: Process | None = None
 
-    def start(self, port: int, environment: Mapping[str, str]) -> str:
-        """The UI's address, when it answers; what ran before is stopped. Another port is taken where `port` is not
-        free. Raises EngineError."""
-        if self.find():
-            self.stop()
+    def start(self, port: int, environment: Mapping[str, str]) -> DagsterUi:
+        """The Dagster that runs, whoever started it, or else a new one, when it answers. One that runs and does not
+        answer is stopped first. Another port is taken where `port` is not free. Raises EngineError."""
         home = dagster_home()
-        self._workspace.write_text(
-            "load_from:\n  - python_module: {module_name: nats3_dagster.definitions, location_name: nats3}\n"
-        )
-        try:
-            port = free_port(port)
-        except EngineError:
-            port = free_port()
-        self.log.parent.mkdir(exist_ok=True)
-        argv = [sys.executable, "-m", "dagster", "dev", "-w", str(self._workspace), "-h", HOST, "-p", str(port)]
-        env = os.environ | environment | {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-        self._process = Process.start(argv, self._marker, self.log, env=env, end_signal=signal.SIGINT)
-        address = f"http://{HOST}:{port}"
-        self._process.wait_until(lambda: _answers(f"{address}/server_info"), "Dagster", timeout_s=120)
-        return address
+        # Two that start at the same time: the second waits, and finds the Dagster of the first.
+        with exclusive(self._home / "dagster.lock"):
+            replaced = None
+            if (process := self._find()) is not None:
+                if ui := self._patient_ui():
+                    return ui
+                replaced = process.pid
+                self.stop()
+            try:
+                self._start(home, port, environment)
+                if (ui := self.ui()) is None:
+                    raise EngineError("Dagster ended as soon as it answered", f"See {self.log}")
+            except BaseException:
+                self.stop()
+                raise
+            return replace(ui, is_new=True, replaced=replaced)
+
+    def ui(self) -> DagsterUi | None:
+        """The Dagster that runs and answers, whoever started it; None when there is none."""
+        process = self._find()
+        address = self.address
+        if process is None or address is None or not _answers(f"{address}/server_info"):
+            return None
+        return DagsterUi(address, process.pid, datetime.fromtimestamp(process.started_s, UTC))
 
     def find(self) -> bool:
-        """Take over the one that runs, whoever started it."""
-        self._process = Process.find(self._marker, end_signal=signal.SIGINT)
-        return self._process is not None
+        """Take over the one that runs, whoever started it, whether it answers or not."""
+        return self._find() is not None
+
+    @property
+    def address(self) -> str | None:
+        """Where the one that was started or found listens."""
+        words = self._process.words if self._process else ()
+        ports = [port for word, port in pairwise(words) if word == "-p"]
+        return f"http://{HOST}:{ports[0]}" if ports else None
 
     @property
     def running(self) -> bool:
@@ -57,6 +97,36 @@ class DagsterServer:
             self._process.stop()
             self._process = None
 
+    def _patient_ui(self) -> DagsterUi | None:
+        """`ui`, asked again for a while: a busy one may be late."""
+        answers: list[DagsterUi] = []
+
+        def ask() -> bool:
+            answers.extend(filter(None, [self.ui()]))
+            return bool(answers) or not self.running
+
+        wait_for(ask, PATIENCE_S, every_s=0.5)
+        return answers[0] if answers else None
+
+    def _find(self) -> Process | None:
+        if not self.running:
+            self._process = Process.find(self._marker, end_signal=signal.SIGINT)
+        return self._process
+
+    def _start(self, home: Path, port: int, environment: Mapping[str, str]) -> None:
+        self._workspace.write_text(
+            "load_from:\n  - python_module: {module_name: nats3_dagster.definitions, location_name: nats3}\n"
+        )
+        try:
+            port = free_port(port)
+        except EngineError:
+            port = free_port()
+        self.log.parent.mkdir(exist_ok=True)
+        argv = [sys.executable, "-m", "dagster", "dev", "-w", str(self._workspace), "-h", HOST, "-p", str(port)]
+        env = os.environ | environment | {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+        self._process = Process.start(argv, self._marker, self.log, env=env, end_signal=signal.SIGINT)
+        self._process.wait_until(lambda: _answers(f"http://{HOST}:{port}/server_info"), "Dagster", timeout_s=_START_S)
+
     @property
     def _marker(self) -> Marker:
         """The words of its command line by which it is known."""
@@ -67,5 +137,5 @@ def _answers(address: str) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=5) as answer:  # noqa: S310  our own http:// address
             return answer.status == 200
-    except OSError:
+    except (OSError, HTTPException):
         return False

@@ -6,14 +6,15 @@ unless it was started with `stay`.
 """
 
 import atexit
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from operator import not_
 from pathlib import Path
 
@@ -55,6 +56,14 @@ def wait_for(condition: Callable[[], bool], timeout_s: float, every_s: float = 0
         retry=retry_if_result(not_), wait=wait_fixed(every_s), stop=stop_after_delay(timeout_s),
         retry_error_callback=lambda _: False,
     )(condition)  # fmt: skip
+
+
+@contextmanager
+def exclusive(file: Path) -> Iterator[None]:
+    """Hold the lock of `file`, which is made, against other processes; wait for it. Raises OSError."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Process:
@@ -112,6 +121,20 @@ class Process:
             return process.status() != psutil.STATUS_ZOMBIE and _has(process.cmdline(), self.marker)
         except psutil.Error:
             return False
+
+    @property
+    def words(self) -> Sequence[str]:
+        """Its command line; empty when it has ended."""
+        with suppress(psutil.Error):
+            return psutil.Process(self.pid).cmdline()
+        return ()
+
+    @property
+    def started_s(self) -> float:
+        """When it was started, in seconds since 1970; 0 when it has ended."""
+        with suppress(psutil.Error):
+            return psutil.Process(self.pid).create_time()
+        return 0.0
 
     def wait_until(self, ready: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
         """Wait until `ready()`. Raises EngineError when the process ends before (with the last line of its log) or when

@@ -5,12 +5,11 @@ started. `stack.json` exists only while the stack runs; `settings` reads from it
 """
 
 import argparse
-import fcntl
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +18,7 @@ from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.dagster_server import DagsterServer
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.dev.process import free_port
+from nats3_dagster.dev.process import exclusive, free_port
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.settings import home as default_home
@@ -157,14 +156,13 @@ class Stack:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the folder's lock, so that two `nats3 dev` at once make one stack."""
-        try:
-            self.home.mkdir(parents=True, exist_ok=True)
-            lock = (self.home / "stack.lock").open("w")
-        except OSError as error:
-            what = f"{self.home} cannot be used: {error.strerror}"
-            raise EngineError(what, "Set NATS3_HOME to a folder that you may write") from None
-        with lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            try:
+                self.home.mkdir(parents=True, exist_ok=True)
+                held.enter_context(exclusive(self.home / "stack.lock"))
+            except OSError as error:
+                what = f"{self.home} cannot be used: {error.strerror}"
+                raise EngineError(what, "Set NATS3_HOME to a folder that you may write") from None
             yield
 
 

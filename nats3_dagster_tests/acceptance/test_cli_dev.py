@@ -31,13 +31,17 @@ def nats3(capfd: pytest.CaptureFixture[str], home: Path) -> Command:
 
 
 def running(nats3: Command) -> set[str]:
-    return {s["server"] for s in nats3.ok("dev", "status", "-o", "json").json if s["running"]}
+    items = nats3.ok("dev", "status", "-o", "json").json
+    assert all(bool(s["address"]) == s["running"] for s in items)
+    return {s["server"] for s in items if s["running"]}
 
 
 def test_the_servers_alone(nats3: Command, home: Path) -> None:
     assert running(nats3) == set()
+    assert nats3.ok("dev", "status").err.startswith("Nothing runs. To start the servers and the Dagster UI: nats3 dev;")
     started = nats3.ok("dev", "--stack-only", "-o", "json")
     assert running(nats3) == {"nats", "postgres", "s3"}
+    assert nats3.ok("dev", "status").err == "To start the Dagster UI: nats3 dev\n"
     settings = Settings.load()
     assert started.json["nats"] == settings.nats_url
     assert settings.s3_secret_access_key is not None
@@ -72,6 +76,14 @@ def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path)
         # `nats3 store create` in another shell knows whom to ask for a reload.
         assert Settings.load().dagster_url == told["ui"]
         assert reload_dagster(Settings.load()) == "Dagster has loaded nats3 anew; its daemon follows within a minute"
+        # A second one says where it runs, and touches nothing.
+        again = nats3.ok("dev", "-o", "json")
+        assert again.json == told
+        assert f"Dagster runs already at {told['ui']} (pid " in again.err
+        assert "stop it with nats3 dev stop" in again.err
+        at = {s["server"]: s["address"] for s in nats3.ok("dev", "status", "-o", "json").json}
+        assert at == {name: told[name] for name in ("nats", "postgres", "s3")} | {"dagster": told["ui"]}
+        assert process.poll() is None
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, ""), err
