@@ -8,8 +8,10 @@ so that `nats3 migrate` and `nats3 dev resync` work without the stack.
 """
 
 import os
+import shutil
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +20,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Output
 from nats3_dagster.cli.output import Columns, Format, show, show_one
 from nats3_dagster.cli.progress import bar, note, step, steps
+from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.settings import Settings
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=LazyGroup, invoke_without_command=True, add_completion=False,
-    epilog="Everything is in the folder that NATS3_HOME names (default: .nats3 in the working directory): data, logs, and "
-    "stack.json, by which nats3 finds the servers.",
+    epilog="Everything is in the folder that NATS3_HOME names (default: .nats3 in the working directory): data, logs, "
+    "and stack.json, by which nats3 finds the servers.",
 )  # fmt: skip
 Port = Annotated[int, typer.Option("--port", help="Port of the Dagster UI; another one is taken if it is not free.")]
 _STATUS: Columns = {
@@ -80,23 +83,17 @@ def dev(
 def status(output: Output = Format.table) -> None:
     """Which of the embedded servers run, and where."""
     stack = _stack()
-    running = stack.running()
-    ui = stack.dagster.ui()
-    running["dagster"] = ui is not None
-    addresses = {"nats": stack.nats.url, "postgres": _postgres(stack), "s3": stack.s3.endpoint}
-    addresses["dagster"] = ui.address if ui else ""
-    items = [
-        {"server": name, "running": is_running, "address": addresses[name] if is_running else None}
-        for name, is_running in running.items()
-    ]
+    at = _running(stack)
+    items = [{"server": name, "running": address is not None, "address": address} for name, address in at.items()]
     show(output, items, _STATUS)
-    if ui is None and stack.dagster.find():
+    ui = at.pop("dagster")
+    if not ui and stack.dagster.find():
         note("Dagster runs and does not answer. To start another in its place: nats3 dev")
-    elif not any(running.values()):
-        note("Nothing runs. To start the servers and the Dagster UI: nats3 dev; the servers alone: --stack-only")
-    elif not all(running[name] for name in ("nats", "postgres", "s3")):
-        note("To start what is missing: nats3 dev --stack-only")
-    elif ui is None:
+    elif not ui and not any(at.values()):
+        note("Nothing runs. To start the servers and the Dagster UI: nats3 dev; without the UI: nats3 dev --stack-only")
+    elif not all(at.values()):
+        note("To start the servers that are missing: nats3 dev --stack-only")
+    elif not ui:
         note("To start the Dagster UI: nats3 dev")
 
 
@@ -149,7 +146,8 @@ def demo(
     output: Output = Format.table,
 ) -> None:
     """Archive this host's log lines, replay them into another stream, and compare both message by message."""
-    from nats3_dagster.dev.demo import as_json, as_rows, run_demo
+    from nats3_dagster.dev.demo import run_demo
+    from nats3_dagster.dev.demo_report import as_json, as_rows
 
     # The runs of the demo are then in the UI.
     os.environ["DAGSTER_HOME"] = str(dagster_home())
@@ -162,9 +160,52 @@ def demo(
             f"of {result.messages}",
             "This is a defect: report it with .nats3/nats/server.log",
         )
+    sys.stdout.flush()
+    stack = _stack()
+    if stack.dagster.ui():
+        # It knows nothing yet of the demo's archive.
+        note(reload_dagster(Settings.load()))
     if ui:
-        sys.stdout.flush()
-        _serve(_stack(), port, output)
+        _serve(stack, port, None)
+    _what_next(stack, result.names.stream, result.names.archive)
+
+
+def _what_next(stack: "Stack", stream: str, archive: str) -> None:
+    """Which servers go on running, how to stop them, and commands to go on with."""
+    titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "dagster": "the Dagster UI"}
+    if places := [f"{titles[name]} at {at}" for name, at in _running(stack).items() if at]:
+        note(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
+    commands = {
+        "nats3 dev": "the Dagster UI, until you interrupt it",
+        f"nats3 chunk list {archive}": "what the archive has",
+        f"nats3 store create --name applogs --stream {stream} --bucket archive --create-bucket": "",
+    }
+    if activate := _activate():
+        commands = {activate: "this shell then finds nats3"} | commands
+    width = max(len(command) for command, why in commands.items() if why)
+    note("What next:")
+    for command, why in commands.items():
+        note(f"  {command:<{width}}  {why}".rstrip())
+
+
+def _activate() -> str | None:
+    """The command after which a shell finds `nats3`; None where it does, or where there is no virtual environment."""
+    script = Path(sys.prefix, "bin", "activate")
+    found = shutil.which("nats3")
+    if not script.exists() or (found and Path(found).parent == script.parent):
+        return None
+    return f". {script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script}"
+
+
+def _running(stack: "Stack") -> dict[str, str | None]:
+    """Where each server is that runs and answers; None for one that does not."""
+    running, ui = stack.running(), stack.dagster.ui()
+    return {
+        "nats": stack.nats.url if running["nats"] else None,
+        "postgres": _postgres(stack) if running["postgres"] else None,
+        "s3": stack.s3.endpoint if running["s3"] else None,
+        "dagster": ui.address if ui else None,
+    }
 
 
 def _stack() -> "Stack":
@@ -189,17 +230,18 @@ def _postgres(stack: "Stack") -> str:
     return f"127.0.0.1:{stack.postgres.port}"
 
 
-def _serve(stack: "Stack", port: int, output: Format) -> bool:
+def _serve(stack: "Stack", port: int, output: Format | None) -> bool:
     """Run the Dagster UI and its daemon until somebody interrupts us or they end. False if they run already: then only
-    say where, and leave them alone."""
+    say where, and leave them alone. Without `output` nothing goes to stdout."""
     dagster = stack.dagster
     with step("Starting the Dagster UI"):
         ui = dagster.start(port, stack.endpoints.environment)
     try:
         stack.announce(ui.address)
-        view = _addresses(stack) | {"ui": ui.address, "log": str(dagster.log)}
-        show_one(output, view, view)
-        sys.stdout.flush()
+        if output:
+            view = _addresses(stack) | {"ui": ui.address, "log": str(dagster.log)}
+            show_one(output, view, view)
+            sys.stdout.flush()
         if not ui.is_new:
             note(
                 f"Dagster runs already at {ui.address} (pid {ui.pid}), started {ui.started_at:%Y-%m-%d %H:%M:%S} UTC; "

@@ -1,4 +1,4 @@
-"""This host's own log lines as messages on `logs.p<partition>.<host>`, as a log shipper publishes them.
+"""This host's own log lines as messages on `<root>.p<partition>.<host>`, as a log shipper publishes them.
 
 A host with fewer lines than messages repeats them, each time with another offset header.
 """
@@ -46,8 +46,11 @@ def _lines_of(path: Path, limit: int) -> list[tuple[str, bytes]]:
         return [(str(path), line) for line in islice((line for line in lines if line), limit)]
 
 
-def as_messages(lines: list[tuple[str, bytes]], count: int, until_ns: int, hours: int) -> Iterator[Past]:
-    """`count` messages from sequence 1, spread over the `hours` hours before `until_ns`."""
+def as_messages(
+    lines: list[tuple[str, bytes]], count: int, until_ns: int, hours: int, root: str = "logs"
+) -> Iterator[Past]:
+    """`count` messages from sequence 1, spread over the `hours` hours before `until_ns`; `root` is the first token of
+    their subjects."""
     host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname()) or "host"
     start, step = until_ns - hours * HOUR_NS, hours * HOUR_NS // max(count, 1)
     for at in range(count):
@@ -58,4 +61,4 @@ def as_messages(lines: list[tuple[str, bytes]], count: int, until_ns: int, hours
         # A stable jitter within the step, so that the minutes have different numbers of messages.
         jitter = zlib.crc32(line) % max(step, 1)
         time_ns = min(start + at * step + jitter, until_ns - SECOND_NS + at)
-        yield Past(at + 1, time_ns, f"logs.p{partition}.{host}", headers, line)
+        yield Past(at + 1, time_ns, f"{root}.p{partition}.{host}", headers, line)

@@ -71,7 +71,7 @@ class S3Server:
             return False
         ports = read_ports(self.folder)
         self.port = ports["proxy"]
-        return all(_healthy(port) for port in ports.values())
+        return all(port and _healthy(port) for port in ports.values())
 
     def start(self) -> "S3Server":
         """Start all four servers and wait until each is healthy (1.8 s). Raises EngineError."""

@@ -52,12 +52,12 @@ def write_config(folder: Path, ports: Mapping[str, int], secret: str, *, create_
 
 
 def read_ports(folder: Path) -> dict[str, int]:
-    """The configured port of each server."""
+    """The configured port of each server; 0 where its file is gone."""
     ports: dict[str, int] = {}
     for name in (*BACKENDS, "proxy"):
         config = ConfigParser(interpolation=None)
         config.read(folder / "etc" / f"{name}.conf")
-        ports[name] = config.getint("DEFAULT", "bind_port")
+        ports[name] = config.getint("DEFAULT", "bind_port", fallback=0)
     return ports
 
 

@@ -1,14 +1,20 @@
-"""The parts of the demo: the lines of a host, the messages made of them, and the comparison that judges the replay."""
+"""The parts of the demo: its names, the lines of a host, the messages made of them, the comparison that judges the
+replay, and what it says in the end."""
 
 import pytest
 
+from nats3_dagster.archive.create import create
+from nats3_dagster.defs.run_times import RunTimes
 from nats3_dagster.dev.compare import Comparison, compare
+from nats3_dagster.dev.demo_names import Names, free_names
+from nats3_dagster.dev.demo_report import DemoResult, as_json, as_rows
 from nats3_dagster.dev.history import Past
 from nats3_dagster.dev.loglines import MAX_LINE, as_messages, read_lines
 from nats3_dagster.dev.publish import BATCH, publish_live
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS
-from nats3_dagster.jetstream.streams import create_stream
+from nats3_dagster.jetstream.streams import create_stream, delete_stream
+from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.subjects import Transform
 
 BACK = Transform("logs.>", "back.logs.>")
@@ -66,3 +72,51 @@ def test_every_difference_of_a_replay_is_counted(nats, link, change, mismatches)
         publish_live(nats.options, messages, counts.append)
         assert counts == [BATCH, len(messages)]
     assert compare(nats.options, "LOGS", "BACK", BACK) == Comparison(len(sent), len(received), mismatches)
+
+
+def test_a_demo_takes_names_that_nothing_has(workspace, bucket):
+    link = workspace.link
+    assert free_names(workspace) == Names(1)
+    assert (Names(1).stream, Names(1).target, Names(1).archive) == ("LOGS", "LOGS_REPLAY", "logs")
+    # A stream by one of its names, also by that of the target; then an archive whose stream is gone.
+    create_stream(link, {"name": "LOGS_REPLAY", "subjects": ["anything"], "storage": "memory"})
+    assert free_names(workspace) == Names(2)
+    create_stream(link, {"name": "LOGS_2", "subjects": ["else"], "storage": "memory"})
+    assert free_names(workspace) == Names(3)
+    create(workspace, ArchiveSpec(name="logs_3", stream="LOGS_2", bucket=bucket))
+    assert free_names(workspace) == Names(4)
+    # A stream of another name that takes some of the subjects would take the messages too.
+    create_stream(link, {"name": "MINE", "subjects": ["replay.logs_4.p1.>"], "storage": "memory"})
+    names = free_names(workspace)
+    assert (names.stream, names.target, names.archive) == ("LOGS_5", "LOGS_5_REPLAY", "logs_5")
+    assert (names.read, names.write) == ("logs_5.>", "replay.logs_5.>")
+    for name in ("MINE", "LOGS_2", "LOGS_REPLAY"):
+        delete_stream(link, name)
+    assert free_names(workspace) == Names(1)
+
+
+def test_a_stream_of_all_subjects_leaves_no_room_for_a_demo(workspace):
+    config = {"name": "ALL", "subjects": [">"], "storage": "memory", "no_ack": True}
+    create_stream(workspace.link, config)
+    with pytest.raises(OperatorError, match=r"a stream captures the subjects of each\. Set NATS3_HOME to"):
+        free_names(workspace)
+
+
+def test_what_the_time_went_into():
+    result = DemoResult(
+        names=Names(2), server="2.15.1", messages=60_000, distinct_lines=8, hours=48, chunks=48, payload_bytes=9_000,
+        stored_bytes=1_000, replayed=60_000, mismatches=0, publish_s=1.04, capture_s=17.9, replay_s=12.5, compare_s=0.5,
+        capture_times=RunTimes(spark_s=3.5, work_s=7.9), replay_times=None, replay_messages_s=0.42,
+    )  # fmt: skip
+    rows = dict(as_rows(result))
+    assert rows["stream"] == "LOGS_2 (the names of LOGS are taken; nothing of it was touched)"
+    assert rows["capture"] == (
+        "60,000 messages in 17.9 s: 7.9 s for the 48 hours (each a Spark job and a chunk), 3.5 s to start Spark, "
+        "6.5 s Dagster"
+    )
+    assert rows["replay"] == "60,000 messages in 12.5 s, the start of Dagster and Spark included"
+    view = as_json(result)
+    assert (view["stream"], view["archive"], view["target"], view["ok"]) == ("LOGS_2", "logs_2", "LOGS_2_REPLAY", True)
+    parts = ("dagster_s", "spark_s", "work_s")
+    assert [view[f"capture_{part}"] for part in parts] == [6.5, 3.5, 7.9]
+    assert [view[f"replay_{part}"] for part in parts] == [None, None, None]

@@ -148,6 +148,15 @@ def test_what_died_is_started_again_on_its_port_and_keeps_its_data(home):
     assert _of(home) == []
 
 
+def test_servers_whose_folder_is_gone_are_still_found_and_stopped(home):
+    stack = Stack(home, stay=False, fast=True).start()
+    for name in ("s3", "nats"):
+        shutil.rmtree(home / name)
+    assert stack.running() == {"nats": False, "postgres": True, "s3": False}
+    Stack(home).stop()
+    assert _of(home) == []
+
+
 def test_a_stack_that_stays_is_not_taken_for_a_forgotten_one(home):
     Stack(home, fast=True).start()
     gc.collect()  # a dropped handle of a live child is a warning, and a warning is an error

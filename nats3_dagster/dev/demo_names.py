@@ -1,0 +1,60 @@
+"""The streams and the archive of a demo: names that nothing has yet.
+
+Invariant: a demo deletes and changes nothing. What an earlier one made may be somebody's by now.
+"""
+
+from dataclasses import dataclass
+
+from nats3_dagster.archive.status import find_or_none
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.jetstream.streams import stream_names, streams_listening
+from nats3_dagster.workspace import Workspace
+
+# Each costs two requests.
+_NUMBERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the demo with this number makes: LOGS and LOGS_REPLAY, LOGS_2 and LOGS_2_REPLAY, and so on."""
+
+    number: int
+
+    @property
+    def archive(self) -> str:
+        """Also the first token of the subjects."""
+        return "logs" if self.number == 1 else f"logs_{self.number}"
+
+    @property
+    def stream(self) -> str:
+        return self.archive.upper()
+
+    @property
+    def target(self) -> str:
+        return f"{self.stream}_REPLAY"
+
+    @property
+    def read(self) -> str:
+        """The subjects of the stream."""
+        return f"{self.archive}.>"
+
+    @property
+    def write(self) -> str:
+        """The subjects of the target."""
+        return f"replay.{self.archive}.>"
+
+
+def free_names(workspace: Workspace) -> Names:
+    """The first ones that no stream, no archive and no stream's subjects have. Raises OperatorError when there are
+    none."""
+    streams = set(stream_names(workspace.link))
+    for number in range(1, _NUMBERS + 1):
+        names = Names(number)
+        if streams.isdisjoint({names.stream, names.target}) and find_or_none(workspace, names.archive) is None:
+            subjects = names.read, names.write
+            if not any(streams_listening(workspace.link, subject) for subject in subjects):
+                return names
+    raise OperatorError(
+        f"The names of all {_NUMBERS} demos are taken, or a stream captures the subjects of each",
+        "Set NATS3_HOME to another folder: the demo then starts servers of its own there",
+    )

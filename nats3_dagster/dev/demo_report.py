@@ -1,0 +1,89 @@
+"""What a demo did and how long it took, for people and for programs."""
+
+from dataclasses import asdict, dataclass
+
+from nats3_dagster.defs.run_times import RunTimes
+from nats3_dagster.dev.demo_names import Names
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo did. The times of steps are wall times, process starts included, in seconds."""
+
+    names: Names
+    # The version of nats-server.
+    server: str
+    # Messages in the stream, and how many of their lines differ.
+    messages: int
+    distinct_lines: int
+    # Of the archive: hours with messages, chunks, bytes of all messages and of all objects.
+    hours: int
+    chunks: int
+    payload_bytes: int
+    stored_bytes: int
+    # Messages in the target stream.
+    replayed: int
+    # Messages that differ, or that only one of the streams has.
+    mismatches: int
+    publish_s: float
+    capture_s: float
+    replay_s: float
+    compare_s: float
+    # None where Dagster has not kept them.
+    capture_times: RunTimes | None
+    replay_times: RunTimes | None
+    # From the first replayed message to the last one, by the target stream's own times.
+    replay_messages_s: float
+
+    @property
+    def ok(self) -> bool:
+        return self.mismatches == 0 and self.messages == self.replayed > 0
+
+
+def as_rows(result: DemoResult) -> list[tuple[str, str]]:
+    """The table that the demo prints."""
+    names, first = result.names, Names(1)
+    ratio = result.payload_bytes / max(result.stored_bytes, 1)
+    of_hours = f"the {result.hours} hours (each a Spark job and a chunk)"
+    of_replay = f"one Spark job ({result.replay_messages_s:.2f} s from its first message to its last)"
+    left = "" if names == first else f" (the names of {first.stream} are taken; nothing of it was touched)"
+    return [
+        ("nats-server", result.server),
+        ("stream", f"{names.stream}{left}"),
+        ("archive", names.archive),
+        ("replayed into", names.target),
+        ("messages", f"{result.messages:,} ({result.distinct_lines:,} distinct log lines of this host)"),
+        ("hours", str(result.hours)),
+        ("chunks", str(result.chunks)),
+        ("payload bytes", f"{result.payload_bytes:,}"),
+        ("stored bytes", f"{result.stored_bytes:,} (ratio {ratio:.1f})"),
+        ("publish", f"{result.messages:,} messages in {result.publish_s:.1f} s"),
+        ("capture", _time(result.messages, result.capture_s, result.capture_times, of_hours)),
+        ("replay", _time(result.replayed, result.replay_s, result.replay_times, of_replay)),
+        ("compare", f"{result.messages:,} messages in {result.compare_s:.1f} s"),
+        ("mismatches", str(result.mismatches)),
+    ]
+
+
+def as_json(result: DemoResult) -> dict[str, object]:
+    """The same for a program."""
+    names = {"stream": result.names.stream, "archive": result.names.archive, "target": result.names.target}
+    fields = {name: value for name, value in asdict(result).items() if name != "names"}
+    for step in ("capture", "replay"):
+        times: dict[str, float] = fields.pop(f"{step}_times") or {}
+        dagster_s = fields[f"{step}_s"] - sum(times.values()) if times else None
+        fields |= {
+            f"{step}_dagster_s": None if dagster_s is None else round(dagster_s, 2),
+            f"{step}_spark_s": times.get("spark_s"),
+            f"{step}_work_s": times.get("work_s"),
+        }
+    return {**names, **fields, "ok": result.ok}
+
+
+def _time(messages: int, seconds: float, times: RunTimes | None, work: str) -> str:
+    """How long a step took, and what of that went into what."""
+    whole = f"{messages:,} messages in {seconds:.1f} s"
+    if times is None:
+        return f"{whole}, the start of Dagster and Spark included"
+    dagster_s = seconds - times.spark_s - times.work_s
+    return f"{whole}: {times.work_s:.1f} s for {work}, {times.spark_s:.1f} s to start Spark, {dagster_s:.1f} s Dagster"
