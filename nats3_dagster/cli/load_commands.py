@@ -142,7 +142,7 @@ def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
     """Stop a replay that runs, wherever it runs. `nats3 load resume ID` goes on after its last message."""
     with Workspace(Settings.load()) as workspace:
         with step("Waiting until it has stopped"):
-            paused = control.pause(workspace, replay_id, "Stopped by nats3 load pause")
+            paused = control.pause(workspace, replay_id, "Paused by nats3 load pause")
         view = views.replay(status.ReplayStatus(paused, paused.state)) | {"log": None}
     show_one(output, view, views.lines(view))
 

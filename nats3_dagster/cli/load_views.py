@@ -60,7 +60,7 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
     }  # fmt: skip
 
 
-_RESUMABLE = ("interrupted", "failed", "canceled", "planned")
+_RESUMABLE = ("interrupted", "failed", "canceled", "paused", "planned")
 
 
 def result(outcome: ReplayResult) -> dict[str, Any]:

@@ -46,6 +46,7 @@ WORDS = {
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or see nats3 "
     "chunk repair",
     Next.RESUME_ARCHIVE: "Resume the archive",
+    Next.RESUME_REPLAY: "To go on: nats3 load resume {replay}",
     Next.RESUME_OR_RAISE_LIMIT: "Resume the archive; or raise {limit}",
     Next.SAY_ARCHIVE: "Give --bucket and --read-stream, or --archive",
     Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",

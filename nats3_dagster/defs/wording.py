@@ -47,6 +47,7 @@ WORDS = {
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or run nats3 "
     "chunk repair in a shell",
     Next.RESUME_ARCHIVE: "Resume archive {archive} in a shell: nats3 store resume {archive}",
+    Next.RESUME_REPLAY: "To go on, re-execute its run from failure; or in a shell: nats3 load resume {replay}",
     Next.RESUME_OR_RAISE_LIMIT: "Resume archive {archive} in a shell: nats3 store resume {archive}; or raise {limit}",
     Next.SAY_ARCHIVE: "Set archive to the name of one",
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",

@@ -29,8 +29,8 @@ from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import overlap
 
 ASK_S = 0.5
-# Above every attempt: a request with it ends a replay for good.
-CANCEL = 1 << 31
+# Above every attempt: a request with it stops a replay, until it is run again.
+PAUSE = 1 << 31
 # Hints where no stream listens on a subject: before the first message of a replay is stored, and after.
 NONE_YET = Next.CREATE_TARGET_FIRST()
 GONE = "It was deleted while messages were published: create a new replay"
@@ -45,7 +45,7 @@ def fence_subject(replay_id: str) -> str:
 
 
 def raise_fence(link: Link, replay_id: str, attempt: int, timeout_s: float = 10.0) -> None:
-    """Return once no publisher of an attempt before `attempt` (CANCEL: of any) sends any more; at once where none is.
+    """Return once no publisher of an attempt before `attempt` (PAUSE: of any) sends any more; at once where none is.
 
     Raises TargetError when a newer attempt runs, or an older one does not stop in time."""
     link.call(_raise, replay_id, attempt, timeout_s)
@@ -76,8 +76,8 @@ async def attempt_at_work(client: Connection, replay_id: str, attempt: int, time
 
 def superseded(replay_id: str, attempt: int) -> TargetError:
     """What an older attempt ends with."""
-    if attempt >= CANCEL:
-        return TargetError(f"Replay {replay_id} was canceled", "Run it again to go on after its last message")
+    if attempt >= PAUSE:
+        return TargetError(f"Replay {replay_id} was paused", Next.RESUME_REPLAY(replay=replay_id))
     return TargetError(f"Attempt {attempt} of replay {replay_id} took over", "Follow that one; this one sends no more")
 
 

@@ -11,7 +11,8 @@ from nats3_dagster.model.stream import Incarnation
 Order = Literal["stream", "subject", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 _EVERYTHING = Selection()
-ReplayState = Literal["planned", "running", "succeeded", "failed", "canceled"]
+# `paused` by a request, wherever it ran; `canceled` with the process or the Dagster run that drove it. Both go on.
+ReplayState = Literal["planned", "running", "succeeded", "failed", "canceled", "paused"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,9 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None, pr
 
 def abandon(workspace: Workspace, job: ReplayJob, error: BaseException) -> None:
     """Record that the attempt ended without any answer of its tasks."""
-    state = "canceled" if isinstance(error, KeyboardInterrupt) else "failed"
-    workspace.catalog.replays.finish(job.id, state, str(error))
+    # What is no Exception is an interrupt: Ctrl-C, or Dagster's own class where Spark has not set Python's handler.
+    state = "failed" if isinstance(error, Exception) else "canceled"
+    workspace.catalog.replays.finish(job.id, state, str(error) or None)
 
 
 def record(

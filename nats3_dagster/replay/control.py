@@ -1,6 +1,6 @@
-"""Control: stop a replay wherever it runs, delete it, delete the chunks that it published.
+"""Control: pause a replay wherever it runs, delete it, delete the chunks that it published.
 
-Invariant: a replay counts as canceled only after its driver has released it (a lock in Postgres).
+Invariant: a replay counts as paused only after its driver has released it (a lock in Postgres).
 """
 
 import time
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from nats3_dagster.archive.remove import remove_dead
 from nats3_dagster.errors import Conflict, EngineError, OperatorError, TargetError
-from nats3_dagster.jetstream.fence import CANCEL, raise_fence
+from nats3_dagster.jetstream.fence import PAUSE, raise_fence
 from nats3_dagster.model import Replay
 from nats3_dagster.replay.status import status
 from nats3_dagster.steps import Next
@@ -28,11 +28,11 @@ def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         with suppress(TargetError):  # a publisher that ends just now may not answer; asked again, nobody is there
-            raise_fence(workspace.link, replay_id, CANCEL)
+            raise_fence(workspace.link, replay_id, PAUSE)
         try:
             with workspace.catalog.replays.lock(replay_id):
                 if workspace.catalog.replays.get(replay_id).state != "succeeded":
-                    workspace.catalog.replays.finish(replay_id, "canceled", reason)
+                    workspace.catalog.replays.finish(replay_id, "paused", reason)
                 return workspace.catalog.replays.get(replay_id)
         except Conflict:
             time.sleep(0.2)

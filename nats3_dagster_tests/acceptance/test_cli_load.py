@@ -134,14 +134,16 @@ def test_detached_it_outlives_the_command_and_can_be_paused_and_resumed(nats3: C
     assert "is being run by another process" in nats3.refused("load", "resume", replay)
     assert "is being run by another process" in nats3.refused("load", "delete", replay)
     paused = nats3.ok("load", "pause", replay, "-o", "json").json
-    assert (paused["state"], paused["error"]) == ("canceled", "Stopped by nats3 load pause")
+    assert (paused["state"], paused["error"]) == ("paused", "Paused by nats3 load pause")
     reached = wire.state("BACK")["messages"]
     assert 5 < reached < MESSAGES
     wait_for(lambda: not alive(started["pid"]))
     assert wire.state("BACK")["messages"] == reached
     assert f"nats3 load resume {replay}" in nats3.ok("load", "get", replay).out
     assert nats3.ok("load", "get", replay, "-o", "json").json["log"] == str(log)
-    assert log.read_text().splitlines()[-1].startswith(f"Error: Replay {replay} was canceled")
+    last = log.read_text().splitlines()[-1]
+    assert last.startswith(f"Error: Replay {replay} was paused; ")
+    assert last.endswith(f". To go on: nats3 load resume {replay}")
     # The pace stands in the replay: 20 a second are left.
     done = nats3.ok("load", "resume", replay, "-o", "json").json
     assert (done["found"], done["published"]) == (reached, MESSAGES - reached)

@@ -90,14 +90,15 @@ def test_a_replay_from_plan_to_success(catalog, logs, chunks):
         catalog.replays.start_attempt(ID)
 
 
-def test_an_attempt_that_was_killed_counts_as_lost(catalog, logs, chunks, postgres_url):
+@pytest.mark.parametrize("state", ["canceled", "paused"])
+def test_an_attempt_that_was_killed_counts_as_lost(catalog, logs, chunks, postgres_url, state):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     for _ in range(2):
         catalog.replays.start_attempt(ID)
-    catalog.replays.finish(ID, "canceled")
+    catalog.replays.finish(ID, state)
     with psycopg.connect(postgres_url) as connection:
         rows = connection.execute("select attempt, state from nats3.replay_attempt order by 1").fetchall()
-    assert rows == [(1, "lost"), (2, "canceled")]
+    assert rows == [(1, "lost"), (2, state)]
 
 
 @pytest.mark.parametrize("counts", [(9, 0, 0, 10), (5, 6, 0, 10), (11, 0, 0, 11), (0, 0, 1, 0), (-1, 1, 0, 0)])

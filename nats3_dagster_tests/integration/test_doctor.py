@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.dev.s3server import S3Server
@@ -191,14 +192,14 @@ def test_a_database_before_and_behind(
     ran = nats3("doctor", "-o", "json")
     assert findings(ran, "postgres", "fail") == [
         ("Extension btree_gist is there and not installed", "Install it: nats3 migrate"),
-        ("The catalog has no schema, this release needs 0003", "Run nats3 migrate"),
+        (f"The catalog has no schema, this release needs {VERSION}", "Run nats3 migrate"),
     ]
     nats3.ok("migrate")
     assert findings(nats3("doctor", "-o", "json"), "postgres", "fail") == []
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("UPDATE nats3.alembic_version SET version_num = '0000'")
     assert findings(nats3("doctor", "-o", "json"), "postgres", "fail") == [
-        ("The catalog has schema 0000, this release needs 0003", "Run nats3 migrate")
+        (f"The catalog has schema 0000, this release needs {VERSION}", "Run nats3 migrate")
     ]
 
 

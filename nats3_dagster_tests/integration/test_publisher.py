@@ -11,7 +11,7 @@ import pytest
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream import publisher as publisher_module
-from nats3_dagster.jetstream.fence import CANCEL, fence_subject, raise_fence
+from nats3_dagster.jetstream.fence import PAUSE, fence_subject, raise_fence
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.model import Incarnation
 from nats3_dagster.replay.headers import original_headers, replay_headers
@@ -433,7 +433,7 @@ def test_a_fence_where_nobody_publishes_is_instant(link):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("attempt", [2, CANCEL])
+@pytest.mark.parametrize("attempt", [2, PAUSE])
 def test_older_attempts_stop(nats, wire, link, mode, attempt):
     errors = []
 
@@ -457,7 +457,7 @@ def test_older_attempts_stop(nats, wire, link, mode, attempt):
     for thread in threads:
         thread.join()
     assert wire.state("T")["last_seq"] == when_raised
-    told = "canceled" if attempt == CANCEL else "Attempt 2 of replay r took over"
+    told = "paused" if attempt == PAUSE else "Attempt 2 of replay r took over"
     assert [told in str(e) and not isinstance(e, Interrupted) for e in errors] == [True, True]
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError, TargetError
+from nats3_dagster.errors import Conflict, EngineError, ObjectMissing, OperatorError, TargetError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, ReplaySpec, Selection, SeqRange
-from nats3_dagster.replay import control, status
+from nats3_dagster.replay import attempt, control, status
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.headers import header_room
 from nats3_dagster.replay.plan import dry_run, plan
@@ -130,7 +130,7 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     with pytest.raises(OperatorError, match="does not run: it is planned"):
         control.pause(ws, replay_id, "enough")
 
-    attempt = ws.catalog.replays.start_attempt(replay_id)
+    number = ws.catalog.replays.start_attempt(replay_id)
     assert status.status(ws, replay_id).state == "interrupted"
     with ws.catalog.replays.lock(replay_id):
         assert status.status(ws, replay_id).state == "running"
@@ -139,7 +139,7 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     # The first chunk was published whole, of the second some messages were not selected.
     first, second = (c.chunk_id for c in ws.catalog.replays.chunks(replay_id))
     results = [ChunkResult(first, 100, 100, 0, 0), ChunkResult(second, 60, 60, 0, 0)]
-    ws.catalog.replays.record(replay_id, attempt, results)
+    ws.catalog.replays.record(replay_id, number, results)
     assert control.delete_chunks(ws, replay_id) == 0
     ws.catalog.replays.finish(replay_id, "succeeded")
     assert control.delete_chunks(ws, replay_id) == 1
@@ -147,6 +147,31 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     assert set(status.chunks_by_hour(ws, begun)) == {"retired", HOURS[1]}
     control.delete(ws, replay_id)
     assert status.replays(ws, ws.catalog.archives.get("ev")) == ()
+
+
+class Terminated(BaseException):
+    """As Dagster's interrupt: no Exception, and no KeyboardInterrupt."""
+
+
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [
+        (KeyboardInterrupt(), ("canceled", None)),
+        (Terminated(), ("canceled", None)),
+        (EngineError("Spark is gone", "Start it"), ("failed", "Spark is gone. Start it")),
+    ],
+)
+def test_an_attempt_that_is_interrupted_is_canceled_and_not_failed(
+    ws: Workspace, wire: Wire, s3_client: Any, bucket: str, error: BaseException, ended: tuple[str, str | None]
+) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    begun, _ = begin(ws, TO_BACK)
+    with attempt.lock(ws, begun.id):
+        attempt.abandon(ws, attempt.start(ws, begun.id).job, error)
+    now = status.status(ws, begun.id)
+    assert (now.state, now.replay.error) == ended
+    assert attempt.start(ws, begun.id).job.attempt == 2
 
 
 def test_which_archive_is_meant(ws: Workspace, s3_client: Any, bucket: str) -> None:
