@@ -46,6 +46,10 @@ class OperatorError(Nats3Error):
     exit_status = 2
 
 
+class UnknownStream(OperatorError):
+    """The account has no stream of this name."""
+
+
 class EngineError(Nats3Error):
     """What runs us is not usable: Java, Spark, Dagster or an embedded server is missing or broken."""
 

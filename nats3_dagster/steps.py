@@ -58,9 +58,12 @@ class Next(Enum):
     )
     OBJECT_GONE = "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it"
     OBJECT_DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it"
+    RESTORE_STREAM = (
+        "Restore the stream from a backup or check which server and account are used; if it is gone for good, delete "
+        "archive {archive}"
+    )
     RESUME_ARCHIVE = "Resume archive {archive}"
     RESUME_REPLAY = "Run replay {replay} again: it goes on after its last message"
-    RESUME_OR_RAISE_LIMIT = "Resume archive {archive}; or raise {limit}"
     SAY_ARCHIVE = "Give the name of the archive, or its bucket and stream"
     SEE_CHUNKS = "See the chunks of archive {archive}: each has its id and key"
     SET_NATS_URL = "Set NATS3_NATS_URL"

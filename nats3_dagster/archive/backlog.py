@@ -54,13 +54,22 @@ class Loss:
     limit: str = ""
     # Sequences that are deleted already and in no gap yet.
     gone: int = 0
+    # Whether the archive is paused: nobody captures what is on its way to deletion.
+    paused: bool = False
 
     @property
-    def level(self) -> Literal["ok", "warn", "error"]:
-        return "error" if self.gone or self.used >= ERROR_AT else "warn" if self.used >= WARN_AT else "ok"
+    def level(self) -> Literal["ok", "paused", "warn", "error"]:
+        """A pause is a warning by itself, and an error where an active archive has one."""
+        if self.gone or self.used >= ERROR_AT:
+            return "error"
+        return "paused" if self.paused else "warn" if self.used >= WARN_AT else "ok"
 
     @property
     def text(self) -> str:
+        return f"Paused: nothing is captured. {self._limit_text}" if self.paused else self._limit_text
+
+    @property
+    def _limit_text(self) -> str:
         if self.gone:
             return f"The stream has deleted {self.gone:,} sequences that were not captured"
         if not self.limit:
@@ -115,9 +124,10 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
     )
 
 
-def time_to_loss(waiting: Backlog) -> Loss:
+def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:
     """By the stream's limits on age, messages and bytes. What counts is where the oldest uncaptured message lies
-    between the stream's head and its end, not how many wait: one hole at the head is lost next."""
+    between the stream's head and its end, not how many wait: one hole at the head is lost next. `paused`: whether the
+    archive is."""
     state, config = waiting.state, waiting.state.config
     sequences = max(state.last_seq - state.first_seq + 1, 1)
     tail = 0.0 if waiting.first_seq is None else (state.last_seq - waiting.first_seq + 1) / sequences
@@ -127,8 +137,8 @@ def time_to_loss(waiting: Backlog) -> Loss:
             (state.messages * tail, int(config.get("max_msgs") or 0), "max_msgs"),
             (state.bytes * tail, int(config.get("max_bytes") or 0), "max_bytes"),
         ]
-    losses = [Loss(gone / limit, name, waiting.gone) for gone, limit, name in ways if limit > 0]
-    return max(losses, key=lambda loss: loss.used, default=Loss(gone=waiting.gone))
+    losses = [Loss(gone / limit, name, waiting.gone, paused) for gone, limit, name in ways if limit > 0]
+    return max(losses, key=lambda loss: loss.used, default=Loss(gone=waiting.gone, paused=paused))
 
 
 def due(spec: ArchiveSpec, waiting: Backlog, limit: int) -> Due:

@@ -2,7 +2,7 @@
 
 import logging
 
-from nats3_dagster.errors import OperatorError, StreamChanged
+from nats3_dagster.errors import OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange, StreamState
@@ -33,13 +33,22 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     return state
 
 
+def source_state(workspace: Workspace, archive: Archive) -> StreamState:
+    """The archive's stream as it is now, whichever incarnation it is. Raises UnknownStream, with the archive's next
+    step, if it is gone."""
+    try:
+        return stream_state(workspace.link, archive.spec.stream)
+    except UnknownStream as error:
+        raise UnknownStream(f"{error.what}. {error.hint}", Next.RESTORE_STREAM(archive=archive.name)) from error
+
+
 def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> StreamState:
     """The archive's stream as it is now, and kept as such in the catalog.
 
     Raises StreamChanged when the stream was deleted and made again since the last capture, unless `adopt` says to go
-    on with the new one; and when it ends before what is archived of it."""
+    on with the new one; and when it ends before what is archived of it. UnknownStream if it is gone."""
     coverage = workspace.catalog.coverage
-    state = stream_state(workspace.link, archive.spec.stream)
+    state = source_state(workspace, archive)
     known = coverage.incarnations(archive)
     if known and state.incarnation not in known and not adopt:
         raise StreamChanged(

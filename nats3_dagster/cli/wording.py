@@ -45,9 +45,10 @@ WORDS = {
     "chunk repair",
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or see nats3 "
     "chunk repair",
-    Next.RESUME_ARCHIVE: "Resume the archive",
+    Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
+    "archive: nats3 store delete {archive}",
+    Next.RESUME_ARCHIVE: "Resume it: nats3 store resume {archive}",
     Next.RESUME_REPLAY: "To go on: nats3 load resume {replay}",
-    Next.RESUME_OR_RAISE_LIMIT: "Resume the archive; or raise {limit}",
     Next.SAY_ARCHIVE: "Give --bucket and --read-stream, or --archive",
     Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",

@@ -27,8 +27,10 @@ from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, chunks_key
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.wording import WORDS
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -61,8 +63,8 @@ def checks(archive: Archive) -> AssetChecksDefinition:
             "Objects are in the store and hold, by their hash and to the last message, what was written."
         )),
         AssetCheckSpec(KEEPS_UP, asset=chunks_key(name), description=(
-            "Captures come before the stream's limits delete what they have not read: warns at 50% of the way, fails "
-            "at 90%. The capture sensor evaluates it too."
+            "Captures come before the stream's limits delete what they have not read: warns at 50% of the way and "
+            "while the archive is paused, fails at 90%. The capture sensor evaluates it too."
         )),
     ])  # fmt: skip
     def run_checks(
@@ -88,7 +90,15 @@ def keeps_up(archive: str, loss: "Loss") -> AssetCheckEvaluation:
     """The evaluation of `capture_keeps_up` that the sensor reports."""
     return AssetCheckEvaluation(
         chunks_key(archive), KEEPS_UP, loss.level == "ok", _loss_metadata(loss), severity=_severity(loss),
-        description=loss.text,
+        description=_loss_text(archive, loss),
+    )  # fmt: skip
+
+
+def paused_out_of_reach(archive: str, error: Nats3Error) -> AssetCheckEvaluation:
+    """The same of a paused archive whose stream cannot be asked."""
+    return AssetCheckEvaluation(
+        chunks_key(archive), KEEPS_UP, False, severity=AssetCheckSeverity.WARN,
+        description=f"Paused: nothing is captured, and how near that is to loss is unknown. {error.text_in(WORDS)}",
     )  # fmt: skip
 
 
@@ -136,11 +146,16 @@ def _keeps_up(workspace: Workspace, archive: Archive) -> AssetCheckResult:
     from nats3_dagster.archive.backlog import backlog, time_to_loss
     from nats3_dagster.archive.source import observe_source
 
-    loss = time_to_loss(backlog(workspace, archive, observe_source(workspace, archive), time.time_ns()))
+    waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
+    loss = time_to_loss(waiting, paused=archive.paused)
     return AssetCheckResult(
         asset_key=chunks_key(archive.name), check_name=KEEPS_UP, passed=loss.level == "ok", severity=_severity(loss),
-        description=loss.text, metadata=_loss_metadata(loss),
+        description=_loss_text(archive.name, loss), metadata=_loss_metadata(loss),
     )  # fmt: skip
+
+
+def _loss_text(archive: str, loss: "Loss") -> str:
+    return f"{loss.text}. {Next.RESUME_ARCHIVE(archive=archive).worded(WORDS)}" if loss.paused else loss.text
 
 
 def _loss_metadata(loss: "Loss") -> dict[str, Any]:

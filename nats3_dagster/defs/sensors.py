@@ -28,14 +28,16 @@ from dagster import (
 from nats3_dagster.archive.status import find_or_none
 from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.backoff import active_capture, active_run, back_off
-from nats3_dagster.defs.checks import keeps_up
+from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.failures import tick_failures
 from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 from nats3_dagster.defs.keys import INTACT, NO_GAPS, check_key, sealed_key
 from nats3_dagster.defs.wording import WORDS
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -46,10 +48,12 @@ CAPTURE_INTERVAL_S, SEAL_INTERVAL_S = 20, 30
 SEAL_HOURS, SEAL_RUNS = 24 * 31, 8
 # Tags of runs: the archive that a run seals, and why a capture was due.
 SEAL_TAG, WHY_TAG = "nats3/seal", "nats3/why"
+# Cursor of the capture sensor while its archive is paused, before the level; otherwise it is the level alone.
+PAUSED = "paused"
 
 
 def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
-    """`<archive>_capture_sensor`: on unless switched off in the UI; `nats3 store pause` silences it at once."""
+    """`<archive>_capture_sensor`: on unless switched off in the UI; while the archive is paused it asks for no run."""
     name = archive.name
 
     @sensor(
@@ -91,7 +95,7 @@ def _evaluate_capture(context: SensorEvaluationContext, settings: Settings, name
         if archive is None:
             return _deleted(name)
         if archive.paused:
-            return SkipReason(f"Archive {name} is paused: nats3 store resume {name}")
+            return _evaluate_paused(context, workspace, archive)
         waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
     loss = time_to_loss(waiting)
     # Only a change is an event: a tick that says the same again would fill Dagster's tables.
@@ -100,6 +104,29 @@ def _evaluate_capture(context: SensorEvaluationContext, settings: Settings, name
     return SensorResult(
         run_requests=[request] if request else [], skip_reason=why_not, cursor=loss.level, asset_events=events
     )
+
+
+def _evaluate_paused(context: SensorEvaluationContext, workspace: Workspace, archive: Archive) -> SensorResult:
+    """One tick of a paused archive: it asks for no run, and the check shows the pause, and how near it is to loss."""
+    from nats3_dagster.archive.backlog import backlog, time_to_loss
+    from nats3_dagster.archive.source import observe_source
+
+    name, before = archive.name, context.cursor or ""
+    why = f"Archive {name} is paused. {Next.RESUME_ARCHIVE(archive=name).worded(WORDS)}"
+    try:
+        waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
+    except Nats3Error as error:
+        # NATS may be down because of what the archive is paused for: the tick does not fail.
+        known = before.startswith(PAUSED)
+        return SensorResult(
+            skip_reason=f"{why}. How near it is to loss is unknown: {error.text_in(WORDS)}",
+            cursor=before if known else PAUSED, asset_events=[] if known else [paused_out_of_reach(name, error)],
+        )  # fmt: skip
+    loss = time_to_loss(waiting, paused=True)
+    # Not the level alone: an error of a paused archive and one of an active archive have different texts.
+    cursor = f"{PAUSED} {loss.level}"
+    events = [keeps_up(name, loss)] if cursor != before else []
+    return SensorResult(skip_reason=why, cursor=cursor, asset_events=events)
 
 
 def _capture_request(

@@ -46,9 +46,10 @@ WORDS = {
     "chunk repair in a shell",
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or run nats3 "
     "chunk repair in a shell",
-    Next.RESUME_ARCHIVE: "Resume archive {archive} in a shell: nats3 store resume {archive}",
+    Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
+    "archive in a shell: nats3 store delete {archive}",
+    Next.RESUME_ARCHIVE: "To go on, in a shell: nats3 store resume {archive}",
     Next.RESUME_REPLAY: "To go on, re-execute its run from failure; or in a shell: nats3 load resume {replay}",
-    Next.RESUME_OR_RAISE_LIMIT: "Resume archive {archive} in a shell: nats3 store resume {archive}; or raise {limit}",
     Next.SAY_ARCHIVE: "Set archive to the name of one",
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.errors import OperatorError, SourceError, StreamChanged
+from nats3_dagster.errors import OperatorError, SourceError, StreamChanged, UnknownStream
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 from nats3_dagster.jetstream.api import Refused, pages, request
 from nats3_dagster.jetstream.client import Connection
@@ -39,7 +39,7 @@ def server_info(link: Link) -> ServerInfo:
 
 
 def stream_state(link: Link, stream: str) -> StreamState:
-    """Identity, bounds and configuration. Raises OperatorError for an unknown stream."""
+    """Identity, bounds and configuration. Raises UnknownStream if there is none of this name."""
     return link.call(stream_info, stream)
 
 
@@ -92,7 +92,7 @@ def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
 
 
 def delete_stream(link: Link, stream: str) -> None:
-    """Delete a stream and all its messages. Raises OperatorError for an unknown one."""
+    """Delete a stream and all its messages. Raises UnknownStream if there is none of this name."""
     link.call(_ask, stream, f"STREAM.DELETE.{stream}")
 
 
@@ -165,18 +165,19 @@ async def _names(client: Connection, subject: str | None) -> list[str]:
 
 
 async def _ask(client: Connection, stream: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A request about a stream. Raises OperatorError for an unknown one."""
+    """A request about a stream. Raises UnknownStream if there is none of this name."""
     try:
         return await request(client, path, body)
     except Refused as error:
         raise (await _unknown(client, stream) if error.code == ErrCode.STREAM_NOT_FOUND else error) from error
 
 
-async def _unknown(client: Connection, stream: str) -> OperatorError:
+async def _unknown(client: Connection, stream: str) -> UnknownStream:
     names = await _names(client, None)
-    near = difflib.get_close_matches(stream, names, n=3, cutoff=0.5) or names[:5]
-    hint = f"There is {', '.join(near)}" if near else "The account has no streams at all"
-    return OperatorError(f"There is no stream {stream} at NATS {client.address}", hint)
+    shown = difflib.get_close_matches(stream, names, n=3, cutoff=0.5) or names[:5]
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    hint = f"There is {', '.join(shown)}{more}" if names else "The account has no streams at all"
+    return UnknownStream(f"There is no stream {stream} at NATS {client.address}", hint)
 
 
 async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:

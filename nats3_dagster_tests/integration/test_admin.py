@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, UnknownStream
 from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.codes import version_of
@@ -72,9 +72,13 @@ def test_an_unknown_stream_is_told_with_near_names(link, wire):
     for name in ("LOGS", "ORDERS"):
         wire.create_stream(name, name.lower())
     for ask in (stream_state, delete_stream, lambda link, name: first_seq_at(link, name, 0)):
-        with pytest.raises(OperatorError, match="There is no stream LOG at .*There is LOGS$") as caught:
+        with pytest.raises(OperatorError, match="There is no stream LOG at .*There is LOGS and 1 more$") as caught:
             ask(link, "LOG")
         assert caught.value.exit_status == 2
+    for number in range(5):
+        wire.create_stream(f"x{number}", f"x.{number}")
+    with pytest.raises(UnknownStream, match="There is LOGS, ORDERS, x0, x1, x2 and 2 more$"):
+        stream_state(link, "%")
 
 
 @pytest.mark.parametrize(

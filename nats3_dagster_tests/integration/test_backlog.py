@@ -46,6 +46,14 @@ def test_a_loss_that_is_not_recorded_yet_is_an_error() -> None:
     assert time_to_loss(Backlog(state_of(1000, max_msgs=1000))).level == "ok"
 
 
+def test_a_pause_is_a_warning_and_hides_no_error() -> None:
+    quiet, half, near = (Backlog(state_of(1000, max_msgs=1000), behind=n, first_seq=1001 - n) for n in (1, 600, 950))
+    assert [time_to_loss(b).level for b in (quiet, half, near)] == ["ok", "warn", "error"]
+    assert [time_to_loss(b, paused=True).level for b in (quiet, half, near)] == ["paused", "paused", "error"]
+    assert time_to_loss(half, paused=True).text == f"Paused: nothing is captured. {time_to_loss(half).text}"
+    assert time_to_loss(Backlog(state_of(1000)), paused=True).level == "paused"
+
+
 @pytest.fixture
 def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     """Of a stream with 100 messages of at most 100, all captured but the first."""

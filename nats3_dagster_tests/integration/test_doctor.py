@@ -103,12 +103,26 @@ def test_what_expired_before_it_was_captured(nats3: Command, nats: NatsServer) -
     assert "the stream has deleted messages that were not captured" in str(findings(ran, "nats", "fail"))
 
 
+def test_a_paused_archive_is_a_warning(nats3: Command, nats: NatsServer) -> None:
+    archive_of(nats3, nats)
+    nats3.ok("store", "pause", "ev")
+    ((what, do),) = [f for f in findings(nats3("doctor", "-o", "json"), "nats", "warn") if "paused" in f[0]]
+    behind = "10 sequences are not captured; the stream has no limit that deletes them"
+    assert what == f"Archive ev, stream EV: {behind}; the archive is paused"
+    assert do == "Resume it: nats3 store resume ev"
+    nats3.ok("store", "resume", "ev")
+    assert "paused" not in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
+
+
 def test_a_stream_made_again_or_gone(nats3: Command, nats: NatsServer) -> None:
     archive_of(nats3, nats)
     with Wire(nats.url) as wire:
         wire.api("STREAM.DELETE.EV")
         ran = nats3("doctor", "-o", "json")
-        assert "There is no stream EV" in str(findings(ran, "nats", "fail"))
+        ((what, do),) = findings(ran, "nats", "fail")
+        assert what.startswith("Archive ev: There is no stream EV at NATS ")
+        assert what.endswith(". The account has no streams at all")
+        assert str(do).endswith("if it is gone for good, delete the archive: nats3 store delete ev")
         wire.create_stream("EV", "ev.>")
     assert findings(nats3("doctor", "-o", "json"), "nats", "fail") == [
         (

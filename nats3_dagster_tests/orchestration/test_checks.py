@@ -73,6 +73,26 @@ def test_one_message_at_the_head_of_a_full_stream_is_the_next_to_be_lost(
     assert ticked.cursor == "error"
 
 
+def test_the_job_says_of_a_paused_archive_what_the_sensor_says(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    wire.create_stream("EV", "ev.>", max_msgs=100)
+    archive(settings, bucket)
+    for messages, severity in ((10, AssetCheckSeverity.WARN), (85, AssetCheckSeverity.ERROR)):
+        wire.publish([("ev.a", b"", b"x")] * messages)
+        with Catalog.connect(settings.postgres) as catalog:
+            catalog.archives.pause("events")
+        (event,) = tick(instance).asset_events
+        assert isinstance(event, AssetCheckEvaluation)
+        evaluation = check(instance)["capture_keeps_up"]
+        assert (evaluation.passed, evaluation.severity) == (event.passed, event.severity) == (False, severity)
+        assert evaluation.description == event.description
+        assert evaluation.metadata == event.metadata
+    with Catalog.connect(settings.postgres) as catalog:
+        catalog.archives.resume("events")
+    assert not (check(instance)["capture_keeps_up"].description or "").startswith("Paused")
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [

@@ -174,7 +174,7 @@ def test_a_run_under_way_a_pause_and_failures_hold_it_back_and_say_so(
 
     with Catalog.connect(settings.postgres) as catalog:
         catalog.archives.pause("events")
-    assert "paused: nats3 store resume events" in why(tick(instance))
+    assert why(tick(instance)) == "Archive events is paused. To go on, in a shell: nats3 store resume events"
 
 
 def test_a_stream_that_was_made_again_or_is_gone_fails_the_tick(
@@ -183,7 +183,12 @@ def test_a_stream_that_was_made_again_or_is_gone_fails_the_tick(
     wire.create_stream("EV", "ev.>")
     archive(settings, bucket)
     wire.api("STREAM.DELETE.EV")
-    assert told(instance).startswith("There is no stream EV at NATS 127.0.0.1:")
+    for number in range(6):
+        wire.create_stream(f"other-{number}", f"other.{number}")
+    shown = told(instance)
+    assert shown.startswith("There is no stream EV at NATS 127.0.0.1:")
+    assert ". There is other-0, other-1, other-2, other-3, other-4 and 1 more. Restore the stream" in shown
+    assert shown.endswith("delete the archive in a shell: nats3 store delete events")
     wire.create_stream("EV", "ev.>")
     assert told(instance).startswith("Stream EV was deleted and made again at ")
 
@@ -308,6 +313,83 @@ def test_a_stream_that_is_about_to_delete_what_waits_fails_a_check_once(
     (event,) = seen.asset_events
     assert isinstance(event, AssetCheckEvaluation)
     assert event.passed
+
+
+def checked(seen: SensorResult | SkipReason) -> tuple[bool, AssetCheckSeverity, str] | None:
+    """What a tick reported as the check `capture_keeps_up`; None if it reported nothing."""
+    assert isinstance(seen, SensorResult)
+    if not seen.asset_events:
+        return None
+    (event,) = seen.asset_events
+    assert isinstance(event, AssetCheckEvaluation)
+    assert event.check_name == "capture_keeps_up"
+    return event.passed, event.severity, event.description or ""
+
+
+def pause(settings: Settings, *, paused: bool) -> None:
+    with Catalog.connect(settings.postgres) as catalog:
+        (catalog.archives.pause if paused else catalog.archives.resume)("events")
+
+
+def test_a_paused_archive_is_a_warning_once_and_an_error_when_it_is_near_to_loss(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    wire.create_stream("EV", "ev.>", max_msgs=100)
+    archive(settings, bucket)
+    to_go_on = "To go on, in a shell: nats3 store resume events"
+
+    def text(share: str) -> str:
+        gone = f"The oldest uncaptured message has gone {share} of its way to deletion by max_msgs"
+        return f"Paused: nothing is captured. {gone}. {to_go_on}"
+
+    cursor: str | None = None
+    warned, failed = AssetCheckSeverity.WARN, AssetCheckSeverity.ERROR
+    for messages, paused, shown in [
+        (10, False, None),
+        (0, True, (False, warned, text("10%"))),
+        (50, True, None),
+        (35, True, (False, failed, text("95%"))),
+        (0, True, None),
+        # The same share, and another text.
+        (0, False, (False, failed, text("95%").removeprefix("Paused: nothing is captured. ").split(". ")[0])),
+        (0, True, (False, failed, text("95%"))),
+    ]:
+        pause(settings, paused=paused)
+        wire.publish([("ev.a", b"", b"x")] * messages)
+        seen = result(instance, cursor)
+        assert checked(seen) == shown
+        assert isinstance(seen, SensorResult)
+        if paused:
+            assert seen.run_requests == []
+            assert "Archive events is paused. " + to_go_on in str(seen.skip_reason)
+        cursor = seen.cursor
+    cover(settings)
+    pause(settings, paused=False)
+    seen = checked(result(instance, cursor))
+    assert seen is not None
+    assert seen[0]
+
+
+def test_a_paused_archive_whose_server_is_down_is_a_warning_too(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive(settings, bucket)
+    pause(settings, paused=True)
+    with monkeypatch.context() as down:
+        down.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
+        seen = result(instance, "ok")
+        passed, severity, text = checked(seen) or (True, None, "")
+        assert (passed, severity) == (False, AssetCheckSeverity.WARN)
+        assert text.startswith("Paused: nothing is captured, and how near that is to loss is unknown. Nothing listens ")
+        assert isinstance(seen, SensorResult)
+        assert "is unknown: Nothing listens for NATS at 127.0.0.1:1. " in str(seen.skip_reason)
+        assert checked(result(instance, seen.cursor)) is None
+    # Then it is known, and shown once.
+    seen = result(instance, seen.cursor)
+    assert "No limit of the stream deletes messages" in (checked(seen) or ("", "", ""))[2]
+    assert isinstance(seen, SensorResult)
+    assert checked(result(instance, seen.cursor)) is None
 
 
 def test_a_sensor_that_has_outlived_its_archive_says_so(

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from nats3_dagster.archive.backlog import ERROR_AT, WARN_AT, backlog, time_to_loss
+from nats3_dagster.archive.backlog import Backlog, Loss, backlog, time_to_loss
 from nats3_dagster.archive.health.finding import Finding
+from nats3_dagster.archive.source import source_state
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.streams import ServerInfo, server_info, stream_state
+from nats3_dagster.jetstream.streams import ServerInfo, server_info
 from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
@@ -40,7 +41,7 @@ def check(workspace: Workspace) -> Iterator[Finding]:
     states: list[StreamState] = []
     for archive in _archives(workspace):
         try:
-            states.append(stream_state(workspace.link, archive.spec.stream))
+            states.append(source_state(workspace, archive))
             yield from _check_stream(workspace, archive, states[-1])
         except Nats3Error as error:
             yield Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
@@ -84,32 +85,35 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
 
 def _near_to_loss(workspace: Workspace, archive: Archive, state: StreamState, who: str) -> Finding:
     waiting = backlog(workspace, archive, state, time.time_ns())
-    loss = time_to_loss(waiting)
-    if waiting.is_empty:
-        return Finding("ok", AREA, f"{who}: everything is captured")
+    loss = time_to_loss(waiting, paused=archive.paused)
     if loss.gone:
         return Finding(
             "fail", AREA, f"{who}: the stream has deleted messages that were not captured", _more_often(archive)
         )
-    what = f"{who}: {waiting.behind:,} sequences are not captured"
+    what = f"{who}: {_lag(waiting, loss)}"
+    match loss.level:
+        case "error":
+            return Finding("fail", AREA, what, Next.CAPTURE_NOW(archive=archive.name))
+        case "warn":
+            more_often = Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT(archive=archive.name, limit=loss.limit)
+            return Finding("warn", AREA, what, more_often)
+        case "paused":
+            return Finding("warn", AREA, f"{what}; the archive is paused", _more_often(archive))
+        case "ok":
+            return Finding("ok", AREA, what)
+
+
+def _lag(waiting: Backlog, loss: Loss) -> str:
+    if waiting.is_empty:
+        return "everything is captured"
+    behind = f"{waiting.behind:,} sequences are not captured"
     if not loss.limit:
-        return Finding("ok", AREA, f"{what}; the stream has no limit that deletes them")
-    what = f"{what}, which is {loss.used:.0%} of its {loss.limit}"
-    if loss.used >= ERROR_AT:
-        return Finding("fail", AREA, what, Next.CAPTURE_NOW(archive=archive.name))
-    if loss.used >= WARN_AT:
-        return Finding("warn", AREA, what, _more_often_or_raise(archive, loss.limit))
-    return Finding("ok", AREA, what)
+        return f"{behind}; the stream has no limit that deletes them"
+    return f"{behind}, which is {loss.used:.0%} of its {loss.limit}"
 
 
 def _more_often(archive: Archive) -> Step:
     return (Next.RESUME_ARCHIVE if archive.paused else Next.CAPTURE_MORE_OFTEN)(archive=archive.name)
-
-
-def _more_often_or_raise(archive: Archive, limit: str) -> Step:
-    return (Next.RESUME_OR_RAISE_LIMIT if archive.paused else Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT)(
-        archive=archive.name, limit=limit
-    )
 
 
 def _sync_interval(info: ServerInfo, monitor_url: str | None) -> str | None:
