@@ -28,6 +28,7 @@ from nats3_dagster.defs.partitions import hours_of_run
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, ReplayConfig
 from nats3_dagster.defs.runs import capture_hour, dry_run, observe_stream, replay
+from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -64,7 +65,7 @@ def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
     ) -> Iterator[MaterializeResult | AssetMaterialization]:  # fmt: skip
         captured: dict[str, Metadata] = {}
         try:
-            with step_failures(context):
+            with step_failures(context, STOPPED_CAPTURE):
                 hours_to_capture = hours_of_run(context, hours, name)
                 settings = with_store(settings, s3)
                 session = start_spark(spark, settings)
@@ -99,7 +100,7 @@ def sealed_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         # One event for each hour that was sealed, and no output: an output would materialize all hours of the run.
         from nats3_dagster.archive.seal import seal_asked
 
-        with step_failures(context):
+        with step_failures(context, STOPPED_SEAL):
             hours_to_seal = hours_of_run(context, hours, name)
             settings = with_store(settings, s3)
             with Workspace(settings) as workspace:
@@ -129,7 +130,7 @@ def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         context: AssetExecutionContext, config: ReplayConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
         spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetObservation]:  # fmt: skip
-        with step_failures(context):
+        with step_failures(context, STOPPED_BEFORE_REPLAY):
             hours_to_replay = hours_of_run(context, hours, name)
             settings = with_store(settings, s3)
             replay_spec = config.spec(name, hours=hours_to_replay)

@@ -26,7 +26,7 @@ from nats3_dagster.archive.status import find
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, chunks_key
 from nats3_dagster.defs.resources import with_store
-from nats3_dagster.defs.wording import WORDS
+from nats3_dagster.defs.wording import STOPPED_CHECKS, WORDS
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
@@ -74,7 +74,7 @@ def checks(archive: Archive) -> AssetChecksDefinition:
         s3: ResourceParam[Any],
     ) -> Iterator[AssetCheckResult]:
         chosen = {key.name for key in context.selected_asset_check_keys}
-        with step_failures(context), Workspace(with_store(settings, s3)) as workspace:
+        with step_failures(context, STOPPED_CHECKS), Workspace(with_store(settings, s3)) as workspace:
             current = find(workspace, name)
             if NO_GAPS in chosen:
                 yield _no_gaps(workspace, current)

@@ -9,11 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
-from dagster import AssetCheckExecutionContext, AssetExecutionContext, Failure, OpExecutionContext
+from dagster import (
+    AssetCheckExecutionContext,
+    AssetExecutionContext,
+    DagsterExecutionInterruptedError,
+    Failure,
+    OpExecutionContext,
+)
 
-from nats3_dagster.defs.internals import DagsterUserCodeProcessError, SerializableErrorInfo
-from nats3_dagster.defs.wording import WORDS
+from nats3_dagster.defs.internals import REPOSITORY_LABEL_TAG, DagsterUserCodeProcessError, SerializableErrorInfo
+from nats3_dagster.defs.keys import REPLAY_TAG
+from nats3_dagster.defs.wording import STOPPED_REPLAY, WORDS
 from nats3_dagster.errors import Nats3Error
+
+Context = AssetExecutionContext | AssetCheckExecutionContext | OpExecutionContext
+# The repository that `definitions` is loaded as, at the code location that workspace.yaml names.
+REPOSITORY_LABEL = "__repository__@nats3"
 
 
 class CannotLoad(DagsterUserCodeProcessError, click.ClickException):
@@ -46,6 +57,14 @@ class ForeseenFailure(DagsterUserCodeProcessError, Failure):
         )
 
 
+class Stopped(DagsterUserCodeProcessError, DagsterExecutionInterruptedError):
+    """The end of a run that was terminated, in one line. By the second class Dagster sees an interrupt, and the run
+    ends as canceled."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, user_code_process_error_infos=[SerializableErrorInfo(text, [], type(self).__name__)])
+
+
 def _without_frames(error: Nats3Error) -> SerializableErrorInfo:
     return SerializableErrorInfo(error.text_in(WORDS), [], type(error).__name__)
 
@@ -60,13 +79,20 @@ def tick_failures() -> Iterator[None]:
 
 
 @contextmanager
-def step_failures(context: AssetExecutionContext | AssetCheckExecutionContext | OpExecutionContext) -> Iterator[None]:
-    """Turn a Nats3Error into the step's failure that shows it, and see to it that a shell shows it."""
+def step_failures(context: Context, stopped: str) -> Iterator[None]:
+    """Turn a Nats3Error into the step's failure that shows it, and an interrupt into its end in one line: `stopped`
+    says what is kept, unless the run has a replay. See to it that a shell shows it, and the UI the run of a shell."""
     if context.run.remote_job_origin is None:
         # `dagster job execute`: it shows a step's output by `tail`, which looks once a second where it has no inotify,
         # and ends it with the step. The last lines, which say what was done or what failed, would be lost.
         os.environ.setdefault("DAGSTER_COMPUTE_LOG_TAIL_WAIT_AFTER_FINISH", "1.2")
+        # The UI lists the runs of a job by this tag, which Dagster gives to those alone that its daemon or UI starts.
+        context.instance.add_run_tags(context.run.run_id, {REPOSITORY_LABEL_TAG: REPOSITORY_LABEL})
     try:
         yield
     except Nats3Error as error:
         raise ForeseenFailure(error) from None
+    except (KeyboardInterrupt, DagsterExecutionInterruptedError):
+        run = context.instance.get_run_by_id(context.run.run_id)
+        replay = run.tags.get(REPLAY_TAG) if run else None
+        raise Stopped(STOPPED_REPLAY.format(replay=replay) if replay else stopped) from None

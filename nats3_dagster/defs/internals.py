@@ -18,7 +18,13 @@ from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, Bulk
 
 # Tags of a run for adjacent hours. They are data in Dagster's storage, and documented for a shell; the constants are
 # imported so that a renamed tag fails a load, and not each run. Without them a sensor could ask for one hour a run.
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+# The tag by which the UI finds the runs of a job: repository@location. A run that a shell started is without it, and in
+# no job's list.
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    REPOSITORY_LABEL_TAG,
+)
 
 # A type only: what a class named in dagster.yaml is made with (storage.py). Nothing breaks at run time without it.
 from dagster._serdes import ConfigurableClassData
@@ -30,6 +36,6 @@ CHECKED_WITH = "1.13.27"
 
 __all__ = [
     "ASSET_PARTITION_RANGE_END_TAG", "ASSET_PARTITION_RANGE_START_TAG", "BULK_ACTION_TERMINAL_STATUSES",
-    "CHECKED_WITH", "IMPLICIT_ASSET_JOB_NAME", "BulkActionStatus", "BulkActionsFilter", "ConfigurableClassData",
-    "DagsterUserCodeProcessError", "SerializableErrorInfo",
+    "CHECKED_WITH", "IMPLICIT_ASSET_JOB_NAME", "REPOSITORY_LABEL_TAG", "BulkActionStatus", "BulkActionsFilter",
+    "ConfigurableClassData", "DagsterUserCodeProcessError", "SerializableErrorInfo",
 ]  # fmt: skip

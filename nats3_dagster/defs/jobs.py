@@ -23,6 +23,7 @@ from nats3_dagster.defs.keys import INTACT, check_key, chunks_key, replay_key
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.run_config import WindowConfig
 from nats3_dagster.defs.runs import dry_run, replay
+from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 
@@ -65,7 +66,7 @@ def replay_window(
     context: OpExecutionContext, config: WindowConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
     spark: ResourceParam[Any],
 ) -> None:  # fmt: skip
-    with step_failures(context):
+    with step_failures(context, STOPPED_BEFORE_REPLAY):
         settings = with_store(settings, s3)
         spec = config.window()
         if config.dry_run:

@@ -1,9 +1,11 @@
-"""Asset keys: of a stream, and of an archive's chunks, sealed hours and replays; and the keys of its checks."""
+"""Keys: assets of a stream and of an archive, checks of an archive, and the tag of a run that replays."""
 
 from dagster import AssetCheckKey, AssetKey
 
 # Checks of `<archive>/chunks`.
 NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
+# Tag of a run: the id of its replay.
+REPLAY_TAG = "nats3/replay"
 
 
 def stream_key(stream: str) -> AssetKey:

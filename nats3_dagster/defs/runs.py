@@ -23,7 +23,7 @@ from dagster import (
 
 from nats3_dagster.archive import status as archive_status
 from nats3_dagster.defs.events import Replayed, replayed
-from nats3_dagster.defs.keys import stream_key
+from nats3_dagster.defs.keys import REPLAY_TAG, stream_key
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, plan_table, rate, run_metadata, stream_metadata
 from nats3_dagster.defs.resources import start_spark
 from nats3_dagster.model import ReplaySpec
@@ -34,8 +34,6 @@ from nats3_dagster.workspace import Workspace
 if TYPE_CHECKING:
     from nats3_dagster.archive.capture import CaptureResult
 
-# Tag of a run: the id of its replay.
-REPLAY_TAG = "nats3/replay"
 # Seconds between two lines of progress: every line is a row in Dagster's storage.
 PROGRESS_S = 10.0
 Context = AssetExecutionContext | OpExecutionContext

@@ -1,6 +1,14 @@
-"""Next steps in Dagster's words: config fields, assets and sensors, and a shell's command where the UI has none."""
+"""Dagster's words for next steps and stopped runs: config fields, assets and sensors, and a shell's command where the
+UI has none."""
 
 from nats3_dagster.steps import Next
+
+# What a run that was terminated says.
+STOPPED_CAPTURE = "Stopped. What was committed stays; the sensor or the next run captures the rest"
+STOPPED_SEAL = "Stopped. Hours that were sealed stay so; the sensor or the next run seals the rest"
+STOPPED_REPLAY = "Stopped. Replay {replay} keeps a checkpoint; re-execute from failure to go on"
+STOPPED_BEFORE_REPLAY = "Stopped before the replay began: nothing was published"
+STOPPED_CHECKS = "Stopped. Checks change nothing; execute them again"
 
 WORDS = {
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well, "

@@ -40,6 +40,7 @@ def test_tags_and_the_name_of_the_asset_job_are_what_runs_in_storage_have() -> N
     assert internals.IMPLICIT_ASSET_JOB_NAME == "__ASSET_JOB"
     assert internals.ASSET_PARTITION_RANGE_START_TAG == "dagster/asset_partition_range_start"
     assert internals.ASSET_PARTITION_RANGE_END_TAG == "dagster/asset_partition_range_end"
+    assert internals.REPOSITORY_LABEL_TAG == ".dagster/repository"
 
 
 def test_an_error_with_its_own_words_is_shown_by_them_alone() -> None:

@@ -14,6 +14,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs.failures import REPOSITORY_LABEL
+from nats3_dagster.defs.wording import STOPPED_CAPTURE, STOPPED_REPLAY
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start, parse_time
@@ -31,6 +33,8 @@ _LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
   ... on RunConfigValidationInvalid { errors { message } } } }"""
 _TERMINATE = "mutation ($run: String!) { terminateRun(runId: $run) { __typename ... on PythonError { message } } }"
+_EVENTS = """query ($run: ID!) { logsForRun(runId: $run) { ... on EventConnection { events {
+  __typename ... on ErrorEvent { error { message stack cause { message } } } } } } }"""
 _AGAIN = """mutation ($how: ReexecutionParams!) { launchRunReexecution(reexecutionParams: $how) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
 
@@ -65,12 +69,16 @@ def hours(wire: Wire) -> list[str]:
 
 def launch(dagster: Dagster, first: str, last: str, **config: Any) -> str:
     """Have the daemon replay these hours; the run."""
+    ops = {"events__replay": {"config": {"write_subject": "back.>", **config}}}
+    return launch_job(dagster, "events_replay", first, last, {"ops": ops})
+
+
+def launch_job(dagster: Dagster, job: str, first: str, last: str, run_config: dict[str, Any]) -> str:
+    """Have the daemon run a job for these hours; the run."""
     tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
     asked = dagster.ask(_LAUNCH, how={
-        "selector": {
-            "repositoryName": "__repository__", "repositoryLocationName": LOCATION, "jobName": "events_replay",
-        },
-        "runConfigData": {"ops": {"events__replay": {"config": {"write_subject": "back.>", **config}}}},
+        "selector": {"repositoryName": "__repository__", "repositoryLocationName": LOCATION, "jobName": job},
+        "runConfigData": run_config,
         "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
     })["launchRun"]  # fmt: skip
     assert asked["__typename"] == "LaunchRunSuccess", asked
@@ -79,6 +87,20 @@ def launch(dagster: Dagster, first: str, last: str, **config: Any) -> str:
 
 def status(dagster: Dagster, run_id: str) -> str:
     return next(run["status"] for run in dagster.runs() if run["id"] == run_id)
+
+
+def terminated(dagster: Dagster, run_id: str) -> list[str]:
+    """Terminate a run as the button of the UI does; the errors in its log, once it is canceled."""
+    assert dagster.ask(_TERMINATE, run=run_id)["terminateRun"]["__typename"] == "TerminateRunSuccess"
+    eventually(lambda: status(dagster, run_id) == "CANCELED", "the run is cancelled", 30)
+    errors = [event["error"] for event in events(dagster, run_id) if event.get("error")]
+    assert all((error["stack"], error["cause"]) == ([], None) for error in errors)
+    return [error["message"] for error in errors]
+
+
+def events(dagster: Dagster, run_id: str) -> list[dict[str, Any]]:
+    """The events of a run's log, with the errors of those that have one."""
+    return dagster.ask(_EVENTS, run=run_id)["logsForRun"]["events"]
 
 
 def sealed() -> int:
@@ -95,18 +117,25 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     archive(Settings.load(), bucket)
     with Dagster(tmp_path / "dagster", {}) as dagster:
         eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 150)
+        capture = launch_job(dagster, "events_capture", hours[0], hours[-1], {})
+        eventually(
+            lambda: "ExecutionStepStartEvent" in [e["__typename"] for e in events(dagster, capture)], "it has begun"
+        )
+        assert terminated(dagster, capture) == [STOPPED_CAPTURE] * 2
+
         run = launch(dagster, hours[0], hours[-1], rate=900)
         eventually(lambda: wire.state("BACK")["messages"] > 500, "the replay publishes")
 
         cancelled = time.time_ns()
-        assert dagster.ask(_TERMINATE, run=run)["terminateRun"]["__typename"] == "TerminateRunSuccess"
-        eventually(lambda: status(dagster, run) == "CANCELED", "the run is cancelled", 30)
+        errors = terminated(dagster, run)
         published = wire.quiet("BACK", 1)
         assert 500 < published < TOTAL
         assert parse_time(wire.state("BACK")["last_ts"]) - cancelled < 5 * SECOND_NS
         with Catalog.connect(Settings.load().postgres) as catalog:
             (replay,) = catalog.replays.select()
         assert replay.state == "canceled"
+        # Once as the step's end and once as the run's.
+        assert errors == [STOPPED_REPLAY.format(replay=replay.id)] * 2
 
         again = dagster.ask(_AGAIN, how={"parentRunId": run, "strategy": "FROM_FAILURE"})["launchRunReexecution"]
         assert again["__typename"] == "LaunchRunSuccess", again
@@ -125,6 +154,8 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
         config_of_runs = dagster.ask("{ runsOrError { ... on Runs { results { runConfigYaml } } } }")
     seen = {"run config": str(config_of_runs), **_rows(Settings.load().postgres), **_files(dagster.home)}
     assert len(seen) > 10
+    # What a run of a shell tags itself with is what Dagster gives to those of its UI and daemon.
+    assert REPOSITORY_LABEL in seen["public.run_tags"]
     assert "events: " in "".join(seen.values()) or "Replay " in "".join(seen.values())
     assert {place for place, text in seen.items() for secret in _secrets() if secret in text} == set()
 
