@@ -26,7 +26,7 @@ from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key, stream_k
 from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
 from nats3_dagster.defs.partitions import hours_of_run
 from nats3_dagster.defs.resources import start_spark, with_store
-from nats3_dagster.defs.run_config import CaptureConfig, ReplayConfig
+from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema, replay_op
 from nats3_dagster.defs.runs import capture_hour, dry_run, observe_stream, replay
 from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL
 from nats3_dagster.model import Archive
@@ -119,18 +119,19 @@ def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         key=key, deps=[AssetDep(chunks_key(name))], partitions_def=hours, group_name=name,
         kinds={"nats", "pyspark"}, owners=list(owners), pool=REPLAY_POOL, backfill_policy=BackfillPolicy.single_run(),
         # A dry run materializes nothing.
-        output_required=False,
+        output_required=False, config_schema=hours_schema(),
         description=f"Replays of archive {name} into NATS. Materializing hours publishes their messages, exactly once "
         "and in order, to the subjects that the run config names; a run that was stopped goes on when re-executed.\n\n"
-        f"Config to begin with:\n\n```yaml\nops:\n  {name}__replay:\n    config:\n"
+        f"Config to begin with:\n\n```yaml\nops:\n  {replay_op(name)}:\n    config:\n"
         f"      write_subject: \"replay.>\"\n      create_stream: REPLAYED\n```",
         metadata={"source_stream": spec.stream},
     )  # fmt: skip
     def replay_hours(
-        context: AssetExecutionContext, config: ReplayConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
+        context: AssetExecutionContext, settings: ResourceParam[Settings], s3: ResourceParam[Any],
         spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetObservation]:  # fmt: skip
         with step_failures(context, STOPPED_BEFORE_REPLAY):
+            config = hours_config(name, context.op_execution_context.op_config)
             hours_to_replay = hours_of_run(context, hours, name)
             settings = with_store(settings, s3)
             replay_spec = config.spec(name, hours=hours_to_replay)

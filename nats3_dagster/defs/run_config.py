@@ -1,12 +1,14 @@
 """Run config: the fields of the launchpad, and the values that they stand for.
 
-Every field has a description and, but for the target, a default that is safe. Of an asset whose config has a required
-field, the UI offers no backfill: "Materialize" opens the launchpad, which takes one partition. So the target has a
-default there too, one with which no replay begins.
+Every field has a description and, but for the target, a default that is safe. Of an asset that needs a config the UI
+offers no backfill: "Materialize" opens the launchpad, which takes one partition. So the asset's config is optional, and
+whoever gives one must give the target: then the editor says so. A run without any fails before it starts Spark.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+import dagster
 from dagster import Config
 from pydantic import Field
 
@@ -34,7 +36,7 @@ _TARGET = (
 class ReplayConfig(Config):
     """Where and how a replay publishes. The partitions chosen say what."""
 
-    write_subject: str = Field(default="", description=f"Needed: without it nothing is published. {_TARGET}")
+    write_subject: str = Field(description=_TARGET)
     read_subject: str = Field(
         default=">", description="Replay only messages whose archived subject this NATS filter matches: `orders.eu.*`."
     )
@@ -68,11 +70,6 @@ class ReplayConfig(Config):
     def spec(self, archive: str, **selection: Any) -> ReplaySpec:
         """The replay of these fields; `selection` are arguments of Selection.parse. Raises OperatorError if one is
         invalid."""
-        if not self.write_subject:
-            raise OperatorError(
-                "This replay has no write_subject: nothing says where to publish",
-                f"Give it in the run config: ops.{archive}__replay.config.write_subject",
-            )
         return ReplaySpec(
             archive, self.write_subject, Selection.parse(subjects=[self.read_subject], **selection), order=self.order,
             pace=Pace(self.rate, self.byte_rate, self.speed), create_stream=self.create_stream,
@@ -80,11 +77,34 @@ class ReplayConfig(Config):
         )  # fmt: skip
 
 
+def replay_op(archive: str) -> str:
+    """The name under `ops` of a run config by which `<archive>/replay` is configured."""
+    return f"{archive}__replay"
+
+
+def hours_config(archive: str, fields: Mapping[str, Any] | None) -> ReplayConfig:
+    """The config of `<archive>/replay`, of which `fields` were given. Raises OperatorError without a write_subject."""
+    if not fields or not fields["write_subject"]:
+        raise OperatorError(
+            "This replay has no write_subject: nothing says where to publish",
+            f'Give the run a config ("Add config" where its hours are chosen): ops: {{{replay_op(archive)}: {{config: '
+            '{write_subject: "replay.>"}}}',
+        )
+    return ReplayConfig(**fields)
+
+
+def hours_schema() -> dagster.Field:
+    """Config of `<archive>/replay`: none, or one with a write_subject."""
+    schema = ReplayConfig.to_config_schema().as_field()
+    return dagster.Field(
+        schema.config_type, is_required=False, description="Needed, with a write_subject: where messages are published."
+    )
+
+
 class WindowConfig(ReplayConfig):
     """A replay of times or sequences instead of whole hours; fields that are given narrow the selection together."""
 
     archive: str = Field(description="Name of the archive to replay.")
-    write_subject: str = Field(description=_TARGET)  # pyright: ignore[reportGeneralTypeIssues]  required here
     from_time: str | None = Field(
         default=None,
         description="First store time, exact to the nanosecond: `2026-11-21T07:00:00.5Z`, `2026-11-21`, an hour "
