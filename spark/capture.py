@@ -1,43 +1,48 @@
 """Capture hours of an archive without Dagster:
 
-    spark-submit --master spark://HOST:7077 spark/capture.py ARCHIVE --hour 2026-11-21-07:00 [--hour ...] [--adopt]
+    spark/submit.sh [--master spark://HOST:7077] capture.py ARCHIVE --hour 2026-11-21-07:00 [--hour ...] [--adopt]
 
 Settings come from the environment of the driver, as for the command line; executors get theirs with the tasks.
-Prints one line of JSON for each hour. Exit status 0, 1 (it failed) or 2 (it cannot be right).
+Prints one line of JSON for each hour. Exit status 0, 1 (it failed), 2 (it cannot be right) or 130 (interrupted).
 """
 
 import argparse
 import json
 import sys
 
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.cli import ending
+from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
+
+# What this script has an option for.
+_WORDS = {
+    Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well, "
+    "give --adopt",
+    Next.ADOPT_INCARNATION: "To archive it as well, give --adopt",
+    Next.CAPTURE_HOUR: "Run it again: --hour {hour}",
+}
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(prog="capture.py", description="Capture hours of an archive")
     parser.add_argument("archive")
     parser.add_argument("--hour", action="append", required=True, help="UTC, YYYY-MM-DD-HH:00; may be given again")
     parser.add_argument("--adopt", action="store_true", help="go on with a stream that was made again")
     arguments = parser.parse_args()
-    try:
-        settings = Settings.load()
-        with session(settings.spark_master) as spark:
-            for hour in arguments.hour:
-                done = run_capture(spark, settings, arguments.archive, hour, adopt=arguments.adopt)
-                line = {
-                    "archive": done.archive, "hour": done.hour, "messages": done.messages, "chunks": len(done.chunks),
-                    "payload_bytes": done.payload_bytes, "stored_bytes": done.stored_bytes, "lost": done.lost,
-                    "seconds": round(done.seconds, 3),
-                }  # fmt: skip
-                print(json.dumps(line), flush=True)
-    except Nats3Error as error:
-        print(f"capture.py: {error}", file=sys.stderr)
-        return error.exit_status
-    return 0
+    settings = Settings.load()
+    with session(settings.spark_master) as spark:
+        for hour in arguments.hour:
+            done = run_capture(spark, settings, arguments.archive, hour, adopt=arguments.adopt)
+            line = {
+                "archive": done.archive, "hour": done.hour, "messages": done.messages, "chunks": len(done.chunks),
+                "payload_bytes": done.payload_bytes, "stored_bytes": done.stored_bytes, "lost": done.lost,
+                "seconds": round(done.seconds, 3),
+            }  # fmt: skip
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main, words=WORDS | _WORDS))

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -20,18 +20,19 @@ import typer
 from nats3_dagster.cli.progress import note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.steps import Next
 
 INTERRUPTED, TERMINATED = 130, 143
 
 
-def run(command: Callable[[], object], *, debug: bool) -> int:
-    """Run the command; its exit status."""
+def run(command: Callable[[], object], *, debug: bool = False, words: Mapping[Next, str] = WORDS) -> int:
+    """Run the command; its exit status. `words`: of the next steps of errors."""
     with _termination() as terminated:
-        status = _run(command, debug)
+        status = _run(command, debug, words)
     return TERMINATED if status == INTERRUPTED and terminated.is_set() else status
 
 
-def _run(command: Callable[[], object], debug: bool) -> int:
+def _run(command: Callable[[], object], debug: bool, words: Mapping[Next, str]) -> int:
     try:
         with _logs(debug=debug):
             status = command()
@@ -45,7 +46,7 @@ def _run(command: Callable[[], object], debug: bool) -> int:
             raise
         if debug:
             traceback.print_exc()
-        line, status = _ending(error)
+        line, status = _ending(error, words)
         if line:
             note(line)
         return status
@@ -54,11 +55,11 @@ def _run(command: Callable[[], object], debug: bool) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _ending(error: BaseException) -> tuple[str, int]:
+def _ending(error: BaseException, words: Mapping[Next, str]) -> tuple[str, int]:
     """The line, or an empty one, and the exit status."""
     match error:
         case Nats3Error():
-            return f"Error: {error.text_in(WORDS)}", error.exit_status
+            return f"Error: {error.text_in(words)}", error.exit_status
         case typer.TyperException():
             at = getattr(getattr(error, "ctx", None), "command_path", "nats3")
             message = error.format_message().rstrip(".").replace("Value error, ", "")
@@ -85,7 +86,8 @@ def _termination() -> Iterator[threading.Event]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         terminated.set()
-        signal.raise_signal(signal.SIGINT)
+        # Not SIGINT itself: a shell's background process ignores it.
+        raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield terminated

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +51,14 @@ def replay(settings: Settings, replay_id: str) -> ReplayResult:
 def _spark(settings: Settings) -> Iterator[Any]:
     """The SparkSession of this process; it ends with the process. Raises EngineError."""
     with step("Starting Spark"):
+        from nats3_dagster.pipeline.jvm import end
         from nats3_dagster.pipeline.session import start
 
         spark = start(settings.spark_master, settings.connect)
     try:
         yield spark
     except KeyboardInterrupt:
-        # The JVM ends while it still kills the tasks, and would log that as errors of its scheduler.
-        with suppress(Exception):
-            spark.sparkContext.setLogLevel("OFF")
+        end()
         raise
 
 

@@ -58,8 +58,10 @@ def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
 def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
     """The run's session. Raises SourceError if NATS does not answer, which is tried first because a JVM takes 5 s to
     start; EngineError without Java, if Spark does not start, or if no server of Spark Connect answers."""
+    from dagster_spark.utils import flatten_dict
+
     from nats3_dagster.pipeline.connect import connect
-    from nats3_dagster.pipeline.session import not_started, prepare
+    from nats3_dagster.pipeline.session import not_started, prepare_jvm
 
     with Workspace(settings) as workspace:
         _ = workspace.link  # connects
@@ -70,7 +72,8 @@ def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
         # The resource finds the session that is open.
         connect(settings.connect)
     else:
-        prepare(settings.spark_master)
+        # The resource makes its session in this JVM.
+        prepare_jvm(settings.spark_master, dict(flatten_dict(spark.spark_config)))
     try:
         session = spark.spark_session
         log.info("%s after %.1f s", SPARK_READY, time.monotonic() - began)

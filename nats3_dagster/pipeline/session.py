@@ -6,13 +6,15 @@ With a server of Spark Connect (connect.py) the server is configured so, and not
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from nats3_dagster.errors import EngineError
+from nats3_dagster.pipeline import jvm
 from nats3_dagster.pipeline.classes import options
 from nats3_dagster.pipeline.connect import connect
 from nats3_dagster.pipeline.java import conf_dir, find_java, submit_arguments
@@ -38,17 +40,27 @@ def prepare(master: str | None = None) -> None:
 def start(master: str | None = None, remote: str | None = None, **conf: str) -> SparkSession:
     """The running session, or a new one; with `remote` (sc://host:port) that of a server of Spark Connect.
 
-    Raises EngineError when it cannot start, or no server answers."""
+    Raises EngineError when it cannot start, or no server answers. An interrupt leaves no JVM behind."""
     if remote:
         return connect(remote)
-    prepare(master)
-    builder = SparkSession.builder
     if master:
-        builder = builder.master(master)
+        conf = {"spark.master": master, **conf}
+    prepare_jvm(master, conf)
+    builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        return jvm.interruptible(builder.getOrCreate)
+    except (PySparkException, Py4JError, OSError) as error:
+        raise not_started(error) from error
+
+
+def prepare_jvm(master: str | None, conf: Mapping[str, object]) -> None:
+    """Start the JVM in which PySpark then makes a session of this configuration, unless there is one. Raises
+    EngineError when it does not start. An interrupt leaves no JVM behind."""
+    prepare(master)
+    try:
+        jvm.launch(conf)
     except (PySparkException, OSError) as error:
         raise not_started(error) from error
 
@@ -65,5 +77,12 @@ def session(master: str | None = None, remote: str | None = None) -> Iterator[Sp
     spark = start(master, remote)
     try:
         yield spark
-    finally:
+    except Exception:
+        spark.stop()
+        raise
+    except BaseException:
+        # An interrupt: what a session says of its end then is of use to nobody.
+        jvm.end()
+        raise
+    else:
         spark.stop()
