@@ -7,6 +7,7 @@ the other tasks achieved; anything else fails the Spark job, as a defect should.
 import pickle
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -100,14 +101,16 @@ def _collect(session: SparkSession, name: str, frame: DataFrame) -> pa.Table:
     try:
         return outcome.result()
     except BaseException:
-        if not outcome.done():
+        until = time.monotonic() + STOP_S
+        # Asked again, for Spark knows nothing yet of a job that is just being submitted.
+        while not outcome.done() and time.monotonic() < until:
             if tag:
                 session.interruptTag(tag)
             else:
                 # By a tag classic Spark 4.3 finds nothing of another thread's. A process drives one capture or replay
                 # at a time.
                 session.interruptAll()
-            thread.join(STOP_S)
+            thread.join(0.5)
         raise
 
 
