@@ -20,8 +20,8 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     if spec.mode == "stream" and state.config.get("retention", "limits") != "limits":
         raise OperatorError(
             f"Stream {spec.stream} has {state.config['retention']} retention: reading it takes from its consumers",
-            "Archive a stream with limits retention that takes the subjects, and let the other one source from it. Not the "
-            "other way round: sourcing takes the messages too",
+            "Archive a stream with limits retention that takes the subjects, and let the other one source from it. Not "
+            "the other way round: sourcing takes the messages too",
         )
     for filter_ in spec.subjects:
         check_filter(filter_)
