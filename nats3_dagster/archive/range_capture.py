@@ -4,7 +4,7 @@ Invariant: consecutive outcomes tile the range exactly. A sequence that the stre
 inside the stream's bounds, or `expired` because the stream's head overtook the capture; then no chunk covers it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +22,11 @@ Outcome = ChunkMeta | Gap
 
 
 class RangeCapture:
-    """Captures one range; `outcomes()` yields a ChunkMeta for each object that is in the store, and Gaps."""
+    """Captures one range; `outcomes()` yields a ChunkMeta for each object that is in the store, and Gaps. `messages` is
+    how many were read so far."""
 
-    def __init__(self, job: CaptureJob, seqs: SeqRange, link: Link, progress: Callable[[int], None]) -> None:
-        self._job, self._seqs, self._link, self._progress = job, seqs, link, progress
+    def __init__(self, job: CaptureJob, seqs: SeqRange, link: Link) -> None:
+        self._job, self._seqs, self._link, self.messages = job, seqs, link, 0
         self._bucket = Bucket(job.store, job.spec.bucket)
         self._writer: ChunkWriter | None = None
         self._start = self._next = seqs.first  # first sequence of the open chunk; first one not yet accounted for
@@ -34,7 +35,7 @@ class RangeCapture:
         spec = ReadSpec(self._job.state.incarnation, self._seqs, self._job.spec.subjects)
         for batch in read_batches(self._job.nats, spec):
             yield from self._take(batch)
-            self._progress(batch.num_rows)
+            self.messages += batch.num_rows
         yield from self._skip(self._seqs.last + 1)
         yield from self._roll(self._seqs.last)
 

@@ -54,6 +54,8 @@ class ReplayRow:
     published: int
     found: int
     duplicates: int
+    progress_published: int
+    progress_found: int
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -64,7 +66,8 @@ class ReplayRow:
         return Replay(
             id=self.id, spec=_spec(self.spec), state=self.state, attempt=self.attempt, error=self.error,
             targets=tuple(targets), chunks=self.chunks, chunks_done=self.chunks_done, selected=self.selected,
-            published=self.published, found=self.found, duplicates=self.duplicates, created_at=self.created_at,
+            published=self.published, found=self.found, duplicates=self.duplicates,
+            progress_published=self.progress_published, progress_found=self.progress_found, created_at=self.created_at,
             started_at=self.started_at, finished_at=self.finished_at, run_ids=tuple(self.run_ids),
         )  # fmt: skip
 
@@ -178,6 +181,12 @@ class Replays:
                     f"Replay {replay_id} does not account for all messages of a chunk: {error.diag.message_detail}",
                     "Run it again: it asks the target what is there",
                 ) from error
+
+    def keep_progress(self, replay_id: str, attempt: int, published: int, found: int) -> None:
+        """The attempt's tasks have published so many messages of chunks that are not done, and found so many. Nothing
+        is kept of an attempt that a later one has overtaken, nor of one that has ended."""
+        with self._session.transaction() as sql:
+            sql.run("keep_progress", replay=replay_id, attempt=attempt, published=published, found=found)
 
     def finish(self, replay_id: str, state: ReplayState, error: str | None = None) -> None:
         """End the attempt and the replay. Raises CatalogError when `state` is succeeded and chunks are left."""

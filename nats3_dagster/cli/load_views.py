@@ -20,8 +20,8 @@ def replay(status: ReplayStatus) -> dict[str, Any]:
         "rate": spec.pace.rate, "byte_rate": spec.pace.byte_rate, "speed": spec.pace.speed,
         "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks,
         "targets": [t.incarnation.stream for t in record.targets], "attempt": record.attempt, "chunks": record.chunks,
-        "chunks_done": record.chunks_done, "selected": record.selected, "published": record.published,
-        "found": record.found,
+        "chunks_done": record.chunks_done, "selected": record.selected,
+        "published": record.acknowledged, "found": record.found + record.progress_found,
         "duplicates": record.duplicates, "dagster_runs": list(record.run_ids),
         "created_at": stamp_of(record.created_at),
         "started_at": stamp_of(record.started_at), "finished_at": stamp_of(record.finished_at),
@@ -35,6 +35,7 @@ LIST: Columns = {
     "SUBJECTS": lambda r: f"{r['read_subject']} to {r['write_subject']}",
     "INTO": lambda r: r["targets"],
     "CHUNKS": lambda r: f"{r['chunks_done']:,} of {r['chunks']:,}",
+    # Replay.acknowledged: at least these while it runs, and after it was stopped.
     "PUBLISHED": lambda r: r["published"],
     "ATTEMPT": lambda r: r["attempt"],
     "CREATED": lambda r: when(r["created_at"]),
@@ -53,7 +54,7 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
         "messages a second": view["rate"], "bytes a second": view["byte_rate"], "speed": view["speed"],
         "into": view["targets"], "attempt": view["attempt"],
         "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
-        "selected": view["selected"], "published": view["published"], "found there": view["found"],
+        "selected": view["selected"], "published": view["published"], "found by a later attempt": view["found"] or None,
         "duplicates": view["duplicates"], "dagster runs": view["dagster_runs"] or None,
         "created": when(view["created_at"]),
         "started": when(view["started_at"]), "finished": when(view["finished_at"]), "log": view["log"],
@@ -64,20 +65,29 @@ _RESUMABLE = ("interrupted", "failed", "canceled", "paused", "planned")
 
 
 def result(outcome: ReplayResult) -> dict[str, Any]:
+    """The whole replay, and apart from it what this attempt did."""
+    whole = outcome.replay
     return {
-        "id": outcome.id, "archive": outcome.archive, "state": "succeeded", "attempt": outcome.attempt,
-        "chunks": outcome.chunks,
-        "selected": outcome.selected, "published": outcome.published, "found": outcome.found,
-        "duplicates": outcome.duplicates,
-        "seconds": round(outcome.seconds, 3),
-        "messages_per_s": round(outcome.published / outcome.seconds) if outcome.seconds else None,
+        "id": outcome.id, "archive": outcome.archive, "state": whole.state, "attempt": outcome.attempt,
+        "chunks": whole.chunks_done, "selected": whole.selected, "published": whole.acknowledged, "found": whole.found,
+        "duplicates": whole.duplicates,
+        "this_attempt": {
+            "chunks": outcome.chunks, "selected": outcome.selected, "published": outcome.published,
+            "found": outcome.found, "duplicates": outcome.duplicates, "seconds": round(outcome.seconds, 3),
+            "messages_per_s": round(outcome.published / outcome.seconds) if outcome.seconds else None,
+        },
     }  # fmt: skip
 
 
 def result_lines(view: dict[str, Any]) -> dict[str, object]:
-    return {
+    attempt = view["this_attempt"]
+    lines = {
         "replay": view["id"], "archive": view["archive"], "state": view["state"], "chunks": view["chunks"],
-        "selected": view["selected"], "published": view["published"], "found there": view["found"],
-        "duplicates": view["duplicates"], "seconds": view["seconds"], "messages a second": view["messages_per_s"],
+        "selected": view["selected"], "published": view["published"], "duplicates": view["duplicates"],
+    }  # fmt: skip
+    if view["attempt"] > 1 or attempt["found"]:
+        lines["this attempt"] = f"published {attempt['published']:,}, found {attempt['found']:,} there already"
+    return lines | {
+        "seconds": attempt["seconds"], "messages a second": attempt["messages_per_s"],
         "chunks deleted": view.get("chunks_deleted"),
     }  # fmt: skip

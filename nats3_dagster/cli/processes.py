@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.archive.capture import CaptureResult
-from nats3_dagster.cli.progress import bar, step
+from nats3_dagster.cli.progress import progress_bar, step
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.settings import Settings, home
 
@@ -33,7 +33,7 @@ def capture_hours(
         from nats3_dagster.pipeline.capture_run import run_capture
 
         for number, hour in enumerate(hours, 1):
-            with bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
+            with progress_bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
                 result = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
             yield result
 
@@ -43,7 +43,7 @@ def replay(settings: Settings, replay_id: str) -> ReplayResult:
     with _spark(settings) as spark:
         from nats3_dagster.pipeline.replay_run import run_replay
 
-        with bar(f"replay {replay_id}") as on_progress:
+        with progress_bar(f"replay {replay_id}") as on_progress:
             return run_replay(spark, settings, replay_id, on_progress=on_progress)
 
 

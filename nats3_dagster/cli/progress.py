@@ -4,9 +4,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
+
+from nats3_dagster.model import OnProgress
 
 # A log of an hour's replay then has 360 lines.
 LINE_EVERY_S = 10.0
@@ -22,30 +27,44 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split("\n")))
 
 
+class OnCount(Protocol):
+    """To call with how far something is. Any thread may call it."""
+
+    def __call__(self, done: int, total: int, note: str = "", /) -> None: ...
+
+
 @contextmanager
-def bar(what: str, unit: str = "messages") -> Iterator[Callable[[int, int], None]]:
-    """Gives the function to call with (done, total); any thread may call it."""
-    with _bar(what, unit) if sys.stderr.isatty() else _lines(what, unit) as on_progress:
-        yield on_progress
+def bar(what: str, unit: str = "messages") -> Iterator[OnCount]:
+    """Gives the function to call with (done, total), and with a note while nothing moves."""
+    with _bar(what, unit) if sys.stderr.isatty() else _lines(what, unit) as on_count:
+        yield on_count
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[OnProgress]:
+    """Gives the function to call with the progress of a capture or a replay."""
+    with bar(what) as on_count:
+        yield lambda p: on_count(p.done, p.total, p.note)
 
 
 @contextmanager
 def steps() -> Iterator[Callable[[str, int, int], None]]:
     """Gives the function to call with (step, done, total); total 0: unknown. A step ends where the next begins."""
-    current, on_progress = "", _ignore
+    current = ""
+    on_count: OnCount = _ignore
     with ExitStack() as shown:
 
         def on_step(what: str, done: int, total: int) -> None:
-            nonlocal current, on_progress
+            nonlocal current, on_count
             if what != current:
                 shown.close()
                 current = what
                 if total:
-                    on_progress = shown.enter_context(bar(what))
+                    on_count = shown.enter_context(bar(what))
                 else:
                     shown.enter_context(step(what))
-                    on_progress = _ignore
-            on_progress(done, total)
+                    on_count = _ignore
+            on_count(done, total)
 
         yield on_step
 
@@ -61,38 +80,56 @@ def step(what: str) -> Iterator[None]:
         yield
 
 
-def _ignore(done: int, total: int) -> None:
+def _ignore(done: int, total: int, note: str = "") -> None:
     """For a step without numbers."""
 
 
+class _Middle(BarColumn):
+    """The bar, or the task's note in its place."""
+
+    def render(self, task: Task) -> Any:
+        note = Text(task.fields["note"], no_wrap=True, overflow="ellipsis")
+        return note if note else super().render(task)
+
+
+class _Remaining(TimeRemainingColumn):
+    """Nothing beside a note: nobody knows."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.fields["note"] else super().render(task)
+
+
 @contextmanager
-def _bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+def _bar(what: str, unit: str) -> Iterator[OnCount]:
     columns = (
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn(unit),
-        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False), _Middle(None, table_column=Column(max_width=40)),
+        TextColumn("{task.fields[count]}"), TextColumn("{task.fields[pace]}"), _Remaining(),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(what, total=None, rate="")
+        # Shown once its numbers are known: a bar without a total looks full.
+        task = progress.add_task(what, total=None, visible=False, count="", pace="", note="")
         began = time.monotonic()
 
-        def on_progress(done: int, total: int) -> None:
+        def on_count(done: int, total: int, note: str = "") -> None:
             rate = done / max(time.monotonic() - began, 0.001)
-            progress.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s")
+            progress.update(
+                task, completed=done, total=total, visible=True, count=f"{done:,}/{total:,}", note=note,
+                pace="" if note else f"{unit} {rate:,.0f}/s",
+            )  # fmt: skip
 
-        yield on_progress
-        # The last report may be lost, and the work is done.
-        progress.update(task, completed=progress.tasks[0].total or 0)
+        yield on_count
 
 
 @contextmanager
-def _lines(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+def _lines(what: str, unit: str) -> Iterator[OnCount]:
     began = written_at = time.monotonic()
 
-    def on_progress(done: int, total: int) -> None:
+    def on_count(done: int, total: int, note_: str = "") -> None:
         nonlocal written_at
         now = time.monotonic()
         if now - written_at >= LINE_EVERY_S:
             written_at = now
-            note(f"{what}: {done:,} of {total:,} {unit}, {done / (now - began):,.0f} a second")
+            end = f"; {note_}" if note_ else f", {done / (now - began):,.0f} a second"
+            note(f"{what}: {done:,} of {total:,} {unit}{end}")
 
-    yield on_progress
+    yield on_count

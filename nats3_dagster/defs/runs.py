@@ -7,7 +7,6 @@ whatever was lost in between, and publishes nothing twice.
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from nats3_dagster.defs.events import Replayed, replayed
 from nats3_dagster.defs.keys import REPLAY_TAG, stream_key
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, plan_table, rate, run_metadata, stream_metadata
 from nats3_dagster.defs.resources import start_spark
-from nats3_dagster.model import ReplaySpec
+from nats3_dagster.model import OnProgress, Progress, ReplaySpec
 from nats3_dagster.replay.status import find, status
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -95,9 +94,9 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
             on_progress=progress_log(context, f"Replay {replay_id}"),
         )  # fmt: skip
         context.log.info(
-            f"Replay {replay_id}: published {result.published:,} messages in {result.seconds:.1f} s "
-            f"({rate(result.published, result.seconds)}), found {result.found:,} in the target, "
-            f"{result.duplicates:,} refused as duplicates"
+            f"Replay {replay_id}: attempt {result.attempt} published {result.published:,} messages in "
+            f"{result.seconds:.1f} s ({rate(result.published, result.seconds)}), found {result.found:,} in the target, "
+            f"{result.duplicates:,} refused as duplicates; all attempts: {result.replay.acknowledged:,} messages"
         )
     with Workspace(settings) as workspace:
         return replayed(workspace, status(workspace, replay_id).replay)
@@ -120,18 +119,17 @@ def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) 
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def progress_log(context: Context, what: str) -> Callable[[int, int], None]:
-    """A callback `(done, total)` in messages that writes to the run's log every PROGRESS_S seconds. The pipeline calls
-    it in a thread of the connection's."""
+def progress_log(context: Context, what: str) -> OnProgress:
+    """A callback that writes to the run's log every PROGRESS_S seconds. Called in a thread of the pipeline's."""
     began = last = time.monotonic()
 
-    def report(done: int, total: int) -> None:
+    def report(progress: Progress) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= PROGRESS_S:
             last = now
-            share = f"{done / total:.0%} of {total:,}" if total else f"{done:,}"
-            context.log.info(f"{what}: {share} messages, {done / (now - began):,.0f}/s")
+            end = f"; {progress.note}" if progress.note else f", {progress.done / (now - began):,.0f}/s"
+            context.log.info(f"{what}: {progress.done:,} of {progress.total:,} messages{end}")
 
     return report
 

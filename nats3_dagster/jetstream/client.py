@@ -217,6 +217,15 @@ class Connection(Client):
             raise SecureConnRequiredError  # before a login goes out in clear
         return super()._connect_command()
 
+    async def _process_pong(self) -> None:
+        waiting: list[asyncio.Future[bool]] = self._pongs  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if waiting and waiting[0].done():
+            # Of a flush that was given up: nats-py would fail on the answer that comes late, and connect anew.
+            waiting.pop(0)
+            self._pings_outstanding = 0
+            return
+        await super()._process_pong()
+
     async def _note(self, error: Exception) -> None:
         log.debug("NATS at %s: %s", self._address, error)
         if "permissions violation" in str(error).lower():

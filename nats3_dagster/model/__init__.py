@@ -15,6 +15,7 @@ from nats3_dagster.model.archive import (
     Seal,
 )
 from nats3_dagster.model.chunk import MAX_SUBJECTS, Chunk, ChunkMeta, DeadObject, Gap, Reason
+from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
     ORDERS,
     ChunkResult,
@@ -31,7 +32,7 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, clipp
 
 __all__ = [
     "MAX_SUBJECTS", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "Chunk", "ChunkMeta", "ChunkResult",
-    "Coverage", "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode", "Order", "Pace", "Reason",
-    "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange",
-    "StreamState", "clipped", "parse_sequences",
+    "Coverage", "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode", "OnProgress", "Order", "Pace",
+    "Progress", "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection",
+    "SeqRange", "StreamState", "clipped", "parse_sequences",
 ]  # fmt: skip

@@ -117,11 +117,20 @@ class Replay:
     published: int
     found: int
     duplicates: int
+    # Messages of chunks that are not done, by the reports of the newest attempt: at least these.
+    progress_published: int
+    progress_found: int
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     # The Dagster runs that drove it, oldest first.
     run_ids: tuple[str, ...]
+
+    @property
+    def acknowledged(self) -> int:
+        """Messages of the replay that its targets have, whichever attempt published them. While it runs, and after it
+        was stopped, at least these; exact once it has succeeded."""
+        return self.published + self.found + self.progress_published + self.progress_found
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ Invariant: only the driver uses Postgres, and what some tasks achieved is commit
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -15,8 +16,8 @@ from nats3_dagster.archive.capture import CaptureJob, CapturePlan, CaptureResult
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
 from nats3_dagster.errors import Conflict, SourceError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.task_progress import Progress, reporter
-from nats3_dagster.model import SeqRange
+from nats3_dagster.jetstream.task_progress import Counts, Tally, new_subject, reporting
+from nats3_dagster.model import OnProgress, Progress, SeqRange
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
@@ -29,35 +30,39 @@ Task = tuple[CaptureJob, SeqRange]
 
 def run_capture(
     spark: SparkSession, settings: Settings, archive_name: str, hour: str, *, run_id: str | None = None,
-    adopt: bool = False, on_progress: Callable[[int, int], None] | None = None,
+    adopt: bool = False, on_progress: OnProgress | None = None,
 ) -> CaptureResult:  # fmt: skip
     """Make the hour of the archive complete as far as the stream goes now. Running it again adds nothing.
 
-    `on_progress(done, total)` counts messages as they arrive, and sequences to read. Raises Nats3Error."""
+    `on_progress` is called with the messages that were read and the sequences to read. Raises Nats3Error."""
     began = time.monotonic()
     with Workspace(settings) as workspace:
         archive = workspace.catalog.archives.get(archive_name)
         retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
         for attempt in retrying:
-            with attempt, Progress(workspace.link, on_progress) as progress:
-                planned = capture.plan(workspace, archive, hour, adopt=adopt, progress=progress.subject)
-                progress.total = sum(r.size for r in planned.missing)
-                result = _read_and_commit(spark, workspace, planned, run_id)
+            with attempt:
+                subject = new_subject() if on_progress else None
+                planned = capture.plan(workspace, archive, hour, adopt=adopt, progress=subject)
+                result = _read_and_commit(spark, workspace, planned, run_id, on_progress)
                 _check_complete(workspace, planned)
                 return replace(result, seconds=time.monotonic() - began)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _read_and_commit(
-    spark: SparkSession, workspace: Workspace, planned: CapturePlan, run_id: str | None
+    spark: SparkSession, workspace: Workspace, planned: CapturePlan, run_id: str | None, on_progress: OnProgress | None
 ) -> CaptureResult:
     parallel = int(spark.conf.get("spark.nats3.capture.tasks", "0") or 0) or parallelism(spark)
     tasks = [(planned.job, seqs) for seqs in planned.tasks(parallel)]
     name = f"capture {planned.archive.name} {planned.job.hour}"
-    finished = run_tasks(spark, name, capture_range, tasks)
+    subject, total = planned.job.progress, sum(r.size for r in planned.missing)
+    with Tally(workspace.link, subject, total, on_progress) if subject and tasks else nullcontext():
+        finished = run_tasks(spark, name, capture_range, tasks)
     result = capture.commit(workspace, planned, finished.results, run_id)
     if finished.error:
         raise finished.error
+    if on_progress:
+        on_progress(Progress(result.messages, result.messages))
     return result
 
 
@@ -65,7 +70,9 @@ def capture_range(task: Task) -> Iterator[Outcome]:
     """One task, in a worker."""
     job, seqs = task
     with Link(job.nats) as link:
-        yield from RangeCapture(job, seqs, link, reporter(link, job.progress)).outcomes()
+        capturing = RangeCapture(job, seqs, link)
+        with reporting(link, job.progress, seqs.first, lambda: Counts(capturing.messages)):
+            yield from capturing.outcomes()
 
 
 def _check_complete(workspace: Workspace, planned: CapturePlan) -> None:

@@ -49,7 +49,7 @@ class Jvm:
     def start(self, conf: Mapping[str, object]) -> tuple[int, str]:
         """The port and the secret of its gateway. Raises PySparkRuntimeError when it ends before it has one, OSError
         when spark-submit cannot be run."""
-        options = [word for name, value in conf.items() for word in ("--conf", f"{name}={to_str(value)}")]
+        options = [word for name, value in conf.items() for word in ("-c", f"{name}={to_str(value)}")]
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         program = Path(os.environ.get("SPARK_HOME") or spark_home(), "bin", "spark-submit")
         folder = tempfile.mkdtemp(prefix="nats3-spark-")

@@ -1,15 +1,15 @@
 """Replays: the driver's side. It divides the chunks of an attempt among Spark's tasks."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.task_progress import Progress, reporter
-from nats3_dagster.model import ChunkResult
+from nats3_dagster.jetstream.task_progress import Tally, new_subject, reporting
+from nats3_dagster.model import ChunkResult, OnProgress, Progress
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.job import ReplayResult, Share, shares
@@ -20,34 +20,37 @@ from nats3_dagster.workspace import Workspace
 
 def run_replay(
     spark: SparkSession, settings: Settings, replay_id: str, *, run_id: str | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ReplayResult:  # fmt: skip
     """Publish what the replay has not yet published. Safe to call again after any end, a kill -9 included.
 
-    `on_progress(done, total)` is called with messages. Raises Nats3Error; Conflict if another process runs this
-    replay."""
+    `on_progress` is called with the messages of this attempt that the targets have, and all that it has to publish.
+    Raises Nats3Error; Conflict if another process runs this replay."""
     began = time.monotonic()
     with Workspace(settings) as workspace, attempt.lock(workspace, replay_id):
-        with Progress(workspace.link, on_progress) as progress:
-            started = attempt.start(workspace, replay_id, run_id=run_id, progress=progress.subject)
-            job = started.job
-            progress.total = sum(c.meta.messages for c in started.chunks)
-            try:
+        subject = new_subject()
+        started = attempt.start(workspace, replay_id, run_id=run_id, progress=subject)
+        job, total = started.job, sum(c.meta.messages for c in started.chunks)
+        try:
+            with Tally(workspace.link, subject, total, on_progress, lambda c: attempt.keep(workspace, job, c)):
                 finished = run_tasks(
                     spark, f"replay {replay_id}", publish_share, shares(job, started.chunks, parallelism(spark))
                 )
-            except BaseException as error:
-                attempt.abandon(workspace, job, error)
-                raise
+        except BaseException as error:
+            attempt.abandon(workspace, job, error)
+            raise
         results = attempt.record(workspace, job, finished.results, finished.error, run_id)
         if finished.error:
             raise finished.error
-    return ReplayResult(
-        replay_id, job.spec.archive, job.attempt, len(results),
-        selected=sum(r.selected for r in results), published=sum(r.published for r in results),
-        found=sum(r.found for r in results), duplicates=sum(r.duplicates for r in results),
-        seconds=time.monotonic() - began,
-    )  # fmt: skip
+        selected = sum(r.selected for r in results)
+        if on_progress:
+            on_progress(Progress(selected, selected))
+        return ReplayResult(
+            replay_id, job.spec.archive, job.attempt, len(results), selected=selected,
+            published=sum(r.published for r in results), found=sum(r.found for r in results),
+            duplicates=sum(r.duplicates for r in results), seconds=time.monotonic() - began,
+            replay=workspace.catalog.replays.get(replay_id),
+        )  # fmt: skip
 
 
 def publish_share(share: Share) -> Iterator[ChunkResult]:
@@ -60,4 +63,6 @@ def publish_share(share: Share) -> Iterator[ChunkResult]:
             "Run the replay again: it makes sure that the lost task has stopped, and goes on",
         )
     with Link(share.job.nats) as link:
-        yield from Republisher(share, link, reporter(link, share.job.progress)).results()
+        republisher = Republisher(share, link)
+        with reporting(link, share.job.progress, share.index, republisher.counts):
+            yield from republisher.results()

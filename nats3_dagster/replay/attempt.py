@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.fence import raise_fence
+from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult
 from nats3_dagster.replay.job import ReplayJob, combine
 from nats3_dagster.replay.plan import check_objects
@@ -46,6 +47,11 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None, pr
         raise_fence(workspace.link, replay_id, number)
     job = ReplayJob(replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched, progress)
     return Attempt(job, chunks)
+
+
+def keep(workspace: Workspace, job: ReplayJob, counts: Counts) -> None:
+    """Keep how far the attempt is, so that it is known after any end. Raises CatalogError."""
+    workspace.catalog.replays.keep_progress(job.id, job.attempt, counts.published, counts.found)
 
 
 def abandon(workspace: Workspace, job: ReplayJob, error: BaseException) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.model import Chunk, ChunkResult, ReplaySpec, ReplayTarget
+from nats3_dagster.model import Chunk, ChunkResult, Replay, ReplaySpec, ReplayTarget
 from nats3_dagster.objects import StoreOptions
 
 
@@ -62,6 +62,8 @@ class ReplayResult:
     found: int
     duplicates: int
     seconds: float
+    # The whole replay after it.
+    replay: Replay
 
 
 def new_id() -> str:

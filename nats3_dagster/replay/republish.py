@@ -4,7 +4,8 @@ Invariant: after anything uncertain, a lost connection or an earlier attempt, th
 this replay before another message is published.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from nats3_dagster.chunks.read import ChunkReader
 from nats3_dagster.errors import Interrupted
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publisher import INFLIGHT_MESSAGES, Publisher
+from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult
 from nats3_dagster.objects import Bucket
 from nats3_dagster.replay.job import Share
@@ -29,12 +31,22 @@ AHEAD = 1
 RECONNECTS = 5
 
 
-class Republisher:
-    """Publishes a share; `results()` yields a ChunkResult as soon as all messages of the chunk are acknowledged.
-    `progress` is called with a number of messages."""
+@dataclass(slots=True)
+class _UnderWay:
+    """The chunk that is published."""
 
-    def __init__(self, share: Share, link: Link, progress: Callable[[int], None]) -> None:
-        self._share, self._job, self._link, self._progress = share, share.job, link, progress
+    publisher: Publisher
+    # Messages that the publisher had published before the first one of this chunk.
+    before: int
+    # Messages of the chunk that were found in the targets.
+    found: int = 0
+
+
+class Republisher:
+    """Publishes a share; `results()` yields a ChunkResult as soon as all messages of the chunk are acknowledged."""
+
+    def __init__(self, share: Share, link: Link) -> None:
+        self._share, self._job, self._link = share, share.job, link
         spec = self._job.spec
         self._transform = Transform(spec.read_subject, spec.write_subject)
         parted = spec.order == "subject"
@@ -45,6 +57,16 @@ class Republisher:
         self._bucket = cache(partial(Bucket, self._job.store))
         self._published: Published | None = None
         self._ask = self._job.resumed
+        # Of the finished chunks, and the chunk under way: replaced in one go, for another thread asks `counts`.
+        self._progress: tuple[Counts, _UnderWay | None] = (Counts(), None)
+
+    def counts(self) -> Counts:
+        """Messages of the share that the targets have by now. Any thread may ask."""
+        finished, chunk = self._progress
+        if chunk is None:
+            return finished
+        acked = chunk.publisher.published - chunk.before
+        return Counts(finished.published + acked, finished.found + chunk.found)
 
     def results(self) -> Iterator[ChunkResult]:
         remaining = list(self._share.chunks)
@@ -77,14 +99,19 @@ class Republisher:
     def _publish_chunk(self, publisher: Publisher, pacer: Pacer, chunk: Chunk, reader: ChunkReader) -> ChunkResult:
         """Returns when the targets have acknowledged all messages of the chunk."""
         duplicates = publisher.duplicates
-        selected = found = 0
+        finished, _ = self._progress
+        under_way = _UnderWay(publisher, publisher.published)
+        self._progress = finished, under_way
+        selected = 0
         for batch, known in self._select(chunk, reader):
-            selected, found = selected + batch.num_rows + known, found + known
+            selected += batch.num_rows + known
+            under_way.found += known
             if batch.num_rows:
                 _send(publisher, pacer, self._mapper.outgoing(batch, chunk.meta.incarnation))
-            self._progress(batch.num_rows + known)
         publisher.flush()
-        return ChunkResult(chunk.id, selected, selected - found, found, publisher.duplicates - duplicates)
+        found, published = under_way.found, selected - under_way.found
+        self._progress = Counts(finished.published + published, finished.found + found), None
+        return ChunkResult(chunk.id, selected, published, found, publisher.duplicates - duplicates)
 
     def _select(self, chunk: Chunk, reader: ChunkReader) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The chunk's messages that are to be published, under their new subjects, and how many of each batch were

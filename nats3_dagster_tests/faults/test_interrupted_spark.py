@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and kill -9 of a process with a JVM: the JVM is gone, and Java has written nothing on the terminal."""
+"""Ctrl-C, SIGTERM and kill -9 of a process with a JVM: the JVM is gone, and Java has written nothing."""
 
 import os
 import secrets
@@ -38,6 +38,10 @@ class Driver:
     def children(self) -> list[psutil.Process]:
         """All processes with the mark but the driver's own."""
         return [p for p in marked(self._mark) if p.pid != self.process.pid]
+
+    def wait_alone(self) -> None:
+        """Until all that it started has ended."""
+        wait_for(lambda: not self.children(), 5)
 
     def end(self, number: int) -> tuple[int, str]:
         """Signal it; its exit status and what it has written on standard error."""
@@ -102,7 +106,7 @@ def test_an_interrupt_at_any_moment_of_the_start_leaves_no_java(
         ended, err = driver.end(number)
         assert (ended, err.splitlines()[-1]) == (status, "Interrupted"), (delay_s, err)
         assert set(err.splitlines()[:-2]) <= {"Starting Spark ..."}, (delay_s, err)
-        wait_for(lambda: not driver.children(), 5)
+        driver.wait_alone()
 
 
 @pytest.mark.timeout(120)
@@ -115,7 +119,7 @@ def test_an_interrupt_while_tasks_run_leaves_no_java(
     ended, err = driver.end(signal.SIGINT)
     lines = ["Starting Spark ...", f"Replay {replay} is not finished. To go on: nats3 load resume {replay}"]
     assert (ended, err.splitlines()) == (130, [*lines, "Interrupted"])
-    wait_for(lambda: not driver.children(), 5)
+    driver.wait_alone()
 
 
 @pytest.mark.timeout(120)
@@ -123,13 +127,13 @@ def test_a_killed_driver_takes_its_jvm_with_it(resume: Callable[[], Driver], nat
     driver = resume()
     wait_for(driver.children)
     assert driver.end(signal.SIGKILL) == (-signal.SIGKILL, "Starting Spark ...\n")
-    wait_for(lambda: not driver.children())
+    driver.wait_alone()
     driver = resume()
     with Wire(nats.url) as wire:
         wait_for(lambda: wire.state("BACK")["messages"] > 5)
     # The pipe of standard error is at its end when nobody has it any more.
     assert driver.end(signal.SIGKILL) == (-signal.SIGKILL, "Starting Spark ...\n")
-    wait_for(lambda: not driver.children())
+    driver.wait_alone()
 
 
 @pytest.mark.timeout(120)
@@ -141,4 +145,4 @@ def test_the_scripts_end_as_cleanly(start: Callable[..., Driver], replay: str, n
         wait_for(driver.children)
         time.sleep(delay_s)  # as above
         assert driver.end(signal.SIGINT) == (130, "Interrupted\n"), delay_s
-        wait_for(lambda: not driver.children(), 5)  # noqa: B023
+        driver.wait_alone()

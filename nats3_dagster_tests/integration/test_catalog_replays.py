@@ -90,6 +90,33 @@ def test_a_replay_from_plan_to_success(catalog, logs, chunks):
         catalog.replays.start_attempt(ID)
 
 
+def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
+    def progress():
+        replay = catalog.replays.get(ID)
+        return replay.published, replay.found, replay.progress_published, replay.progress_found, replay.acknowledged
+
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.start_attempt(ID)
+    catalog.replays.keep_progress(ID, 1, 12, 3)
+    assert progress() == (0, 0, 12, 3, 15)
+    # One chunk is done, and the counts that are left are of the others.
+    catalog.replays.record(ID, 1, [_result(chunks[0], 8, 2)])
+    assert progress() == (8, 2, 4, 1, 15)
+    catalog.replays.finish(ID, "canceled")
+    # A driver that comes too late with what it counted changes nothing.
+    catalog.replays.keep_progress(ID, 1, 99, 0)
+    assert progress() == (8, 2, 4, 1, 15)
+    catalog.replays.start_attempt(ID)
+    assert progress() == (8, 2, 0, 0, 10)
+    catalog.replays.keep_progress(ID, 1, 99, 0)
+    assert progress() == (8, 2, 0, 0, 10)
+    # The last report was lost: the exact counts hold.
+    catalog.replays.keep_progress(ID, 2, 5, 4)
+    catalog.replays.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 6, 4)])
+    catalog.replays.finish(ID, "succeeded")
+    assert progress() == (24, 6, 0, 0, 30)
+
+
 @pytest.mark.parametrize("state", ["canceled", "paused"])
 def test_an_attempt_that_was_killed_counts_as_lost(catalog, logs, chunks, postgres_url, state):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)

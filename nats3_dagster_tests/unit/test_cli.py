@@ -3,10 +3,13 @@
 import json
 import logging
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +22,7 @@ from nats3_dagster.cli.main import COMMANDS, root
 from nats3_dagster.cli.options import parse_duration, parse_size
 from nats3_dagster.cli.output import Format, Moment, Size
 from nats3_dagster.errors import CatalogError, OperatorError
-from nats3_dagster.model import SeqRange, parse_sequences
+from nats3_dagster.model import Progress, SeqRange, parse_sequences
 from nats3_dagster_tests.cli_case import Command, root_command
 
 # What takes long to import. The help of a command must do without the first, that of `nats3` without all of them.
@@ -113,6 +116,40 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
     lines = err.splitlines()
     assert (out, lines[0], len(lines)) == ("", "start ...", 3)
     assert lines[2].startswith("capture: 1,000 of 2,000 messages, ")
+    with progress.progress_bar("replay") as report:
+        report(Progress(12_000, 60_000, 20.3, answers=False))
+        report(Progress(12_000, 60_000, 30.0))
+    assert capsys.readouterr().err.splitlines() == [
+        "replay: 12,000 of 60,000 messages; nothing new for 20 s: waiting for NATS",
+        "replay: 12,000 of 60,000 messages; nothing new for 30 s",
+    ]
+
+
+def test_a_bar_has_its_numbers_or_in_their_place_what_is_waited_for() -> None:
+    code = """
+from nats3_dagster.cli.progress import progress_bar
+from nats3_dagster.model import Progress
+with progress_bar("replay 0123456789abcdef") as report:
+    report(Progress(0, 60_000))
+    report(Progress(12_000, 60_000, 20.0, answers=False))
+with progress_bar("replay 0123456789abcdef") as report:
+    report(Progress(60_000, 60_000))
+"""
+    master, slave = pty.openpty()
+    with os.fdopen(master, "rb", buffering=0) as screen:
+        environment = os.environ | {"COLUMNS": "80", "TERM": "xterm"}
+        subprocess.run([sys.executable, "-c", code], stderr=slave, env=environment, check=True, timeout=30)
+        os.close(slave)
+        shown = b""
+        with suppress(OSError):  # Linux' end of a terminal that nobody has any more
+            while part := screen.read(65536):
+                shown += part
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    lines = list(filter(None, map(str.strip, re.split(r"[\r\n]+", text))))
+    assert not any("?" in line for line in lines), lines
+    assert "replay 0123456789abcdef nothing new for 20 s: waiting for NATS 12,000/60,000" in lines
+    assert re.fullmatch(r"replay 0123456789abcdef ━+ 60,000/60,000 messages [\d,]+/s 0:00:00", lines[-1]), lines
+    assert max(map(len, lines)) <= 80
 
 
 # How a command ends

@@ -19,7 +19,7 @@ select :replay, t.* from unnest(:streams::text[], :created::bigint[], :since::bi
 -- name: replays(replay, archive, limit_to)
 -- One replay, those of an archive, or all, newest first; with the runs that drove them and their targets.
 select r.id, r.spec, r.state, r.attempt, r.error, r.chunks, r.chunks_done, r.selected, r.published, r.found, r.duplicates,
-       r.created_at, r.started_at, r.finished_at,
+       r.progress_published, r.progress_found, r.created_at, r.started_at, r.finished_at,
        array(select t.dagster_run_id from nats3.replay_attempt t
              where t.replay_id = r.id and t.dagster_run_id is not null order by t.attempt) as run_ids,
        (select coalesce(json_agg(t order by t.stream, t.created_ns), '[]') from nats3.replay_target t
@@ -41,7 +41,7 @@ select state, attempt from nats3.replay where id = :replay and deleted_at is nul
 -- name: begin_attempt(replay)
 -- Begins another attempt of the replay; its number.
 update nats3.replay set state = 'running', attempt = attempt + 1, error = null, finished_at = null,
-    started_at = coalesce(started_at, now())
+    progress_published = 0, progress_found = 0, started_at = coalesce(started_at, now())
 where id = :replay
 returning attempt;
 
@@ -58,6 +58,11 @@ insert into nats3.replay_attempt (replay_id, attempt, dagster_run_id) values (:r
 update nats3.replay_attempt set state = :state, error = :error, finished_at = now()
 where replay_id = :replay and attempt = :attempt and state = 'running';
 
+-- name: keep_progress(replay, attempt, published, found)!
+-- Replaces what is known of the chunks that are not done, while the attempt runs.
+update nats3.replay set progress_published = :published, progress_found = :found
+where id = :replay and attempt = :attempt and state = 'running';
+
 -- name: end_replay(replay, state, error)!
 -- Ends the replay.
 update nats3.replay set state = :state, error = :error, finished_at = now() where id = :replay;
@@ -67,7 +72,8 @@ update nats3.replay set state = :state, error = :error, finished_at = now() wher
 update nats3.replay set deleted_at = now() where id = :replay and deleted_at is null;
 
 -- name: record_results(replay, attempt, run_id, results)
--- Marks chunks as done with their counts, and adds these to the replay's sums; how many chunks were not done before.
+-- Marks chunks as done with their counts, and moves these from the replay's progress to its sums; how many chunks were
+-- not done before.
 -- A chunk that is done stays as it is: its counts are those of the attempt that finished it.
 with recorded as (
     update nats3.replay_chunk c set state = 'done', selected = r.selected, published = r.published, found = r.found,
@@ -83,7 +89,9 @@ with recorded as (
     from recorded
 )
 update nats3.replay p set chunks_done = p.chunks_done + s.done, selected = p.selected + s.selected,
-    published = p.published + s.published, found = p.found + s.found, duplicates = p.duplicates + s.duplicates
+    published = p.published + s.published, found = p.found + s.found, duplicates = p.duplicates + s.duplicates,
+    progress_published = greatest(0, p.progress_published - s.published),
+    progress_found = greatest(0, p.progress_found - s.found)
 from sums s
 where p.id = :replay
 returning s.done;

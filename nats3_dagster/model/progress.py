@@ -1,0 +1,28 @@
+"""Progress: how far a capture or a replay is while it runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A moment of a capture or an attempt of a replay."""
+
+    # Messages done, and all: at most so many, for a selection or a filter may leave some out.
+    done: int
+    total: int
+    # Seconds since `done` moved; 0 while it moves.
+    quiet_s: float = 0.0
+    # Whether NATS answered when it was asked meanwhile.
+    answers: bool = True
+
+    @property
+    def note(self) -> str:
+        """What people are told while nothing moves; empty while something does."""
+        if not self.quiet_s:
+            return ""
+        return f"nothing new for {self.quiet_s:.0f} s{'' if self.answers else ': waiting for NATS'}"
+
+
+# May be called by any thread, by one at a time.
+OnProgress = Callable[[Progress], None]
