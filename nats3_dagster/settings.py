@@ -100,7 +100,7 @@ class Settings(BaseSettings):
     def nats(self) -> NatsOptions:
         """How to reach NATS. Raises OperatorError when nothing says where it is."""
         if not self.nats_url:
-            raise OperatorError("Nothing says where NATS is", Next.SET_NATS_URL())
+            raise OperatorError("The address of NATS is not set", Next.SET_NATS_URL())
         return NatsOptions(
             servers=tuple(part.strip() for part in self.nats_url.split(",")),
             user=self.nats_user,
@@ -117,7 +117,7 @@ class Settings(BaseSettings):
     def postgres(self) -> str:
         """The catalog's URL, password included: never print it. Raises OperatorError when it is not set."""
         if not self.postgres_url:
-            raise OperatorError("Nothing says where Postgres is", Next.SET_POSTGRES_URL())
+            raise OperatorError("The address of Postgres is not set", Next.SET_POSTGRES_URL())
         return self.postgres_url.get_secret_value()
 
     def is_embedded(self, *names: str) -> bool:

@@ -47,7 +47,6 @@ class Next(Enum):
     )
     INSTALL_GIST = "Install it: migrate the catalog's schema"
     LIST_CHUNKS = "See the chunks of archive {archive}"
-    LIST_CHUNK_IDS = "See the ids in a list of chunks"
     LIST_HOURS = "See the hours of archive {archive}"
     LIST_REPLAYS = "See the list of replays"
     MAKE_CATALOG = "Make it: migrate the catalog's schema"

@@ -85,15 +85,19 @@ class Due:
     why: str
 
 
+def uncaptured(workspace: Workspace, archive: Archive, state: StreamState) -> Backlog:
+    """What the archive lacks of the stream in this state, asked of the catalog alone: without hours and ages. Raises
+    CatalogError."""
+    present, gone = _missing(workspace, archive, state)
+    return Backlog(
+        state, behind=sum(r.size for r in present), first_seq=present[0].first if present else None, gone=gone
+    )
+
+
 def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: int) -> Backlog:
     """What the archive lacks of the stream in this state. Raises Nats3Error."""
-    coverage, link = workspace.catalog.coverage, workspace.link
-    start = coverage.start(archive, state.incarnation)
-    if start > state.last_seq:
-        return Backlog(state)
-    missing = coverage.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
-    present = clipped(missing, SeqRange(state.first_seq, state.last_seq))
-    gone = sum(r.size for r in missing) - sum(r.size for r in present)
+    link = workspace.link
+    present, gone = _missing(workspace, archive, state)
     current = hour_of(now_ns)
     if not present:
         return Backlog(state, open=current if gone else None, gone=gone)
@@ -159,6 +163,17 @@ def due(spec: ArchiveSpec, waiting: Backlog, limit: int) -> Due:
     ended = len(waiting.ended)
     whys = [f"{ended} ended hour{'s' if ended > 1 else ''} not complete"] if ended else []
     return Due(tuple(_adjacent(hours)[:limit]), "; ".join([*whys, *reached]))
+
+
+def _missing(workspace: Workspace, archive: Archive, state: StreamState) -> tuple[list[SeqRange], int]:
+    """The uncaptured sequences that the stream still has, ascending, and how many it has no more."""
+    coverage = workspace.catalog.coverage
+    start = coverage.start(archive, state.incarnation)
+    if start > state.last_seq:
+        return [], 0
+    missing = coverage.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
+    present = clipped(missing, SeqRange(state.first_seq, state.last_seq))
+    return present, sum(r.size for r in missing) - sum(r.size for r in present)
 
 
 def _adjacent(hours: Sequence[str]) -> list[str]:

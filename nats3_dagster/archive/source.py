@@ -1,11 +1,12 @@
 """The source of an archive: its stream as it is now, and whether it is still the stream that is archived."""
 
 import logging
+from collections.abc import Iterable
 
 from nats3_dagster.errors import OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Coverage, Gap, SeqRange, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import check_filter, overlap
 from nats3_dagster.workspace import Workspace
@@ -39,7 +40,12 @@ def source_state(workspace: Workspace, archive: Archive) -> StreamState:
     try:
         return stream_state(workspace.link, archive.spec.stream)
     except UnknownStream as error:
-        raise UnknownStream(f"{error.what}. {error.hint}", Next.RESTORE_STREAM(archive=archive.name)) from error
+        raise gone(archive, error) from error
+
+
+def gone(archive: Archive, error: UnknownStream) -> UnknownStream:
+    """The error if the account has no such stream, with the archive's next step."""
+    return UnknownStream(f"{error.what}. {error.hint}", Next.RESTORE_STREAM(archive=archive.name))
 
 
 def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> StreamState:
@@ -49,20 +55,42 @@ def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = Fals
     on with the new one; and when it ends before what is archived of it. UnknownStream if it is gone."""
     coverage = workspace.catalog.coverage
     state = source_state(workspace, archive)
-    known = coverage.incarnations(archive)
-    if known and state.incarnation not in known and not adopt:
-        raise StreamChanged(
-            f"Stream {state.name} was deleted and made again at {format_time(state.incarnation.created_ns)}; "
-            f"archive {archive.name} holds an earlier one",
-            Next.ADOPT_STREAM(archive=archive.name),
-        )
+    if not adopt and (changed := made_again(archive, coverage.all(archive), state)):
+        raise changed
     if adopt:
         coverage.adopt(archive, state)
         _give_up_earlier(workspace, archive, state)
     else:
         coverage.observe(archive, state)
-    _check_not_shrunk(workspace, archive, state)
+    if changed := shrunk(archive, [coverage.of(archive, state.incarnation)], state):
+        raise changed
     return state
+
+
+def made_again(archive: Archive, coverages: Iterable[Coverage], state: StreamState) -> StreamChanged | None:
+    """The error if the stream is not one of those that the archive covers: it was deleted and made again."""
+    known = [coverage.incarnation for coverage in coverages]
+    if not known or state.incarnation in known:
+        return None
+    return StreamChanged(
+        f"Stream {state.name} was deleted and made again at {format_time(state.incarnation.created_ns)}; "
+        f"archive {archive.name} holds an earlier one",
+        Next.ADOPT_STREAM(archive=archive.name),
+    )
+
+
+def shrunk(archive: Archive, coverages: Iterable[Coverage], state: StreamState) -> StreamChanged | None:
+    """The error if the stream ends before what the archive covers of it. A server that was cut off from power may
+    forget its newest messages and give their sequences to others: these would count as captured. (A purge or a delete
+    never lowers the last sequence.)"""
+    archived = max((c.last for c in coverages if c.incarnation == state.incarnation), default=0)
+    if archived <= state.last_seq:
+        return None
+    return StreamChanged(
+        f"Stream {state.name} ends at sequence {state.last_seq}, and archive {archive.name} holds it up to {archived}: "
+        "the server forgot messages, and gives their sequences to new ones",
+        "Create another archive of the stream for what comes, and set sync_interval: always on the server",
+    )
 
 
 def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState) -> None:
@@ -79,15 +107,3 @@ def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState)
                 "%s: %d sequences of stream %s of %s went with it before they were captured", archive.name,
                 sum(r.size for r in lost), state.name, format_time(earlier.incarnation.created_ns),
             )  # fmt: skip
-
-
-def _check_not_shrunk(workspace: Workspace, archive: Archive, state: StreamState) -> None:
-    """A server that was cut off from power may forget its newest messages and give their sequences to others: these
-    would count as captured. (A purge or a delete never lowers the last sequence.)"""
-    archived = workspace.catalog.coverage.of(archive, state.incarnation).last
-    if archived > state.last_seq:
-        raise StreamChanged(
-            f"Stream {state.name} ends at sequence {state.last_seq}, and archive {archive.name} holds it up to "
-            f"{archived}: the server forgot messages, and gives their sequences to new ones",
-            "Create another archive of the stream for what comes, and set sync_interval: always on the server",
-        )

@@ -11,6 +11,7 @@ from nats3_dagster.model import (
     Chunk,
     Coverage,
     Gap,
+    Reason,
     ReplayChunk,
     Seal,
     SeqRange,
@@ -30,6 +31,15 @@ class Holdings:
     gaps: tuple[Gap, ...]
     # How many hours have messages.
     hours: int
+
+    @property
+    def losses(self) -> dict[Reason, int]:
+        """Sequences that were lost, by reason; a reason without any is left out."""
+        losses: dict[Reason, int] = {}
+        for gap in self.gaps:
+            if gap.is_loss:
+                losses[gap.reason] = losses.get(gap.reason, 0) + gap.size
+        return losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +146,7 @@ def chunk(workspace: Workspace, name: str, id_or_key: str) -> ChunkReport:
     catalog = workspace.catalog
     archive = catalog.archives.get(name)
     by_id = id_or_key.isdecimal()
-    stored = catalog.chunks.get(int(id_or_key)) if by_id else catalog.chunks.by_key(archive.spec.bucket, id_or_key)
+    stored = catalog.chunks.find(int(id_or_key)) if by_id else catalog.chunks.by_key(archive.spec.bucket, id_or_key)
     if stored is None or stored.meta.archive != name:
         raise OperatorError(f"Archive {name} has no chunk {id_or_key}", Next.SEE_CHUNKS(archive=name))
     return ChunkReport(stored, catalog.replays.of_chunk(stored.id))

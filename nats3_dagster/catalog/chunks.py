@@ -18,7 +18,6 @@ from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, Object
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, SeqRange
-from nats3_dagster.steps import Next
 
 # A parameter may have 1 GB, and one chunk's deleted ranges several MB.
 STATEMENT_CHARS = 64 << 20
@@ -92,10 +91,16 @@ class Chunks:
 
     def get(self, chunk_id: int) -> Chunk:
         """A live chunk with its subjects and deleted sequences. Raises OperatorError when there is none."""
+        if found := self.find(chunk_id):
+            return found
+        raise OperatorError(f"There is no chunk {chunk_id}")
+
+    def find(self, chunk_id: int) -> Chunk | None:
+        """A live chunk with its subjects and deleted sequences; None when there is none."""
         with self._session.reading() as sql:
             row = sql.row(ChunkRow, "chunk", chunk=chunk_id)
             if row is None:
-                raise OperatorError(f"There is no chunk {chunk_id}", Next.LIST_CHUNK_IDS())
+                return None
             subjects, deleted = _subjects(sql, [chunk_id]), _deleted(sql, [chunk_id])
         return row.chunk(deleted.get(chunk_id), subjects.get(chunk_id))
 
@@ -103,7 +108,7 @@ class Chunks:
         """The live chunk that has this object; None when there is none."""
         with self._session.reading() as sql:
             chunk_id = sql.value_or_none(int, "chunk_id", bucket=bucket, key=key)
-        return None if chunk_id is None else self.get(chunk_id)
+        return None if chunk_id is None else self.find(chunk_id)
 
     def subject_counts(self, archive: Archive, hours: Iterable[str]) -> tuple[dict[str, int], int]:
         """Messages by subject in these hours, and the number of messages in chunks that were not counted by subject

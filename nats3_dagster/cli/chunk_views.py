@@ -21,11 +21,11 @@ LIST: Columns = {
     "HOUR": lambda c: c["hour"],
     "SEQUENCES": lambda c: f"{c['first_seq']}-{c['last_seq']}",
     "MESSAGES": lambda c: c["messages"],
-    "SIZE": lambda c: Size(c["payload_bytes"]),
     "STORED": lambda c: Size(c["stored_bytes"]),
-    "RATIO": lambda c: c["ratio"],
+    "SIZE": lambda c: Size(c["payload_bytes"]),
     "FIRST": lambda c: when(c["first_time"]),
     "LAST": lambda c: when(c["last_time"]),
+    "RATIO": lambda c: c["ratio"],
 }
 
 

@@ -9,7 +9,7 @@ import typer
 from nats3_dagster.archive.health.examination import examine
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.cli.options import Output
-from nats3_dagster.cli.output import Columns, Format, show
+from nats3_dagster.cli.output import Columns, Format, Prose, show
 from nats3_dagster.cli.progress import step
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
@@ -50,9 +50,9 @@ def _engines(settings: Settings, start: bool) -> Iterator[Finding]:
 
 
 def _lines(finding: Finding) -> Iterator[tuple[str, str, str]]:
-    yield finding.status, finding.area, finding.what
+    yield finding.status, finding.area, Prose(finding.what)
     if finding.do:
-        yield "", "", f"-> {_do(finding)}"
+        yield "", "", Prose(f"-> {_do(finding)}")
 
 
 def _do(finding: Finding) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from nats3_dagster.cli import load_views as views
 from nats3_dagster.cli import processes
+from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Hours, Output, parse_size
 from nats3_dagster.cli.output import Format, show, show_one
@@ -18,6 +19,7 @@ from nats3_dagster.cli.progress import note, step
 from nats3_dagster.model import ORDERS, Order, Pace, ReplaySpec, Selection, SeqRange, parse_sequences
 from nats3_dagster.replay import control, status
 from nats3_dagster.replay.begin import begin, resolve_archive
+from nats3_dagster.replay.plan import ReplayPlan
 from nats3_dagster.replay.plan import dry_run as plan_only
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -78,8 +80,10 @@ def create(
         bool, typer.Option("--over-gaps", help="Replay what there is, though messages were lost.")
     ] = False,
     delete_chunks: Annotated[
-        bool, typer.Option("--delete-chunks", help="After success, delete the chunks that were replayed whole.")
+        bool,
+        typer.Option("--delete-chunks", help="After success, delete the chunks that were replayed whole. Asks first."),
     ] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and do nothing.")] = False,
     detach: Detach = False,
     output: Output = Format.table,
@@ -96,12 +100,12 @@ def create(
         spec = replace(spec, archive=resolve_archive(workspace, archive, bucket, read_stream, spec.selection.hours))
         if dry_run:
             plan = plan_only(workspace, spec)
-            show_one(output, plan, plan)
+            show_one(output, plan, views.plan_lines(plan))
             note("A dry run: nothing was published or written")
             return
         # Without Java nothing could run what would be recorded now.
         processes.check_spark(workspace.settings)
-        replay, _ = begin(workspace, spec)
+        replay, _ = begin(workspace, spec, agree=lambda planned: _confirm_deletion(planned, yes))
     note(f"Replay {replay.id} of archive {spec.archive} is recorded")
     _run(workspace.settings, replay.id, detach, output)
 
@@ -148,9 +152,17 @@ def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
 
 
 @app.command()
-def delete(replay_id: ReplayId, output: Output = Format.table) -> None:
-    """Take a replay out of the list. What it published stays."""
+def delete(replay_id: ReplayId, yes: Yes = False, output: Output = Format.table) -> None:
+    """Take a replay out of the list. What it published stays; one that is not finished cannot be resumed then."""
     with Workspace(Settings.load()) as workspace:
+        found = status.status(workspace, replay_id)
+        if found.state not in ("succeeded", "running"):  # one that runs is not deleted at all
+            record = found.replay
+            confirm(
+                f"Replay {replay_id} is {found.state}, with {record.chunks_done:,} of {record.chunks:,} chunks done; "
+                "deleted, it cannot be resumed",
+                yes,
+            )
         control.delete(workspace, replay_id)
     show_one(output, {"id": replay_id, "deleted": True}, {"deleted": replay_id})
 
@@ -167,8 +179,8 @@ def _run(settings: Settings, replay_id: str, detach: bool, output: Format) -> No
     if detach:
         log = processes.log_of(replay_id)
         view |= {"pid": processes.start_detached(["load", "resume", replay_id], log), "log": str(log)}
-        show_one(output, view, view)
-        note(f"It runs by itself. How far it is: nats3 load get {replay_id}")
+        show_one(output, view, view | {"pid": str(view["pid"])})
+        note(f"It runs in the background. To see its progress: nats3 load get {replay_id}")
         return
     try:
         result = views.result(processes.replay(settings, replay_id))
@@ -178,6 +190,19 @@ def _run(settings: Settings, replay_id: str, detach: bool, output: Format) -> No
     if record.spec.delete_chunks:
         result["chunks_deleted"] = _delete_chunks(settings, replay_id)
     show_one(output, result, views.result_lines(result))
+
+
+def _confirm_deletion(planned: ReplayPlan, yes: bool) -> None:
+    """With --delete-chunks: asked before anything is published."""
+    if not (parts := planned.to_delete):
+        return
+    most = "" if all(part.is_exact for part in parts) else "up to "
+    messages = sum(part.messages for part in parts)
+    confirm(
+        f"After the replay this deletes {most}{len(parts):,} chunks with {messages:,} messages from archive "
+        f"{planned.archive.name} for good",
+        yes,
+    )
 
 
 def _delete_chunks(settings: Settings, replay_id: str) -> int:

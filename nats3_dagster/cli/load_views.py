@@ -5,7 +5,7 @@ JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are
 
 from typing import Any
 
-from nats3_dagster.cli.output import Columns, stamp_of, time_of, when
+from nats3_dagster.cli.output import Columns, Size, stamp_of, text_of, time_of, when
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.status import ReplayStatus
 
@@ -30,15 +30,15 @@ def replay(status: ReplayStatus) -> dict[str, Any]:
 
 LIST: Columns = {
     "ID": lambda r: r["id"],
-    "ARCHIVE": lambda r: r["archive"],
     "STATE": lambda r: r["state"],
-    "SUBJECTS": lambda r: f"{r['read_subject']} to {r['write_subject']}",
-    "INTO": lambda r: r["targets"],
-    "CHUNKS": lambda r: f"{r['chunks_done']:,} of {r['chunks']:,}",
+    "ARCHIVE": lambda r: r["archive"],
     # Replay.acknowledged: at least these while it runs, and after it was stopped.
     "PUBLISHED": lambda r: r["published"],
-    "ATTEMPT": lambda r: r["attempt"],
     "CREATED": lambda r: when(r["created_at"]),
+    "CHUNKS": lambda r: f"{r['chunks_done']:,} of {r['chunks']:,}",
+    "INTO": lambda r: r["targets"],
+    "SUBJECTS": lambda r: f"{r['read_subject']} to {r['write_subject']}",
+    "ATTEMPT": lambda r: r["attempt"],
 }
 
 
@@ -50,7 +50,7 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
         "state": f"{state}; to go on: nats3 load resume {view['id']}" if state in _RESUMABLE else state,
         "error": view["error"], "subjects": f"{view['read_subject']} to {view['write_subject']}",
         "hours": view["hours"] or None, "from": view["from_time"], "to": view["to_time"],
-        "sequences": view["sequences"], "order": view["order"],
+        "sequences": "-".join(map(str, view["sequences"])) if view["sequences"] else None, "order": view["order"],
         "messages a second": view["rate"], "bytes a second": view["byte_rate"], "speed": view["speed"],
         "into": view["targets"], "attempt": view["attempt"],
         "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
@@ -61,7 +61,30 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
     }  # fmt: skip
 
 
-_RESUMABLE = ("interrupted", "failed", "canceled", "paused", "planned")
+# States that `nats3 load resume` goes on from.
+_RESUMABLE = ("planned", "interrupted", "failed", "canceled", "paused")
+
+
+def plan_lines(view: dict[str, Any]) -> dict[str, object]:
+    """A plan (replay.plan.describe) as a table has it."""
+    most = "" if view["messages_exact"] else "at most "
+    created = view["creates_stream"]
+    lines: dict[str, object] = {
+        "archive": view["archive"], "chunks": view["chunks"], "messages": f"{most}{view['messages']:,}",
+        "size": f"{'' if view['payload_bytes_exact'] else 'at most '}{text_of(Size(view['payload_bytes']))}",
+        "first": _end(view["first_seq"], view["first_time"]), "last": _end(view["last_seq"], view["last_time"]),
+        "subjects": f"{view['read_subject']} to {view['write_subject']}",
+        "into": f"{created} (to be created)" if created else view["targets"],
+        "order": view["order"], "mode": view["mode"],
+    }  # fmt: skip
+    if view["deletes_chunks"]:
+        lines["deletes"] = f"{most}{view['deletes_chunks']:,} chunks with {view['deletes_messages']:,} messages"
+    return lines
+
+
+def _end(seq: int | None, time: str | None) -> str | None:
+    """Where the selection begins or ends; a time that the catalog does not know is left out."""
+    return None if seq is None else f"sequence {seq}" + (f" at {time}" if time else "")
 
 
 def result(outcome: ReplayResult) -> dict[str, Any]:

@@ -9,20 +9,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any
 
 from pydantic import ByteSize
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from nats3_dagster.cli.progress import printable
+from nats3_dagster.cli.progress import note, printable
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 
 Item = Mapping[str, Any]
+# What a table has of an item, by title, the most important first: a narrow terminal leaves out the last ones.
 Columns = Mapping[str, Callable[[Any], object]]
 # Bytes: a number in JSON, `1.5 MiB` in a table.
 Size = ByteSize
+# Terminal columns between two of a table, and the least that prose is wrapped to.
+BETWEEN, PROSE_LEAST = 2, 24
 
 
 class Format(StrEnum):
@@ -36,22 +40,36 @@ class Moment(int):
     """Nanoseconds since 1970: whole seconds are enough in a table."""
 
 
+class Prose(str):
+    """Words: they may be wrapped at white space. Every other value of a table stays on one line."""
+
+    __slots__ = ()
+
+
 def show(output: Format, items: Sequence[Any], columns: Columns) -> None:
-    """A list of things. `columns` says what a table has of each, by title."""
+    """A list of things. A terminal that is too narrow for all columns gets the first ones, and a line on stderr that
+    names the others."""
     if output is Format.json:
         _print_json(list(items))
         return
-    cells = [[value(item) for value in columns.values()] for item in items]
-    numeric = [all(isinstance(row[at], int | float | None) for row in cells) for at in range(len(columns))]
-    _print_table(list(columns), cells, numeric)
+    rows = [[value(item) for value in columns.values()] for item in items]
+    cells = [list(columns), *([text_of(value) for value in row] for row in rows)]
+    numeric = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(columns))]
+    prose = [any(isinstance(row[at], Prose) for row in rows) for at in range(len(columns))]
+    shown = _shown(cells, prose)
+    _print_table([row[:shown] for row in cells], numeric, prose, has_titles=True)
+    if left_out := list(columns)[shown:]:
+        for line in _wrapped(f"Not shown in {_width()} columns: {', '.join(left_out)}. All is in -o json", _width()):
+            note(line)
 
 
 def show_one(output: Format, item: Item, lines: Mapping[str, object]) -> None:
-    """One thing. `lines` says what a table has of it."""
+    """One thing. `lines` says what a table has of it; values are wrapped at white space, titles never."""
     if output is Format.json:
         _print_json(item)
         return
-    _print_table([], [[title, value] for title, value in lines.items() if value is not None], [False, False])
+    cells = [[title, text_of(value)] for title, value in lines.items() if value is not None]
+    _print_table(cells, [False, False], [False, True], has_titles=False)
 
 
 def time_of(time_ns: int | None) -> str | None:
@@ -101,18 +119,61 @@ def _print_json(value: object) -> None:
     print(json.dumps(value, indent=2))
 
 
-def _print_table(titles: Sequence[str], rows: Sequence[Sequence[object]], numeric: Sequence[bool]) -> None:
-    # A pipe has no width: the default would cut a key in half.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
-    table = Table(box=None, show_header=bool(titles), header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for at, is_number in enumerate(numeric):
-        table.add_column(titles[at] if titles else "", justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(text_of(cell)) for cell in row))
-    if sys.stdout.isatty():
-        console.print(table)
-        return
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        print(line.rstrip())
+def _width() -> int:
+    """Columns of the terminal; a pipe has no width, and gets every line whole."""
+    return Console().width if sys.stdout.isatty() else 1_000_000
+
+
+def _shown(cells: Sequence[Sequence[str]], prose: Sequence[bool]) -> int:
+    """How many of the columns fit, the first one always. Prose counts with the least that it may get."""
+    needed = [min(width, PROSE_LEAST) if prose[at] else width for at, width in enumerate(_widths(cells))]
+    room = _width()
+    for count in range(len(needed), 1, -1):
+        if sum(needed[:count]) + BETWEEN * (count - 1) <= room:
+            return count
+    return 1
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+
+
+def _print_table(
+    cells: Sequence[Sequence[str]], numeric: Sequence[bool], prose: Sequence[bool], *, has_titles: bool
+) -> None:
+    """A value that is wider than the terminal is not cut: the terminal folds it, and it is copied whole."""
+    console = Console(highlight=False)
+    widths = _widths(cells)
+    over = sum(widths) + BETWEEN * (len(widths) - 1) - _width()
+    for at, width in enumerate(widths):
+        if prose[at] and over > 0:
+            widths[at] = max(width - over, min(width, PROSE_LEAST))
+            over -= width - widths[at]
+    for number, row in enumerate(cells):
+        wrapped = [_wrapped(cell, widths[at]) if prose[at] else [cell] for at, cell in enumerate(row)]
+        for texts in zip_longest(*wrapped, fillvalue=""):
+            padded = [_padded(text, widths[at], right=numeric[at]) for at, text in enumerate(texts)]
+            line = (" " * BETWEEN).join(padded).rstrip()
+            if has_titles and number == 0 and sys.stdout.isatty():
+                console.print(Text(line, style="bold"), soft_wrap=True)
+            else:
+                print(line)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of `width`; a word that is longer has a line of its own, whole."""
+    if cell_len(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if cell_len(joined) > width and lines[-1]:
+            lines.append(word)
+        else:
+            lines[-1] = joined
+    return lines
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - cell_len(text))
+    return space + text if right else text + space

@@ -1,14 +1,14 @@
 """`nats3 store`: archives. Create, look at, capture now, pause, delete."""
 
-import sys
 from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive import remove, status
+from nats3_dagster.archive import condition, remove, status
 from nats3_dagster.archive.capture import hours_asked
 from nats3_dagster.archive.create import create as create_archive
 from nats3_dagster.cli import store_views as views
+from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import ArchiveName, Hours, Output, parse_duration, parse_size
 from nats3_dagster.cli.output import Format, show, show_one
@@ -62,16 +62,19 @@ def create(
 
 @app.command("list")
 def list_(output: Output = Format.table) -> None:
-    """All archives, with what they hold."""
+    """All archives: what they hold, and what of their streams is not captured yet (LAG)."""
     with Workspace(Settings.load()) as workspace:
-        show(output, [views.totals(t) for t in status.archives(workspace)], views.LIST)
+        sums = status.archives(workspace)
+        found = condition.conditions(workspace, [t.archive for t in sums])
+    show(output, [views.totals(t, found[t.archive.id]) for t in sums], views.LIST)
 
 
 @app.command()
 def get(name: ArchiveName, output: Output = Format.table) -> None:
-    """One archive: settings, coverage, gaps."""
+    """One archive: settings, its stream, what is captured, what is not yet, what was lost."""
     with Workspace(Settings.load()) as workspace:
-        view = views.holdings(status.holdings(workspace, name))
+        report = status.holdings(workspace, name)
+        view = views.holdings(report, condition.condition(workspace, report.archive))
     show_one(output, view, views.archive_lines(view))
 
 
@@ -124,15 +127,16 @@ def resume(name: ArchiveName, output: Output = Format.table) -> None:
 @app.command()
 def delete(
     name: ArchiveName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     purge: Annotated[bool, typer.Option("--purge", help="Delete the chunk objects as well.")] = False,
     output: Output = Format.table,
 ) -> None:
     """Delete an archive from the catalog. Its objects stay unless --purge is given."""
     with Workspace(Settings.load()) as workspace:
-        if not yes:
-            chunks = sum(c.chunks for c in status.holdings(workspace, name).coverages)
-            _confirm(f"Delete archive {name} with {chunks:,} chunks{', and their objects for good' if purge else ''}?")
+        coverages = status.holdings(workspace, name).coverages
+        chunks, messages = sum(c.chunks for c in coverages), sum(c.messages for c in coverages)
+        objects = ", and deletes their objects for good" if purge else "; their objects stay"
+        confirm(f"This deletes archive {name} with {chunks:,} chunks ({messages:,} messages){objects}", yes)
         if purge:
             with bar("Deleting objects", "objects") as on_progress:
                 deleted = remove.delete(workspace, name, purge=True, on_progress=on_progress)
@@ -148,10 +152,3 @@ def delete(
 def _show(archive: Archive, output: Format) -> None:
     view = views.archive(archive)
     show_one(output, view, views.archive_lines(view))
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise OperatorError(f"Nobody is here to answer: {question}", "Say --yes")
-    if not typer.confirm(question, err=True):
-        raise OperatorError("Nothing was deleted", "Answer y to delete")

@@ -5,10 +5,19 @@ JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are
 
 from typing import Any
 
+from nats3_dagster.archive.backlog import time_to_loss
 from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.condition import Condition
 from nats3_dagster.archive.status import Holdings
-from nats3_dagster.cli.output import Columns, Size, ratio, stamp_of, text_of, time_of, when
+from nats3_dagster.cli.output import Columns, Prose, Size, ratio, stamp_of, text_of, time_of, when
+from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.model import Archive, ArchiveTotals, ChunkMeta, Gap
+
+# The state of an archive where its source is not ok.
+_SOURCE_STATES = {
+    "missing": "stream missing", "recreated": "stream was made again", "shrunk": "stream lost its end",
+    "unreachable": "NATS not reachable",
+}  # fmt: skip
 
 
 def archive(record: Archive) -> dict[str, Any]:
@@ -22,33 +31,65 @@ def archive(record: Archive) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def totals(sums: ArchiveTotals) -> dict[str, Any]:
-    return archive(sums.archive) | {
+def _source(condition: Condition) -> dict[str, Any]:
+    """What the stream says now. `lag`: sequences that it still has and the archive has not; null where it is not
+    known."""
+    error, waiting = condition.error, condition.waiting
+    return {
+        "lag": waiting.behind if waiting else None,
+        "source": {
+            "state": condition.source, "error": error.what if error else None,
+            "hint": (error.hint_in(WORDS) or None) if error else None,
+        },
+    }  # fmt: skip
+
+
+def totals(sums: ArchiveTotals, condition: Condition) -> dict[str, Any]:
+    return archive(sums.archive) | _source(condition) | {
         "chunks": sums.chunks, "messages": sums.messages, "payload_bytes": sums.payload_bytes,
         "stored_bytes": sums.stored_bytes, "ratio": ratio(sums.payload_bytes, sums.stored_bytes),
         "first_time": time_of(sums.first_ns), "last_time": time_of(sums.last_ns),
     }  # fmt: skip
 
 
+def _state(view: dict[str, Any]) -> str:
+    """The state of an archive; without what its source says it is only what was asked for."""
+    wanted = "paused" if view["paused"] else "active"
+    return _SOURCE_STATES.get(view["source"]["state"], wanted) if "source" in view else wanted
+
+
+def _bucket(view: dict[str, Any]) -> str:
+    return "/".join(part for part in (view["bucket"], view["prefix"]) if part)
+
+
 LIST: Columns = {
     "NAME": lambda a: a["name"],
+    "STATE": _state,
+    "LAG": lambda a: a["lag"],
     "STREAM": lambda a: a["stream"],
-    "SUBJECTS": lambda a: a["subjects"] or ">",
-    "BUCKET": lambda a: "/".join(part for part in (a["bucket"], a["prefix"]) if part),
     "MESSAGES": lambda a: a["messages"],
-    "SIZE": lambda a: Size(a["payload_bytes"]),
-    "STORED": lambda a: Size(a["stored_bytes"]),
-    "CHUNKS": lambda a: a["chunks"],
     "LAST MESSAGE": lambda a: when(a["last_time"]),
-    "STATE": lambda a: "paused" if a["paused"] else "active",
+    "STORED": lambda a: Size(a["stored_bytes"]),
+    "SIZE": lambda a: Size(a["payload_bytes"]),
+    "CHUNKS": lambda a: a["chunks"],
+    "SUBJECTS": lambda a: a["subjects"] or ">",
+    "BUCKET": _bucket,
 }
 
 
-def holdings(report: Holdings) -> dict[str, Any]:
-    """An archive, what it has, and lacks with its reasons."""
-    coverages = report.coverages
+def holdings(report: Holdings, condition: Condition) -> dict[str, Any]:
+    """An archive: what it has, what its stream still has, what was lost; `time_to_loss` says how near the stream is to
+    deleting messages that are not captured: the share of the way by its nearest limit, and what is deleted already."""
+    coverages, waiting = report.coverages, condition.waiting
     payload, stored = sum(c.payload_bytes for c in coverages), sum(c.stored_bytes for c in coverages)
-    return archive(report.archive) | {
+    loss = time_to_loss(waiting) if waiting else None
+    return archive(report.archive) | _source(condition) | {
+        "oldest_uncaptured_s": round(waiting.behind_s, 3) if waiting and waiting.behind else None,
+        "time_to_loss": {
+            "level": loss.level, "used": round(loss.used, 4), "limit": loss.limit or None, "gone": loss.gone,
+            "text": loss.text,
+        } if loss else None,
+        "losses": report.losses,
         "chunks": sum(c.chunks for c in coverages), "messages": sum(c.messages for c in coverages),
         "payload_bytes": payload, "stored_bytes": stored, "ratio": ratio(payload, stored),
         "coverage": [
@@ -71,34 +112,60 @@ def gap(record: Gap) -> dict[str, Any]:
 
 
 def archive_lines(view: dict[str, Any]) -> dict[str, object]:
-    """An archive, with its holdings where they are in it."""
+    """An archive, with its source and holdings where they are in it."""
     lines: dict[str, object] = {
-        "archive": view["name"], "stream": view["stream"], "subjects": view["subjects"] or ">",
-        "bucket": "/".join(part for part in (view["bucket"], view["prefix"]) if part),
+        "archive": view["name"], "state": _state(view), **(_source_lines(view) if "source" in view else {}),
+        "stream": view["stream"], "subjects": view["subjects"] or ">", "bucket": _bucket(view),
         "capture due at": f"{view['max_messages']:,} messages, {view['max_bytes']:,} bytes or {view['max_age_s']:,} s",
-        "zstd level": view["zstd_level"], "state": "paused" if view["paused"] else "active",
-        "created": when(view["created_at"]),
+        "zstd level": view["zstd_level"], "created": when(view["created_at"]),
     }  # fmt: skip
     if "coverage" not in view:
         return lines
     lines |= {
+        "lost": [f"{count:,} {reason}" for reason, count in view["losses"].items()] or "nothing",
         "messages": view["messages"], "size": Size(view["payload_bytes"]), "stored": Size(view["stored_bytes"]),
         "ratio": view["ratio"], "chunks": view["chunks"], "hours": view["hours"],
     }  # fmt: skip
     for c in view["coverage"]:
-        span = (
-            f"{text_of(when(c['first_time']))} to {text_of(when(c['last_time']))}"
-            if c["first_time"]
-            else "no message yet"
-        )
-        holes = "" if c["complete_to_seq"] >= c["last_seq"] else f", holes up to {c['last_seq']:,}"
-        lines[f"stream of {text_of(when(c['stream_created']))}"] = (
-            f"complete from sequence {c['first_seq']:,} to {c['complete_to_seq']:,}{holes}; {span}"
-        )
+        lines[f"stream of {text_of(when(c['stream_created']))}"] = _coverage_line(c)
     for number, g in enumerate(view["gaps"]):
         some = ", ".join(f"{a}-{b}" for a, b in g["ranges"][:5]) + (" ..." if len(g["ranges"]) > 5 else "")
         lines[f"gap {number + 1}"] = f"{g['sequences']:,} {g['reason']}: {some}"
     return lines
+
+
+def _source_lines(view: dict[str, Any]) -> dict[str, object]:
+    """What is wrong with the source and what to do; else what is not captured, and how near it is to loss."""
+    source, lag, loss = view["source"], view["lag"], view["time_to_loss"]
+    if source["error"]:
+        paused = "It is paused as well. " if view["paused"] else ""
+        return {"problem": f"{paused}{source['error']}{'. ' if source['hint'] else ''}{source['hint'] or ''}"}
+    if not lag:
+        return {"lag": loss["text"] if loss["gone"] else "0: everything is captured"}
+    return {
+        "lag": f"{lag:,} sequences are not captured, the oldest is {_age(view['oldest_uncaptured_s'])} old",
+        "time to loss": loss["text"],
+    }
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _coverage_line(view: dict[str, Any]) -> str:
+    if view["last_seq"] < view["first_seq"]:
+        return "nothing captured yet"
+    first, complete, last = view["first_seq"], view["complete_to_seq"], view["last_seq"]
+    if complete < first:
+        whole = f"holes from sequence {first} to {last}"
+    else:
+        whole = f"complete from sequence {first} to {complete}" + (f", holes up to {last}" if complete < last else "")
+    if not view["first_time"]:
+        return f"{whole}; no messages"
+    return f"{whole}; {text_of(when(view['first_time']))} to {text_of(when(view['last_time']))}"
 
 
 def chunk_meta(meta: ChunkMeta) -> dict[str, Any]:
@@ -126,12 +193,12 @@ def captured(result: CaptureResult) -> dict[str, Any]:
 RUN: Columns = {
     "HOUR": lambda r: r["hour"],
     "MESSAGES": lambda r: r["messages"],
+    "GAPS": lambda r: Prose(", ".join(f"{g['sequences']:,} {g['reason']}" for g in r["gaps"]) or "none"),
     "CHUNKS": lambda r: len(r["chunks"]),
-    "SIZE": lambda r: Size(r["payload_bytes"]),
     "STORED": lambda r: Size(r["stored_bytes"]),
+    "SIZE": lambda r: Size(r["payload_bytes"]),
     "RATIO": lambda r: r["ratio"],
-    "MSG/S": lambda r: r["messages_per_s"],
     "SECONDS": lambda r: r["seconds"],
-    "THERE BEFORE": lambda r: r["already_captured"],
-    "GAPS": lambda r: ", ".join(f"{g['sequences']:,} {g['reason']}" for g in r["gaps"]) or "none",
+    "MSG/S": lambda r: r["messages_per_s"],
+    "CAPTURED BEFORE": lambda r: r["already_captured"],
 }

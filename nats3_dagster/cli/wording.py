@@ -33,7 +33,6 @@ WORDS = {
     "again",
     Next.INSTALL_GIST: "Install it: nats3 migrate",
     Next.LIST_CHUNKS: "See what it holds: nats3 chunk list {archive}",
-    Next.LIST_CHUNK_IDS: "See the ids: nats3 chunk list",
     Next.LIST_HOURS: "See the hours it has: nats3 chunk list {archive}",
     Next.LIST_REPLAYS: "See them: nats3 load list",
     Next.MAKE_CATALOG: "Make it: nats3 migrate",

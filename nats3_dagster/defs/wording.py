@@ -42,7 +42,6 @@ WORDS = {
     "in a shell",
     Next.INSTALL_GIST: "Run nats3 migrate in a shell",
     Next.LIST_CHUNKS: "See the hours of {archive}/chunks",
-    Next.LIST_CHUNK_IDS: "See the ids in the chunk tables of materialized hours",
     Next.LIST_HOURS: "See the hours of {archive}/chunks",
     Next.LIST_REPLAYS: "See them in a shell: nats3 load list",
     Next.MAKE_CATALOG: "Run nats3 migrate in a shell",

@@ -183,6 +183,12 @@ class Connection(Client):
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
+    async def give_up(self) -> None:
+        """Drop the socket of an attempt to connect that was cancelled, which nats-py leaves open."""
+        if isinstance(self._transport, WideTransport) and self._transport._io_writer is not None:  # pyright: ignore[reportPrivateUsage]
+            self._transport._io_writer.transport.abort()  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0)  # it is closed by the loop's next turn
+
     async def refused(self, subject: str) -> str:
         """Wait until the server says that we may not publish to `subject`, or receive no answers. Returns its words."""
         self._refusals.clear()

@@ -13,6 +13,7 @@ from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 from nats.aio.msg import Msg
 from nats.errors import Error, SecureConnRequiredError
@@ -34,6 +35,9 @@ async def connect(options: NatsOptions, *, reconnect: bool = True) -> Connection
     client = Connection(options)
     try:
         await client.open(reconnect)
+    except asyncio.CancelledError:
+        await client.give_up()
+        raise
     except (TimeoutError, Error, OSError) as error:
         await client.close()
         raise _failure(client.faults) from error
@@ -47,10 +51,12 @@ async def connect(options: NatsOptions, *, reconnect: bool = True) -> Connection
 class Link:
     """One connection for callers without an event loop: it lives in a loop of its own thread.
 
-    Use it as a context manager. Entering raises OperatorError or SourceError as `connect` does."""
+    Use it as a context manager. Entering raises OperatorError or SourceError as `connect` does. `patience_s` bounds the
+    time of connecting and of each call, for callers who would rather do without an answer; what takes longer raises
+    SourceError."""
 
-    def __init__(self, options: NatsOptions, *, reconnect: bool = True) -> None:
-        self._options, self._reconnect = options, reconnect
+    def __init__(self, options: NatsOptions, *, reconnect: bool = True, patience_s: float | None = None) -> None:
+        self._options, self._reconnect, self._patience_s = options, reconnect, patience_s
         self._ready: ThreadFuture[Connection] = ThreadFuture()
         self._thread = threading.Thread(target=self._run, name="nats", daemon=True)
         self._started = threading.Event()
@@ -59,7 +65,10 @@ class Link:
         self._thread.start()
         self._started.wait()
         try:
-            self.client = self._ready.result()
+            self.client = self._ready.result(self._patience_s)
+        except TimeoutError:
+            self._leave()
+            raise self._too_late(", ".join(urlsplit(server).netloc for server in self._options.servers)) from None
         except BaseException:
             self._leave()
             raise
@@ -78,7 +87,11 @@ class Link:
             raise SourceError("The connection to NATS was closed")
         future = asyncio.run_coroutine_threadsafe(work(self.client, *args, **more), self.loop)
         try:
-            return future.result()
+            return future.result(self._patience_s)
+        except TimeoutError as error:
+            if future.cancel():
+                raise self._too_late(self.client.address) from None
+            raise SourceError(f"NATS at {self.client.address} does not answer: {error}", "Is the server up?") from error
         except CancelledError:
             raise SourceError("The connection to NATS was closed") from None
         except (Error, OSError) as error:
@@ -121,6 +134,12 @@ class Link:
         with suppress(RuntimeError):  # its loop is closed: connecting failed
             self.loop.call_soon_threadsafe(self._end.set)
         self._thread.join(CLOSE_S)
+
+    def _too_late(self, address: str) -> SourceError:
+        return SourceError(
+            f"NATS at {address} did not answer within {self._patience_s:g} s",
+            "Check NATS3_NATS_URL, and that the server runs",
+        )
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=_new_loop) as runner:

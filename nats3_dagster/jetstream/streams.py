@@ -3,9 +3,10 @@
 Synchronous functions over a Link, each safe to call again. Times and sequences come from the server and are exact.
 """
 
+import asyncio
 import difflib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,41 @@ def server_info(link: Link) -> ServerInfo:
 def stream_state(link: Link, stream: str) -> StreamState:
     """Identity, bounds and configuration. Raises UnknownStream if there is none of this name."""
     return link.call(stream_info, stream)
+
+
+def stream_states(
+    link: Link, streams: Iterable[str], patience_s: float
+) -> dict[str, StreamState | SourceError | UnknownStream]:
+    """`stream_state` of each, asked all at once; UnknownStream for one that is not there, SourceError where no answer
+    comes within `patience_s`."""
+
+    async def one(client: Connection, stream: str) -> StreamState | SourceError | UnknownStream:
+        try:
+            return await asyncio.wait_for(stream_info(client, stream), patience_s)
+        except TimeoutError:
+            return SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
+        except (SourceError, UnknownStream) as error:
+            return error
+
+    async def every(client: Connection) -> dict[str, StreamState | SourceError | UnknownStream]:
+        names = sorted(set(streams))
+        return dict(zip(names, await asyncio.gather(*(one(client, name) for name in names)), strict=True))
+
+    return link.call(every)
+
+
+def find_stream(link: Link, stream: str) -> StreamState | None:
+    """`stream_state`; None for an unknown stream."""
+
+    async def work(client: Connection) -> StreamState | None:
+        try:
+            return _state(await request(client, f"STREAM.INFO.{stream}"))
+        except Refused as error:
+            if error.code == ErrCode.STREAM_NOT_FOUND:
+                return None
+            raise
+
+    return link.call(work)
 
 
 def same_stream(link: Link, incarnation: Incarnation) -> StreamState:
@@ -83,12 +119,15 @@ def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
             return _state(await request(client, f"STREAM.CREATE.{config['name']}", settings))
         except Refused as error:
             if error.code == ErrCode.STREAM_NAME_IN_USE:
-                raise OperatorError(
-                    f"Stream {config['name']} exists with another configuration", "Use it as it is, or another name"
-                ) from error
+                raise stream_name_taken(config["name"]) from error
             raise
 
     return link.call(work)
+
+
+def stream_name_taken(stream: str) -> OperatorError:
+    """The error for a stream to be created under the name of one that is another."""
+    return OperatorError(f"Stream {stream} exists with another configuration", "Use it as it is, or another name")
 
 
 def delete_stream(link: Link, stream: str) -> None:

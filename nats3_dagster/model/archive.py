@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model.stream import Incarnation, SeqRange
+from nats3_dagster.model.stream import Incarnation, SeqRange, check_stream_name
 
 Mode = Literal["stream", "consumer"]
 
@@ -36,10 +36,7 @@ class ArchiveSpec:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
             raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only")
-        if not re.fullmatch(r"[^\s.*>/\\]+", self.stream):
-            raise OperatorError(
-                f"{self.stream!r} is not a stream name", "It may not hold white space or any of . * > / \\"
-            )
+        check_stream_name(self.stream)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", self.bucket):
             raise OperatorError(
                 f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"

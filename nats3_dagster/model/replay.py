@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.selection import Selection
-from nats3_dagster.model.stream import Incarnation
+from nats3_dagster.model.stream import Incarnation, check_stream_name
 
 Order = Literal["stream", "subject", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -66,6 +66,8 @@ class ReplaySpec:
                 f"A replay maps one subject filter, and there are {len(self.selection.subjects)}",
                 "Create a replay of each",
             )
+        if self.create_stream is not None:
+            check_stream_name(self.create_stream)
         if self.order not in ORDERS:
             raise OperatorError(f"{self.order!r} is not an order", "Use stream, subject or none")
         if self.order != "stream" and self.pace.speed is not None:

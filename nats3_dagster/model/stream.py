@@ -38,6 +38,15 @@ def parse_sequences(text: str) -> SeqRange:
     return SeqRange(int(match[1]), int(match[2] or match[1]))
 
 
+def check_stream_name(text: str) -> str:
+    """`text` if a stream can have this name. Raises OperatorError."""
+    if not re.fullmatch(r"[^\s.*>/\\]{1,255}", text):
+        raise OperatorError(
+            f"{text!r} is not a stream name", "It may not hold white space or any of . * > / \\, nor be over 255 long"
+        )
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Incarnation:
     """One life of a stream: deleted and made again it restarts at sequence 1 and is another stream."""

@@ -1,21 +1,37 @@
 """Begin: record a replay before its first message goes out."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.jetstream.streams import server_info
 from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.replay.job import new_id
-from nats3_dagster.replay.plan import ReplayPlan, plan
+from nats3_dagster.replay.plan import ReplayPlan, plan, target_of
+from nats3_dagster.replay.targets import create_target, takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
-def begin(
-    workspace: Workspace, spec: ReplaySpec, *, replay_id: str | None = None, run_id: str | None = None
-) -> tuple[Replay, ReplayPlan]:
-    """Plan a replay, create the stream that it asks for, and record it: `run_replay` publishes.
+def _agreed(planned: ReplayPlan) -> None:
+    """Nobody is asked."""
 
-    `replay_id`: 16 hex digits, never used before; by default new ones. Raises as `plan`; Conflict if a chunk was
+
+def begin(
+    workspace: Workspace, spec: ReplaySpec, *, replay_id: str | None = None, run_id: str | None = None,
+    agree: Callable[[ReplayPlan], None] = _agreed,
+) -> tuple[Replay, ReplayPlan]:  # fmt: skip
+    """Plan a replay, create the stream that it asks for if none listens, and record it: `run_replay` publishes.
+
+    `replay_id`: 16 hex digits, never used before; by default new ones. `agree` is called with the plan that will be
+    recorded, before anything is created or written; what it raises ends it. Raises as `plan`; Conflict if a chunk was
     retired meanwhile."""
-    planned = plan(workspace, spec, create=True)
+    planned = plan(workspace, spec)
+    agree(planned)
+    if spec.create_stream and not planned.targets:
+        created = create_target(workspace.link, spec.create_stream, planned.pattern)
+        version = server_info(workspace.link).version
+        planned = replace(planned, targets=(target_of(created),), batched=takes_batches([created], version))
     replay = workspace.catalog.replays.begin(
         replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id
     )
@@ -27,7 +43,7 @@ def resolve_archive(
 ) -> str:
     """Name of the one archive of that name, bucket and stream that has these hours. Raises OperatorError."""
     if name is None and (bucket is None or stream is None):
-        raise OperatorError("Nothing says which archive to replay", Next.SAY_ARCHIVE())
+        raise OperatorError("No archive is named", Next.SAY_ARCHIVE())
     every = [workspace.catalog.archives.get(name)] if name is not None else list(workspace.catalog.archives.all())
     matching = [a for a in every if stream in (None, a.spec.stream) and bucket in (None, a.spec.bucket)]
     if not matching:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nats3_dagster.archive.extent import Part, bounds, extent
 from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError, TargetError
 from nats3_dagster.hours import format_time
@@ -10,7 +11,7 @@ from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.streams import ServerInfo, server_info, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.headers import header_room
-from nats3_dagster.replay.targets import check_targets, create_target, takes_batches
+from nats3_dagster.replay.targets import check_creation, check_targets, takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
@@ -22,28 +23,49 @@ class ReplayPlan:
 
     archive: Archive
     spec: ReplaySpec
-    # In stream order.
-    chunks: tuple[Chunk, ...]
+    # The subjects that it publishes to, as one filter.
+    pattern: str
+    # What it takes of each chunk, in stream order.
+    parts: tuple[Part, ...]
     # The streams that listen; none if the one to publish into is yet to be created.
     targets: tuple[ReplayTarget, ...]
     # Whether the one target takes fast-ingest batches.
     batched: bool
 
     @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """In stream order."""
+        return tuple(part.chunk for part in self.parts)
+
+    @property
     def messages(self) -> int:
-        """Messages at most: the selection may cut chunks."""
-        return sum(c.meta.messages for c in self.chunks)
+        """Messages at most: exactly so many if `is_exact`."""
+        return sum(part.messages for part in self.parts)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `messages` is the number, and not only the most that it can be."""
+        return all(part.is_exact for part in self.parts)
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of subjects, header blocks and payloads at most."""
-        return sum(c.meta.payload_bytes for c in self.chunks)
+        """Bytes of subjects, header blocks and payloads at most: exactly so many if `is_size_exact`."""
+        return sum(part.payload_bytes for part in self.parts)
+
+    @property
+    def is_size_exact(self) -> bool:
+        """The same for `payload_bytes`."""
+        return all(part.is_whole and part.is_exact for part in self.parts)
+
+    @property
+    def to_delete(self) -> tuple[Part, ...]:
+        """The chunks that `delete_chunks` deletes after success: those that are, or may be, selected whole."""
+        return tuple(part for part in self.parts if part.is_whole) if self.spec.delete_chunks else ()
 
 
-def plan(workspace: Workspace, spec: ReplaySpec, *, create: bool = False) -> ReplayPlan:
-    """Everything that can be known before the first message goes out. Nothing is published or recorded. With `create`
-    the stream that `create_stream` asks for is created, if no stream listens and all else is well; without, a plan for
-    such a stream has no targets. Raises OperatorError, ObjectMissing or TargetError."""
+def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
+    """Everything that can be known before the first message goes out. Nothing is published, created or recorded. Raises
+    OperatorError, ObjectMissing or TargetError."""
     archive = workspace.catalog.archives.get(spec.archive)
     transform = Transform(spec.read_subject, spec.write_subject)
     chunks = _selected_chunks(workspace, archive, spec)
@@ -52,13 +74,19 @@ def plan(workspace: Workspace, spec: ReplaySpec, *, create: bool = False) -> Rep
     _check_size(archive, chunks, server)
     streams = streams_listening(workspace.link, transform.pattern)
     _check_own_stream(archive, spec, transform, streams)
+    parts = extent(workspace, chunks, spec.selection)
     if spec.create_stream and not streams:
-        if not create:
-            return ReplayPlan(archive, spec, chunks, (), batched=server.version >= FAST_INGEST)
-        streams = [create_target(workspace.link, spec.create_stream, transform.pattern)]
-    check_targets(transform, chunks, streams)
-    targets = tuple(ReplayTarget(s.incarnation, s.last_seq + 1) for s in streams)
-    return ReplayPlan(archive, spec, chunks, targets, takes_batches(streams, server.version))
+        check_creation(workspace.link, spec.create_stream, transform.pattern)
+        batched = server.version >= FAST_INGEST
+        return ReplayPlan(archive, spec, transform.pattern, parts, (), batched)
+    check_targets(transform, chunks, streams, spec.create_stream)
+    targets = tuple(target_of(s) for s in streams)
+    return ReplayPlan(archive, spec, transform.pattern, parts, targets, takes_batches(streams, server.version))
+
+
+def target_of(state: StreamState) -> ReplayTarget:
+    """A stream that takes what the replay publishes from now on."""
+    return ReplayTarget(state.incarnation, state.last_seq + 1)
 
 
 def dry_run(workspace: Workspace, spec: ReplaySpec) -> dict[str, object]:
@@ -67,20 +95,28 @@ def dry_run(workspace: Workspace, spec: ReplaySpec) -> dict[str, object]:
 
 
 def describe(planned: ReplayPlan) -> dict[str, object]:
-    """The plan as a dry run shows it: plain values under snake case keys, which are an interface."""
-    metas = [c.meta for c in planned.chunks]
-    targets = [t.incarnation.stream for t in planned.targets] or [f"{planned.spec.create_stream} (to be created)"]
+    """The plan as a dry run shows it: plain values under snake case keys, which are an interface. No selected message
+    lies outside of the sequences and times; what the catalog does not know of them is null."""
+    limits, spec = bounds(planned.parts, planned.spec.selection), planned.spec
     return {
         "archive": planned.archive.name,
-        "chunks": len(metas),
-        "messages_at_most": planned.messages,
-        "payload_bytes_at_most": planned.payload_bytes,
-        "first": f"{metas[0].covers.first} at {format_time(metas[0].first_ns)}" if metas else None,
-        "last": f"{metas[-1].covers.last} at {format_time(metas[-1].last_ns)}" if metas else None,
-        "subjects": f"{planned.spec.read_subject} to {planned.spec.write_subject}",
-        "targets": targets,
-        "order": planned.spec.order,
+        "chunks": len(planned.parts),
+        "messages": planned.messages,
+        "messages_exact": planned.is_exact,
+        "payload_bytes": planned.payload_bytes,
+        "payload_bytes_exact": planned.is_size_exact,
+        "first_seq": limits.first_seq,
+        "last_seq": limits.last_seq,
+        "first_time": None if limits.first_ns is None else format_time(limits.first_ns),
+        "last_time": None if limits.last_ns is None else format_time(limits.last_ns),
+        "read_subject": spec.read_subject,
+        "write_subject": spec.write_subject,
+        "targets": [t.incarnation.stream for t in planned.targets],
+        "creates_stream": None if planned.targets else spec.create_stream,
+        "order": spec.order,
         "mode": "batch" if planned.batched else "window",
+        "deletes_chunks": len(planned.to_delete),
+        "deletes_messages": sum(part.messages for part in planned.to_delete),
     }
 
 

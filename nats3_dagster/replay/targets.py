@@ -5,10 +5,25 @@ from collections.abc import Iterable, Sequence
 from nats3_dagster.errors import OperatorError, StreamChanged
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import create_stream, server_info, stream_state
+from nats3_dagster.jetstream.streams import create_stream, find_stream, server_info, stream_name_taken, stream_state
 from nats3_dagster.model import Chunk, ReplayTarget, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, matches, overlap
+
+# Subjects that a server lets no stream capture.
+_RESERVED = ("$JS.>", "$JSC.>", "$NRG.>")
+
+
+def check_creation(link: Link, name: str, pattern: str) -> None:
+    """Where no stream listens on `pattern`: raises OperatorError if `create_target` could not succeed, because the name
+    is taken or the subjects are the server's own."""
+    if find_stream(link, name):
+        raise stream_name_taken(name)
+    if any(overlap(pattern, subject) for subject in _RESERVED):
+        raise OperatorError(
+            f"Stream {name} cannot be created on {pattern}: these subjects are, or include, JetStream's own",
+            "Choose a write subject that begins with a word of your own",
+        )
 
 
 def create_target(link: Link, name: str, pattern: str) -> StreamState:
@@ -22,10 +37,16 @@ def takes_batches(streams: Sequence[StreamState], version: tuple[int, ...]) -> b
     return version >= FAST_INGEST and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
 
 
-def check_targets(transform: Transform, chunks: Iterable[Chunk], streams: Iterable[StreamState]) -> None:
-    """Raises OperatorError if a subject that the replay will publish to has no stream."""
+def check_targets(
+    transform: Transform, chunks: Iterable[Chunk], streams: Sequence[StreamState], create: str | None
+) -> None:
+    """Raises OperatorError if a subject that the replay will publish to has no stream. `create`: the stream that was to
+    be created if none listens."""
     captured = [subject for stream in streams for subject in stream.subjects]
-    hint = Next.CREATE_TARGET()
+    hint = Next.CREATE_TARGET() if create is None else (
+        f"Stream {create} cannot be created, because {', '.join(s.name for s in streams)} captures a part of "
+        f"{transform.pattern}: let it capture all, or choose another write subject"
+    )  # fmt: skip
     if not any(overlap(transform.pattern, subject) for subject in captured):
         raise OperatorError(f"No stream listens on {transform.pattern}", hint)
     if any(covers(subject, transform.pattern) for subject in captured):

@@ -120,7 +120,10 @@ UNKNOWN = [
     ),
     ("chunk list taken --hour 2001-01-01-00:00", "2 Error: Archive taken has nothing of the hour 2001-01-01-00:00."),
     ("chunk verify taken --hour 2001-01-01-01:30", "2 Error: '2001-01-01-01:30' is not an hour."),
-    ("chunk get taken 4711", "2 Error: There is no chunk 4711. See the ids: nats3 chunk list"),
+    (
+        f"chunk get taken {'4711' * 9}",
+        f"2 Error: Archive taken has no chunk {'4711' * 9}. See its chunks: nats3 chunk list taken",
+    ),
     (
         "chunk get taken some/key",
         "2 Error: Archive taken has no chunk some/key. See its chunks: nats3 chunk list taken",
@@ -136,7 +139,7 @@ def test_unknown_hours_chunks_and_replays(nats3: Command) -> None:
 
 
 NO_REPLAY = [
-    ("", "2 Error: Nothing says which archive to replay. Give --bucket and --read-stream, or --archive"),
+    ("", "2 Error: No archive is named. Give --bucket and --read-stream, or --archive"),
     (
         "--bucket nope --read-stream EV",
         "2 Error: No archive of stream EV is in bucket nope. There is taken (stream EV, ",
@@ -181,7 +184,8 @@ def test_an_empty_setting_says_what_to_set(nats3: Command, monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.delenv("NATS3_POSTGRES_URL")
         assert nats3.refused("store", "list") == (
-            "2 Error: Nothing says where Postgres is. Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev"
+            "2 Error: The address of Postgres is not set. Set NATS3_POSTGRES_URL, or start the embedded stack: "
+            "nats3 dev"
         )
     with monkeypatch.context() as patch:
         patch.delenv("NATS3_NATS_URL")

@@ -64,7 +64,7 @@ def test_a_replay_waits_and_says_what_it_did(nats3: Command, wire: Wire, bucket:
     assert "succeeded" in nats3.ok("load", "get", done["id"]).out
     assert "has succeeded" in nats3.refused("load", "resume", done["id"])
     assert "it is succeeded" in nats3.refused("load", "pause", done["id"])
-    nats3.ok("load", "delete", done["id"])
+    nats3.ok("load", "delete", done["id"])  # finished: there is nothing to ask
     assert nats3.ok("load", "list", "-o", "json").json == []
 
 
@@ -86,9 +86,29 @@ def test_a_dry_run_tells_and_does_nothing(
 
     before = seen()
     plan = nats3.ok("load", "create", "--archive", "ev", *to, "--dry-run", "-o", "json").json
-    assert (plan["archive"], plan["messages_at_most"]) == ("ev", MESSAGES)
-    assert nats3.ok("load", "create", "--archive", "ev", *to, "--dry-run").out
+    assert (plan["archive"], plan["messages"], plan["messages_exact"]) == ("ev", MESSAGES, True)
+    table = nats3.ok("load", "create", "--archive", "ev", *to, "--dry-run").out
+    lines = dict(line.split(maxsplit=1) for line in table.splitlines())
+    assert (lines["messages"], lines["first"].split()[:2]) == (str(MESSAGES), ["sequence", "1"])
+    assert lines["into"] == ("AGAIN (to be created)" if "AGAIN" in to else "BACK")
+    # A part of a chunk counts as such; and a dry run does not ask.
+    part = (*to, "--sequences", "1-5", "--delete-chunks", "--dry-run")
+    plan = nats3.ok("load", "create", "--archive", "ev", *part, "-o", "json").json
+    assert (plan["messages"], plan["first_seq"], plan["last_seq"], plan["deletes_chunks"]) == (5, 1, 5, 0)
+    plan = nats3.ok("load", "create", "--archive", "ev", *to, "--delete-chunks", "--dry-run", "-o", "json").json
+    assert (plan["deletes_chunks"], plan["deletes_messages"]) == (plan["chunks"], MESSAGES)
     assert seen() == before
+
+
+def test_a_stream_that_cannot_be_created_is_refused_by_a_dry_run_as_by_the_real_one(nats3: Command, wire: Wire) -> None:
+    wire.create_stream("AGAIN", "other.>")
+    create = ("load", "create", "--archive", "ev", "--write-subject", "again.x", "--create-stream")
+    said = nats3.refused(*create, "AGAIN", "--dry-run")
+    assert said == "2 Error: Stream AGAIN exists with another configuration. Use it as it is, or another name"
+    assert nats3.refused(*create, "AGAIN") == said
+    said = nats3.refused(*create, "A.B", "--dry-run")
+    assert said.startswith("2 Error: 'A.B' is not a stream name. It may not hold white space")
+    assert nats3.refused(*create, "A.B") == said
 
 
 def test_two_archives_of_one_stream_in_one_bucket(nats3: Command, wire: Wire, bucket: str) -> None:
@@ -106,12 +126,19 @@ def test_chunks_are_deleted_only_when_they_were_replayed_whole(
         return s3_client.list_objects_v2(Bucket=bucket)["KeyCount"]
 
     before = objects()
+    create = ("load", "create", "--archive", "ev", *TO_BACK, "--delete-chunks")
+    assert nats3.refused(*create) == (
+        f"2 Error: After the replay this deletes {before} chunks with {MESSAGES} messages from archive ev for good. "
+        "There is no terminal to confirm this on. Add --yes"
+    )
+    assert nats3.ok("load", "list", "-o", "json").json == []
+    # Nothing to delete is nothing to ask.
     done = nats3.ok(
         "load", "create", "--archive", "ev", "--read-subject", "ev.a", "--write-subject", "back.a", "--delete-chunks",
         "-o", "json",
     ).json  # fmt: skip
     assert (done["published"], done["chunks_deleted"], objects()) == (MESSAGES // 2, 0, before)
-    done = nats3.ok("load", "create", "--archive", "ev", *TO_BACK, "--delete-chunks", "-o", "json").json
+    done = nats3.ok(*create, "--yes", "-o", "json").json
     assert (done["published"], done["chunks_deleted"], objects()) == (MESSAGES, before, 0)
     got = nats3.ok("store", "get", "ev", "-o", "json").json
     assert (got["chunks"], [(g["reason"], g["sequences"]) for g in got["gaps"]]) == (0, [("retired", MESSAGES)])
@@ -189,6 +216,9 @@ def test_killed_it_is_told_as_interrupted(nats3: Command, wire: Wire) -> None:
         process.kill()
     (replay,) = nats3.ok("load", "list", "-o", "json").json
     assert replay["state"] == "interrupted"
+    said = nats3.refused("load", "delete", replay["id"])
+    assert said.startswith(f"2 Error: Replay {replay['id']} is interrupted, with 0 of ")
+    assert said.endswith("; deleted, it cannot be resumed. There is no terminal to confirm this on. Add --yes")
     assert "to go on: nats3 load resume" in nats3.ok("load", "get", replay["id"]).out
     nats3.ok("load", "resume", replay["id"])
     assert back(wire) == ALL

@@ -1,12 +1,20 @@
 """`nats3 store`: archives from the command line."""
 
+import os
+import pty
+import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.process import free_port
+from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.wire import Wire
 
@@ -38,15 +46,84 @@ def test_an_archive_is_created_listed_paused_and_deleted(nats3: Command, events:
     assert "nats3 store run ev" in made.err
     (listed,) = nats3.ok("store", "list", "-o", "json").json
     assert (listed["name"], listed["chunks"], listed["messages"], listed["last_time"]) == ("ev", 0, 0, None)
+    assert (listed["lag"], listed["source"]) == (100, {"state": "ok", "error": None, "hint": None})
     table = nats3.ok("store", "list").out.splitlines()
-    assert table[0].split()[:2] == ["NAME", "STREAM"]
-    assert table[1].split()[:2] == ["ev", "EV"]
+    assert table[0].split()[:4] == ["NAME", "STATE", "LAG", "STREAM"]
+    assert table[1].split()[:4] == ["ev", "active", "100", "EV"]
     assert nats3.ok("store", "pause", "ev", "-o", "json").json["paused"] is True
     assert nats3.ok("store", "resume", "ev", "-o", "json").json["paused"] is False
     got = nats3.ok("store", "get", "ev", "-o", "json").json
     assert (got["hours"], got["gaps"], got["coverage"][0]["first_seq"]) == (0, [], 1)
-    assert "Say --yes" in nats3.refused("store", "delete", "ev")
+    assert nats3.refused("store", "delete", "ev") == (
+        "2 Error: This deletes archive ev with 0 chunks (0 messages); their objects stay. There is no terminal to "
+        "confirm this on. Add --yes"
+    )
     assert nats3.ok("store", "delete", "ev", "--yes", "-o", "json").json["deleted"] is True
+    assert nats3.ok("store", "list", "-o", "json").json == []
+
+
+def lines_of(nats3: Command, *words: str) -> dict[str, str]:
+    """A table of one thing."""
+    return dict(re.split(" {2,}", line, maxsplit=1) for line in nats3.ok(*words).out.splitlines())
+
+
+def test_what_the_stream_says_is_shown(
+    nats3: Command, events: None, bucket: str, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
+
+    def listed() -> list[str]:
+        return re.split(" {2,}", nats3.ok("store", "list").out.splitlines()[1])[1:3]
+
+    got = nats3.ok("store", "get", "ev", "-o", "json").json
+    assert (got["lag"], got["losses"], got["time_to_loss"]["level"]) == (100, {}, "ok")
+    assert 0 < got["oldest_uncaptured_s"] < 60
+    lines = lines_of(nats3, "store", "get", "ev")
+    assert re.fullmatch(r"100 sequences are not captured, the oldest is \d+ s old", lines["lag"])
+    assert (lines["state"], lines["lost"]) == ("active", "nothing")
+    assert lines["time to loss"] == "No limit of the stream deletes messages"
+    (covered,) = (text for title, text in lines.items() if title.startswith("stream of "))
+    assert (covered, listed()) == ("nothing captured yet", ["active", "100"])
+    nats3.ok("store", "pause", "ev")
+    assert listed() == ["paused", "100"]
+
+    wire.api("STREAM.DELETE.EV")
+    got = nats3.ok("store", "get", "ev", "-o", "json").json
+    assert (got["lag"], got["time_to_loss"], got["source"]["state"]) == (None, None, "missing")
+    lines = lines_of(nats3, "store", "get", "ev")
+    assert (lines["state"], listed()) == ("stream missing", ["stream missing", "-"])
+    assert lines["problem"].startswith("It is paused as well. There is no stream EV at NATS 127.0.0.1:")
+    wire.create_stream("EV", "ev.>")
+    assert listed() == ["stream was made again", "-"]
+    assert lines_of(nats3, "store", "get", "ev")["problem"].endswith(
+        "To archive the new one as well: nats3 store run ev --adopt"
+    )
+    monkeypatch.setenv("NATS3_NATS_URL", f"nats://127.0.0.1:{free_port()}")
+    assert listed() == ["NATS not reachable", "-"]
+    assert "Nothing listens for NATS at 127.0.0.1:" in lines_of(nats3, "store", "get", "ev")["problem"]
+
+
+def test_losses_are_shown_by_reason(nats3: Command, events: None, bucket: str, workspace: Workspace) -> None:
+    nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
+    archive = workspace.catalog.archives.get("ev")
+    life = workspace.catalog.coverage.incarnations(archive)[0]
+    gaps = [Gap(life, (SeqRange(1, 2),), "expired"), Gap(life, (SeqRange(5, 5),), "missing")]
+    gaps += [Gap(life, (SeqRange(7, 7),), "expired"), Gap(life, (SeqRange(8, 9),), "deleted")]
+    workspace.catalog.chunks.commit(archive, [], gaps)
+    assert nats3.ok("store", "get", "ev", "-o", "json").json["losses"] == {"expired": 3, "missing": 1}
+    assert lines_of(nats3, "store", "get", "ev")["lost"] == "3 expired, 1 missing"
+
+
+def test_on_a_terminal_a_deletion_asks(nats3: Command, events: None, bucket: str) -> None:
+    nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
+    asked = "This deletes archive ev with 0 chunks (0 messages); their objects stay. Go on? [y/N]:"
+    for answer, status, said in (("n", 2, "Error: It was not confirmed: nothing was changed"), ("y", 0, "deleted")):
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "nats3_dagster.cli", "store", "delete", "ev"]
+        os.write(ours, f"{answer}\n".encode())
+        ran = subprocess.run(command, stdin=theirs, capture_output=True, text=True, timeout=60, check=False)
+        os.close(ours), os.close(theirs)
+        assert (ran.returncode, asked in ran.stderr, said in ran.stderr + ran.stdout) == (status, True, True), ran
     assert nats3.ok("store", "list", "-o", "json").json == []
 
 

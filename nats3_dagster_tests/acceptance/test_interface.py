@@ -43,7 +43,7 @@ from nats3_dagster_tests.wire import Wire
 HOUR_S = 3600
 DAGSTER_URL = "http://127.0.0.1:1"  # nobody listens there
 # Of these dicts in a command's JSON the keys are data.
-MAPS = frozenset({"subjects"})
+MAPS = frozenset({"subjects", "losses"})
 
 
 class Recorder:
@@ -142,7 +142,7 @@ def test_keys_of_json(
     run("load get", detached["id"])
     again = ("--archive", "events", "--write-subject", "again.>", "--create-stream", "AGAIN", "--over-gaps")
     again = (*again, "--speed", "1e9")
-    done = run("load create", *again, "--delete-chunks", label="load create --delete-chunks")
+    done = run("load create", *again, "--delete-chunks", "--yes", label="load create --delete-chunks")
     run("load resume", done["id"], label="load resume (of a finished one with --delete-chunks)")
     run("load get", done["id"])
     run("load list")

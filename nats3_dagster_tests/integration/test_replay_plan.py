@@ -1,17 +1,20 @@
 """What a replay would do is what it then does; and its life in the catalog, without Spark."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from nats3_dagster.errors import Conflict, EngineError, ObjectMissing, OperatorError, TargetError
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import attempt, control, status
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.headers import header_room
-from nats3_dagster.replay.plan import dry_run, plan
+from nats3_dagster.replay.plan import ReplayPlan, dry_run, plan
+from nats3_dagster.replay.targets import check_creation
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.wire import Wire
@@ -73,7 +76,7 @@ def test_a_dry_run_of_a_stream_to_be_created_creates_none(
 ) -> None:
     archive(ws, s3_client, bucket)
     shown = dry_run(ws, TO_NEW)
-    assert (shown["targets"], shown["messages_at_most"], shown["chunks"]) == (["NEW (to be created)"], 200, 2)
+    assert (shown["targets"], shown["creates_stream"], shown["messages"], shown["chunks"]) == ([], "NEW", 200, 2)
     assert streams(wire) == ["EV"]
     _, planned = begin(ws, TO_NEW)
     assert [t.incarnation.stream for t in planned.targets] == ["NEW"]
@@ -83,7 +86,8 @@ def test_a_dry_run_of_a_stream_to_be_created_creates_none(
 def test_no_stream_is_created_where_one_listens(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
     archive(ws, s3_client, bucket)
     wire.create_stream("BACK", "back.>")
-    assert dry_run(ws, TO_NEW)["targets"] == ["BACK"]
+    shown = dry_run(ws, TO_NEW)
+    assert (shown["targets"], shown["creates_stream"]) == (["BACK"], None)
     _, planned = begin(ws, TO_NEW)
     assert [t.incarnation.stream for t in planned.targets] == ["BACK"]
     assert streams(wire) == ["BACK", "EV"]
@@ -93,8 +97,82 @@ def test_a_stream_that_takes_a_part_is_not_enough(ws: Workspace, wire: Wire, s3_
     archive(ws, s3_client, bucket)
     wire.create_stream("BACK", "back.a")
     for refused in (dry_run, begin):
-        with pytest.raises(OperatorError, match=r"No stream listens on back\.b, to which ev\.b would go"):
+        with pytest.raises(OperatorError, match=r"No stream listens on back\.b, to which ev\.b would go") as caught:
             refused(ws, TO_NEW)
+        assert "Stream NEW cannot be created, because BACK captures a part of back.>" in str(caught.value)
+        with pytest.raises(OperatorError, match=r"Create a stream that captures it first"):
+            refused(ws, TO_BACK)
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        (TO_NEW, "Stream NEW exists with another configuration. Use it as it is, or another name"),
+        (replace(TO_NEW, create_stream="EV"), "Stream EV exists with another configuration"),
+        (
+            ReplaySpec("ev", "$JS.x.>", Selection(subjects=("ev.>",)), create_stream="OTHER"),
+            "Stream OTHER cannot be created on $JS.x.>: these subjects are, or include, JetStream's own",
+        ),
+    ],
+)
+def test_a_stream_that_cannot_be_created_is_refused_by_the_dry_run_too(
+    ws: Workspace, wire: Wire, s3_client: Any, bucket: str, spec: ReplaySpec, error: str
+) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("NEW", "other.>")
+    for refused in (dry_run, begin):
+        with pytest.raises(OperatorError) as caught:
+            refused(ws, spec)
+        assert str(caught.value).startswith(error)
+    assert (streams(wire), status.statuses(ws)) == (["EV", "NEW"], ())
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "a>", "x" * 256])
+def test_a_name_that_no_stream_can_have_is_refused_when_it_is_given(name: str) -> None:
+    with pytest.raises(OperatorError, match="is not a stream name"):
+        replace(TO_NEW, create_stream=name)
+
+
+@pytest.mark.parametrize("subjects", [">", "*", "*.a", "*.>", "$JS.API.x", "$JSC.x", "$NRG.x", "a.>"])
+def test_the_subjects_that_are_refused_are_those_that_the_server_refuses(
+    link: Link, wire: Wire, subjects: str
+) -> None:
+    if "error" not in wire.try_api("STREAM.CREATE.X", name="X", subjects=[subjects]):
+        check_creation(link, "Y", subjects)
+        return
+    with pytest.raises(OperatorError, match="JetStream's own"):
+        check_creation(link, "Y", subjects)
+
+
+def test_a_selection_counts_as_itself(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    selection = Selection(subjects=("ev.>",), sequences=SeqRange(98, 105))
+    spec = replace(TO_BACK, selection=selection, delete_chunks=True)
+    shown = dry_run(ws, spec)
+    assert (shown["messages"], shown["messages_exact"], shown["first_seq"], shown["last_seq"]) == (8, True, 98, 105)
+    # The chunks' messages have the numbers 0 and 1 as their times, and are cut on both sides.
+    assert (shown["first_time"], shown["last_time"], shown["deletes_chunks"]) == (None, None, 0)
+    whole = dry_run(ws, replace(spec, selection=replace(selection, sequences=SeqRange(1, 100))))
+    assert (whole["deletes_chunks"], whole["deletes_messages"], whole["payload_bytes"]) == (1, 100, 1000)
+    assert whole["first_time"] == whole["last_time"] == "1970-01-01T00:00:00.000000000Z"
+    of_a = dry_run(ws, replace(spec, selection=Selection(subjects=("ev.a",)), write_subject="back.a"))
+    assert (of_a["messages"], of_a["messages_exact"], of_a["payload_bytes_exact"]) == (120, True, False)
+    assert of_a["deletes_chunks"] == 0
+
+
+def test_a_plan_that_is_not_agreed_to_leaves_nothing(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
+    archive(ws, s3_client, bucket)
+    plans: list[ReplayPlan] = []
+
+    def refuse(planned: ReplayPlan) -> None:
+        plans.append(planned)
+        raise OperatorError("no")
+
+    with pytest.raises(OperatorError, match="no"):
+        begin(ws, replace(TO_NEW, delete_chunks=True), agree=refuse)
+    assert [len(planned.to_delete) for planned in plans] == [2]
+    assert (streams(wire), status.statuses(ws)) == (["EV"], ())
 
 
 def test_the_source_as_a_target_needs_to_be_asked_for(ws: Workspace, s3_client: Any, bucket: str) -> None:
@@ -179,7 +257,7 @@ def test_which_archive_is_meant(ws: Workspace, s3_client: Any, bucket: str) -> N
     assert resolve_archive(ws, None, bucket, "EV", HOURS[::-1]) == "ev"
     assert resolve_archive(ws, "ev", None, None) == "ev"
     for words, said in {
-        (None, bucket, None): "Nothing says which archive to replay",
+        (None, bucket, None): "No archive is named",
         (None, bucket, "OTHER"): "No archive of stream OTHER is in bucket .*There is ev",
         ("ev", "other", None): "No archive of stream of any name is in bucket other",
     }.items():

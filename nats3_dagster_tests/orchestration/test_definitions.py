@@ -194,7 +194,7 @@ print([time.process_time(), len(d.defs.resolve_asset_graph().get_all_asset_keys(
     ("url", "says"),
     [
         ("postgresql://nobody:sesame@127.0.0.1:1/nats3", "Postgres at 127.0.0.1:1/nats3 is not reachable"),
-        ("", "Nothing says where Postgres is"),
+        ("", "The address of Postgres is not set"),
     ],
 )
 def test_without_the_catalog_a_shell_gets_one_clear_line(settings: Settings, url: str, says: str) -> None:

@@ -140,7 +140,7 @@ def test_hours_are_replayed_as_one_replay_in_order_and_a_dry_run_materializes_no
     assert materialized(dry, REPLAY) == {}
     seen = instance.fetch_observations(REPLAY, limit=1).records[0].asset_observation
     assert seen is not None
-    assert "| messages at most | 400 |" in str(seen.metadata["plan"].value)
+    assert "| messages | 400 |" in str(seen.metadata["plan"].value)
     assert wire.state("BACK")["messages"] == 0
 
     done = materialized(

@@ -1,0 +1,81 @@
+"""The condition of archives: whether the source of each is as it should be, and what of it is not captured.
+
+Invariant: nothing is written, and a source that does not answer is an answer within seconds, not a failure.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from nats3_dagster.archive.backlog import Backlog, uncaptured
+from nats3_dagster.archive.source import gone, made_again, shrunk
+from nats3_dagster.errors import Nats3Error, SourceError, UnknownStream
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import message_from, stream_states
+from nats3_dagster.model import Archive, StreamState
+from nats3_dagster.workspace import Workspace
+
+# How long connecting may take, and each answer; a single stream without a leader gets a bit less, for the others' sake.
+PATIENCE_S, STREAM_PATIENCE_S = 1.8, 1.5
+SourceState = Literal["ok", "missing", "recreated", "shrunk", "unreachable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The source of an archive as it is now."""
+
+    # `recreated`: deleted and made again. `shrunk`: it ends before what is archived of it. `unreachable`: NATS did not
+    # answer, or did not tell.
+    source: SourceState
+    # What is wrong and what to do; None where the source is ok.
+    error: Nats3Error | None = None
+    # What is not captured, without hours; None unless the source is ok. Its age is known from `condition` only.
+    waiting: Backlog | None = None
+
+
+def conditions(workspace: Workspace, archives: Sequence[Archive]) -> dict[int, Condition]:
+    """The condition of each archive, by its id. Streams are asked all at once. Raises CatalogError."""
+    if not archives:
+        return {}
+    with ExitStack() as opened:
+        try:
+            link = _open(workspace, opened)
+            states = stream_states(link, {archive.spec.stream for archive in archives}, STREAM_PATIENCE_S)
+        except Nats3Error as error:
+            return {archive.id: Condition("unreachable", error) for archive in archives}
+    return {archive.id: _compared(workspace, archive, states[archive.spec.stream]) for archive in archives}
+
+
+def condition(workspace: Workspace, archive: Archive) -> Condition:
+    """The condition of one archive, with the age of the oldest message that is not captured. Raises CatalogError."""
+    found = conditions(workspace, [archive])[archive.id]
+    if found.waiting is None or found.waiting.first_seq is None:
+        return found
+    with ExitStack() as opened:
+        try:
+            message = message_from(_open(workspace, opened), archive.spec.stream, found.waiting.first_seq)
+        except Nats3Error as error:
+            return Condition("unreachable", error)
+    age_s = (time.time_ns() - message[1]) / SECOND_NS if message else 0.0
+    return replace(found, waiting=replace(found.waiting, behind_s=age_s))
+
+
+def _open(workspace: Workspace, opened: ExitStack) -> Link:
+    """A connection of its own: the workspace's waits for a server that restarts. Raises SourceError, OperatorError."""
+    return opened.enter_context(Link(workspace.settings.nats, reconnect=False, patience_s=PATIENCE_S))
+
+
+def _compared(workspace: Workspace, archive: Archive, state: StreamState | SourceError | UnknownStream) -> Condition:
+    if isinstance(state, UnknownStream):
+        return Condition("missing", gone(archive, state))
+    if isinstance(state, SourceError):
+        return Condition("unreachable", state)
+    coverages = workspace.catalog.coverage.all(archive)
+    if error := made_again(archive, coverages, state):
+        return Condition("recreated", error)
+    if error := shrunk(archive, coverages, state):
+        return Condition("shrunk", error)
+    return Condition("ok", waiting=uncaptured(workspace, archive, state))

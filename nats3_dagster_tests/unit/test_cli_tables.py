@@ -1,0 +1,141 @@
+"""Tables on terminals of several widths: whole columns are left out, and no id, name or time is ever cut or folded."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+
+import pytest
+
+# Every list that a command shows, with long names and numbers of 16 digits.
+LISTS = """
+from nats3_dagster.cli import chunk_views, doctor_command, load_views, store_views
+from nats3_dagster.cli.output import Format, Prose, show, show_one
+
+TIME, BIG = "2026-11-21T07:56:44.123456789Z", 1_234_567_890_123_456
+source = {"state": "recreated", "error": None, "hint": None}
+archive = dict(
+    name="orders_of_all_regions", stream="ORDERS", subjects=["orders.eu.>", "orders.us.>"], bucket="archive-of-orders",
+    prefix="team/orders", messages=BIG, payload_bytes=BIG, stored_bytes=BIG, chunks=12_345, last_time=TIME, lag=4_321,
+    paused=False, source=source,
+)
+load = dict(
+    id="0123456789abcdef", archive="orders_of_all_regions", state="interrupted", read_subject="orders.>",
+    write_subject="replay.orders.>", targets=["REPLAYED_ORDERS"], chunks=12_345, chunks_done=12_344, published=BIG,
+    attempt=2, created_at=TIME,
+)
+chunk = dict(
+    id=BIG, hour="2026-11-21-07:00", first_seq=BIG, last_seq=BIG + 1, messages=BIG, payload_bytes=BIG, stored_bytes=BIG,
+    ratio=2.5, first_time=TIME, last_time=TIME,
+)
+run = dict(
+    hour="2026-11-21-07:00", messages=BIG, payload_bytes=BIG, stored_bytes=BIG, ratio=2.5, messages_per_s=123_456,
+    seconds=12.3, already_captured=BIG, chunks=[1, 2],
+    gaps=[{"sequences": BIG, "reason": reason} for reason in ("deleted", "expired", "unselected", "missing")],
+)
+finding = ("warn", "nats", Prose("after a power cut a stream may forget its newest messages, " * 5))
+for items, columns in (
+    ([archive], store_views.LIST), ([load], load_views.LIST), ([chunk], chunk_views.LIST), ([run], store_views.RUN),
+    ([finding], doctor_command._COLUMNS),
+):
+    show(Format.table, items, columns)
+    print("===")
+"""
+def on_terminal(width: int, program: str) -> str:
+    """What a program of Python shows on a terminal of this width; its line ends as in a file."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (50, width))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    environment |= {"TERM": "xterm"}
+    shown = bytearray()
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        while True:
+            try:
+                block = os.read(ours, 1 << 16)
+            except OSError:  # the other end is closed
+                break
+            if not block:
+                break
+            shown += block
+    os.close(ours)
+    assert process.returncode == 0, shown.decode()
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+
+
+def shown_on(width: int) -> list[str]:
+    return on_terminal(width, LISTS).split("===\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (60, ["NAME STATE LAG STREAM", "ID STATE ARCHIVE", "ID HOUR", "HOUR MESSAGES", "AREA FOUND, AND WHAT TO DO"]),
+        (
+            80,
+            [
+                "NAME STATE LAG STREAM", "ID STATE ARCHIVE PUBLISHED",
+                "ID HOUR SEQUENCES", "HOUR MESSAGES GAPS CHUNKS", "AREA FOUND, AND WHAT TO DO",
+            ],
+        ),
+        (
+            160,
+            [
+                "NAME STATE LAG STREAM MESSAGES LAST MESSAGE STORED SIZE CHUNKS SUBJECTS",
+                "ID STATE ARCHIVE PUBLISHED CREATED CHUNKS INTO SUBJECTS",
+                "ID HOUR SEQUENCES MESSAGES STORED SIZE FIRST LAST RATIO",
+                "HOUR MESSAGES GAPS CHUNKS STORED SIZE RATIO SECONDS MSG/S CAPTURED BEFORE",
+                "AREA FOUND, AND WHAT TO DO",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_columns_are_left_out_by_importance_and_nothing_is_folded(
+    whole: list[list[str]], width: int, titles: Sequence[str]
+) -> None:
+    seen: list[str] = []
+    for table, (_, expected) in zip(shown_on(width), whole, strict=True):
+        head, row, *more = table.splitlines()
+        assert max(map(len, (head, row, *more))) <= width
+        seen.append(" ".join(head.split()))
+        for cell, entire in zip(cells(row), cells(expected), strict=False):
+            is_prose = len(entire) > 60
+            assert entire.startswith(cell) if is_prose else cell == entire
+    assert seen == list(titles)
+
+
+@pytest.fixture(scope="module")
+def whole() -> list[list[str]]:
+    """The lines of each table on a terminal that is wide enough for all."""
+    tables = [table.splitlines() for table in shown_on(500)]
+    assert [len(lines) for lines in tables] == [2] * len(tables)
+    return tables
+
+
+def cells(line: str) -> list[str]:
+    return re.split(r" {2,}", line.strip())
+
+
+def test_a_line_says_which_columns_are_left_out() -> None:
+    text = " ".join(shown_on(60)[1].splitlines()[2:])
+    assert text == "Not shown in 60 columns: PUBLISHED, CREATED, CHUNKS, INTO, SUBJECTS, ATTEMPT. All is in -o json"
+
+
+def test_one_thing_wraps_its_values_and_never_its_titles() -> None:
+    key, words = "archive=logs/" + "k" * 100, "many words that go on and on " * 5
+    program = f"""
+from nats3_dagster.cli.output import Format, show_one
+show_one(Format.table, {{}}, {{"a title of words": "short", "object": {key!r}, "problem": {words!r}}})
+"""
+    lines = on_terminal(60, program).splitlines()
+    assert lines[0] == "a title of words  short"
+    # The terminal folds what has no white space, so that it is copied whole.
+    assert lines[1] == f"{'object':16}  {key}"
+    assert lines[2].startswith("problem           many words")
+    assert all(line.startswith(" " * 18) and len(line) <= 60 for line in lines[3:])
+    assert " ".join(line[18:] for line in lines[2:]) == words.strip()
