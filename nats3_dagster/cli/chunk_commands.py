@@ -1,13 +1,11 @@
-"""`nats3 chunk`: the objects of an archive. List, look at; `verify` and `repair` are in proof_commands."""
-
-from typing import Annotated
+"""`nats3 chunk`: the objects of an archive. What needs pyarrow is in proof_commands and fetch_command."""
 
 import typer
 
 from nats3_dagster.archive import status
 from nats3_dagster.cli import chunk_views as views
 from nats3_dagster.cli.loading import LazyGroup
-from nats3_dagster.cli.options import ArchiveName, Hours, Output
+from nats3_dagster.cli.options import ArchiveName, ChunkName, Hours, Output
 from nats3_dagster.cli.output import Format, show, show_one
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -25,7 +23,7 @@ def list_(name: ArchiveName, hour: Hours = None, output: Output = Format.table) 
 @app.command()
 def get(
     name: ArchiveName,
-    chunk: Annotated[str, typer.Argument(metavar="ID|KEY", help="Id or object key of the chunk.")],
+    chunk: ChunkName,
     output: Output = Format.table,
 ) -> None:
     """One chunk: what it holds, which run made it, which replays published it."""

@@ -31,6 +31,10 @@ COMMANDS = {
         "Chunks: the objects that hold an archive's messages.",
         _DATA,
         {
+            "fetch": Lazy(
+                f"{_CLI}.fetch_command:fetch",
+                "Fetch the Parquet object of a chunk, proven by size, hash and identity.",
+            ),
             "verify": Lazy(
                 f"{_CLI}.proof_commands:verify",
                 "Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages.",

@@ -11,6 +11,7 @@ from nats3_dagster.errors import OperatorError
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="table for people, json for programs.")]
 ArchiveName = Annotated[str, typer.Argument(metavar="ARCHIVE", help="Name of the archive.")]
+ChunkName = Annotated[str, typer.Argument(metavar="ID|KEY", help="Id or object key of the chunk.")]
 Hours = Annotated[
     list[str] | None,
     typer.Option("--hour", metavar="YYYY-MM-DD-HH:00", help="An hour, in UTC. May be given several times."),

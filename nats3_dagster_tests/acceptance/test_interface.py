@@ -117,6 +117,7 @@ def test_keys_of_json(
     run("store list")
     run("store get", "events")
     (first, _) = run("chunk list", "events")
+    run("chunk fetch", "events", str(first["id"]), "--to", str(tmp_path))
     run("chunk verify", "events")
     keys = [item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket)["Contents"]]
     s3_client.delete_object(Bucket=bucket, Key=next(key for key in keys if "manifest" in key))
