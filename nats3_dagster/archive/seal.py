@@ -6,7 +6,7 @@ message of it can be. The stream is asked only where its newest closed hour ends
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive.source import observe_source
@@ -54,6 +54,14 @@ def ended_hours(workspace: Workspace, archive: Archive) -> tuple[str, int]:
     first = next(hour_of(t.begins_ns) for t in workspace.catalog.archives.totals() if t.archive.id == archive.id)
     closed = newest_closed(time.time_ns())
     return first, max(0, (hour_start(closed) - hour_start(first)) // HOUR_NS + 1)
+
+
+def complete_hours(workspace: Workspace, archive: Archive, hours: Collection[str]) -> set[str]:
+    """Those of the hours that have ended, can be sealed now, and are not. The stream is asked; what it does not answer
+    is not complete."""
+    first, _ = ended_hours(workspace, archive)
+    own = {hour for hour in hours if hour >= first}
+    return own.intersection(sealable(workspace, archive, min(own)).hours) if own else set()
 
 
 def position(workspace: Workspace, archive: Archive) -> Position:

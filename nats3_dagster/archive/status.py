@@ -8,6 +8,7 @@ from nats3_dagster.hours import hour_start
 from nats3_dagster.model import (
     Archive,
     ArchiveTotals,
+    ArchiveVersion,
     Chunk,
     Coverage,
     Gap,
@@ -48,6 +49,8 @@ class HourReport:
 
     archive: Archive
     hour: str
+    # The archive's revision when the hour last changed, 0 without chunks. What follows is that, or newer.
+    revision: int
     # In the order of the stream.
     chunks: tuple[Chunk, ...]
     # Each gap with the sequences that the hour accounts for: a gap may be wider.
@@ -105,20 +108,31 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
     )
 
 
-def hours(workspace: Workspace, archive: Archive) -> tuple[str, ...]:
-    """Hours that have messages, ascending."""
-    return tuple(h.hour for h in workspace.catalog.hours.select(archive))
+def versions(workspace: Workspace) -> tuple[ArchiveVersion, ...]:
+    """How far each archive has changed, oldest archive first."""
+    return workspace.catalog.archives.versions()
+
+
+def former(workspace: Workspace) -> tuple[set[str], set[str]]:
+    """The names and the streams of deleted archives, also those that an archive has again."""
+    return workspace.catalog.archives.former()
+
+
+def revisions(workspace: Workspace, archive: Archive) -> dict[str, int]:
+    """The hours that have messages, ascending, and the archive's revision when each last changed."""
+    return {h.hour: h.revision for h in workspace.catalog.hours.select(archive)}
 
 
 def hour(workspace: Workspace, archive: Archive, key: str) -> HourReport:
     """One hour by its key; it may have nothing."""
     catalog = workspace.catalog
+    revision = max((h.revision for h in catalog.hours.select(archive, first=key, last=key)), default=0)
     gaps = tuple(
         (window.seqs, gap)
         for window in catalog.hours.windows(archive, key)
         for gap in catalog.gaps.select(archive, incarnation=window.incarnation, within=window.seqs)
     )
-    return HourReport(archive, key, catalog.chunks.of_hour(archive, key), gaps)
+    return HourReport(archive, key, revision, catalog.chunks.of_hour(archive, key), gaps)
 
 
 def seals(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> tuple[Seal, ...]:

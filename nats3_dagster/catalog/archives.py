@@ -4,16 +4,25 @@ Invariant: a name belongs to one archive that is not deleted. The stream, subjec
 because its coverage counts by them.
 """
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from psycopg import errors
 
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow
+from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow, ArchiveVersionRow
 from nats3_dagster.errors import Conflict, OperatorError
-from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, ArchiveVersion, StreamState
 from nats3_dagster.steps import Next
+
+
+@dataclass(slots=True, kw_only=True)
+class FormerRow:
+    """What a deleted archive was called, and its stream."""
+
+    name: str
+    stream: str
 
 
 class Archives:
@@ -65,6 +74,17 @@ class Archives:
         """All that are not deleted, by name, with their sums. Reads one row for each incarnation, and no chunk."""
         with self._session.reading() as sql:
             return tuple(row.totals() for row in sql.rows(ArchiveTotalsRow, "archive_totals"))
+
+    def versions(self) -> tuple[ArchiveVersion, ...]:
+        """How far each has changed that is not deleted, oldest archive first."""
+        with self._session.reading() as sql:
+            return tuple(row.version() for row in sql.rows(ArchiveVersionRow, "archive_versions"))
+
+    def former(self) -> tuple[set[str], set[str]]:
+        """The names and the streams of deleted archives, also those that an archive has again."""
+        with self._session.reading() as sql:
+            rows = sql.rows(FormerRow, "former_archives")
+        return {row.name for row in rows}, {row.stream for row in rows}
 
     def change(self, spec: ArchiveSpec) -> Archive:
         """Take over bucket, prefix, thresholds and compression for later chunks. Raises OperatorError when the archive

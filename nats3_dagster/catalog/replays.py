@@ -88,6 +88,15 @@ class StateRow:
     replays: int
 
 
+@dataclass(slots=True, kw_only=True)
+class ReplayHourRow:
+    """An hour of a replay."""
+
+    # The replay's id.
+    replay: str
+    hour: str
+
+
 class Replays:
     """Record, drive and list replays."""
 
@@ -222,6 +231,15 @@ class Replays:
         """What became of each chunk, in the order of the plan."""
         with self._session.reading() as sql:
             return tuple(sql.rows(ReplayChunk, "replay_chunks", replay=replay_id))
+
+    def whole_hours(self, archive: Archive, replay_ids: Sequence[str]) -> dict[str, set[str]]:
+        """The hours that each of these replays published whole, by its id: every chunk that the archive had of them
+        when the replay was planned, and every message of each."""
+        whole: dict[str, set[str]] = {replay_id: set() for replay_id in replay_ids}
+        with self._session.reading() as sql:
+            for row in sql.rows(ReplayHourRow, "whole_hours", archive=archive.id, replays=list(replay_ids)):
+                whole[row.replay].add(row.hour)
+        return whole
 
     def of_chunk(self, chunk_id: int) -> tuple[ReplayChunk, ...]:
         """What replays did with this chunk, newest first."""

@@ -9,6 +9,7 @@ from nats3_dagster.model import (
     Archive,
     ArchiveSpec,
     ArchiveTotals,
+    ArchiveVersion,
     Chunk,
     ChunkMeta,
     Coverage,
@@ -69,6 +70,17 @@ class ArchiveTotalsRow(ArchiveRow):
             payload_bytes=self.payload_bytes, stored_bytes=self.stored_bytes, first_ns=self.first_ns,
             last_ns=self.last_ns, begins_ns=self.begins_ns,
         )  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class ArchiveVersionRow(ArchiveRow):
+    """A row of nats3.archive with how far its seals and replays have changed: units as in ArchiveVersion."""
+
+    seals: int
+    replays: int
+
+    def version(self) -> ArchiveVersion:
+        return ArchiveVersion(self.archive(), self.revision, self.seals, self.replays)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -45,7 +45,7 @@ _RESYNCED: Columns = {
     "CHUNKS": lambda r: r["chunks"],
     "SEALED": lambda r: r["sealed"],
     "REPLAY": lambda r: r["replay"],
-    "UNKNOWN": lambda r: len(r["unknown"]),
+    "WIPED": lambda r: ", ".join(r["wiped"]) or "-",
 }
 
 
@@ -111,24 +111,24 @@ def stop(output: Output = Format.table) -> None:
 
 @app.command()
 def resync(output: Output = Format.table) -> None:
-    """Tell Dagster once more what the catalog holds: partitions are right again after its storage was lost.
+    """Make what Dagster shows of archives equal to the catalog. The sensor catalog_sensor does so every 20 s; this is
+    for when no daemon runs.
 
     DAGSTER_HOME names the instance; without it, the one of `nats3 dev`."""
-    from nats3_dagster.defs.events import resync as resync_dagster
+    from nats3_dagster.defs.catalog_sensor import resync as resync_dagster
 
     with bar("resync", "hours") as on_progress:
-        resynced = resync_dagster(Settings.load(), lambda archive, done, total: on_progress(done, total))
+        resynced = resync_dagster(Settings.load(), on_progress)
     items = [
-        {"archive": r.archive, "chunks": r.chunks, "sealed": r.sealed, "replay": r.replay, "unknown": list(r.unknown)}
+        {"archive": r.archive, "chunks": r.chunks, "sealed": r.sealed, "replay": r.replay, "wiped": list(r.wiped)}
         for r in resynced
     ]
     show(output, items, _RESYNCED)
-    for item in items:
-        if item["unknown"]:
-            note(
-                f"Dagster has {', '.join(item['unknown'][:5])}{' and more' if len(item['unknown']) > 5 else ''} of "
-                f"{item['archive']} as captured, and the catalog has no chunk of it: wipe these partitions in the UI"
-            )
+    if any(item["wiped"] for item in items):
+        note(
+            "Dagster had hours that the catalog does not have. It cannot forget single hours: those assets were wiped, "
+            "and what the catalog has of them was reported again"
+        )
 
 
 def migrate(output: Output = Format.table) -> None:

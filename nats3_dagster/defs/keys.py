@@ -4,6 +4,7 @@ from dagster import AssetCheckKey, AssetKey
 
 # Checks of `<archive>/chunks`.
 NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
+CHECKS = (NO_GAPS, INTACT, KEEPS_UP)
 # Tag of a run: the id of its replay.
 REPLAY_TAG = "nats3/replay"
 
@@ -22,6 +23,11 @@ def sealed_key(archive: str) -> AssetKey:
 
 def replay_key(archive: str) -> AssetKey:
     return AssetKey([archive, "replay"])
+
+
+def keys_of(archive: str) -> tuple[AssetKey, AssetKey, AssetKey]:
+    """Of the archive's chunks, sealed hours and replays."""
+    return chunks_key(archive), sealed_key(archive), replay_key(archive)
 
 
 def check_key(archive: str, check: str) -> AssetCheckKey:

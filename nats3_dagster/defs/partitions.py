@@ -15,8 +15,17 @@ FORMAT = "%Y-%m-%d-%H:00"
 
 def hours_from(start_ns: int) -> HourlyPartitionsDefinition:
     """All hours from the one that holds `start_ns` to the current one, which is open."""
+    return _hours(start_ns, end_offset=1)
+
+
+def ended_hours_from(start_ns: int) -> HourlyPartitionsDefinition:
+    """All hours from the one that holds `start_ns` to the last one that has ended; none in the first hour."""
+    return _hours(start_ns, end_offset=0)
+
+
+def _hours(start_ns: int, end_offset: int) -> HourlyPartitionsDefinition:
     start = datetime.fromtimestamp(start_ns // SECOND_NS, UTC).replace(minute=0, second=0)
-    return HourlyPartitionsDefinition(start, timezone="UTC", fmt=FORMAT, end_offset=1)
+    return HourlyPartitionsDefinition(start, timezone="UTC", fmt=FORMAT, end_offset=end_offset)
 
 
 def hours_of_run(context: AssetExecutionContext, partitions: HourlyPartitionsDefinition, archive: str) -> list[str]:
@@ -27,6 +36,8 @@ def hours_of_run(context: AssetExecutionContext, partitions: HourlyPartitionsDef
             "This run is for no hour", f'Choose hours in the UI, or add --tags \'{{"dagster/partition": "{now}"}}\''
         )
     chosen = context.partition_key_range
+    if partitions.get_last_partition_key() is None:
+        raise OperatorError(f"No hour of archive {archive} has ended yet", "Wait for the end of this one")
     for hour in (chosen.start, chosen.end):
         if not partitions.has_partition_key(hour):
             first, last = partitions.get_first_partition_key(), partitions.get_last_partition_key()

@@ -9,10 +9,11 @@ from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefin
 
 from nats3_dagster.archive.status import archives
 from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, stream_asset
+from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
-from nats3_dagster.defs.partitions import hours_from
+from nats3_dagster.defs.partitions import ended_hours_from, hours_from
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
@@ -45,10 +46,10 @@ def owners_of(text: str) -> list[str]:
 
 
 def definitions_of(every: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
-    """Three assets with checks, two jobs and two sensors for each archive, two jobs for all, and the resources."""
+    """Three assets with checks, two jobs and two sensors for each archive; two jobs and a sensor for all; resources."""
     assets: list[Any] = []
     jobs: list[Any] = [window_job(), check_job()]
-    sensors: list[SensorDefinition] = []
+    sensors: list[SensorDefinition] = [catalog_sensor()]
     streams: set[str] = set()
     asset_checks: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():
@@ -56,15 +57,16 @@ def definitions_of(every: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -
         warnings.simplefilter("ignore", BetaWarning)
         for totals in every:
             archive, hours = totals.archive, hours_from(totals.begins_ns)
+            ended = ended_hours_from(totals.begins_ns)
             capture = capture_job(archive)
             assets += [
                 chunks_asset(archive, hours, owners),
-                sealed_asset(archive, hours, owners),
+                sealed_asset(archive, ended, owners),
                 replay_asset(archive, hours, owners),
             ]
             jobs += [capture, replay_job(archive)]
             asset_checks.append(checks(archive))
-            sensors += [capture_sensor(archive, capture), seal_sensor(archive, hours)]
+            sensors += [capture_sensor(archive, capture), seal_sensor(archive, ended)]
             streams.add(archive.spec.stream)
         assets += [stream_asset(stream) for stream in sorted(streams)]
         return Definitions(

@@ -8,6 +8,7 @@ from nats3_dagster.model.archive import (
     Archive,
     ArchiveSpec,
     ArchiveTotals,
+    ArchiveVersion,
     Coverage,
     HourSummary,
     HourWindow,
@@ -31,8 +32,8 @@ from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, clipped, parse_sequences
 
 __all__ = [
-    "MAX_SUBJECTS", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "Chunk", "ChunkMeta", "ChunkResult",
-    "Coverage", "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode", "OnProgress", "Order", "Pace",
-    "Progress", "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection",
-    "SeqRange", "StreamState", "clipped", "parse_sequences",
+    "MAX_SUBJECTS", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion", "Chunk", "ChunkMeta",
+    "ChunkResult", "Coverage", "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode", "OnProgress",
+    "Order", "Pace", "Progress", "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal",
+    "Selection", "SeqRange", "StreamState", "clipped", "parse_sequences",
 ]  # fmt: skip

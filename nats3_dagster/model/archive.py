@@ -66,6 +66,19 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchiveVersion:
+    """How far an archive has changed. Its numbers only go up; while they stand still, so does what it has."""
+
+    archive: Archive
+    # Changes of its chunks and gaps.
+    revision: int
+    # The id of its newest seal; 0 without one.
+    seals: int
+    # Replays that succeeded, deleted ones included, and once more those of them that were deleted.
+    replays: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArchiveTotals:
     """An archive with the sums over its live chunks."""
 
@@ -151,7 +164,8 @@ class Seal:
     sha256: str
     stored_bytes: int
     dagster_run_id: str | None = None
-    # None until the seal is in the catalog.
+    # Both None until the seal is in the catalog.
     sealed_at: datetime | None = None
+    id: int | None = None
     # Whether the hour still has the revision and chunks that were sealed.
     valid: bool = True

@@ -141,6 +141,8 @@ class ReplayChunk:
 
     replay_id: str
     chunk_id: int
+    # Of the chunk, which may have been retired since.
+    hour: str
     # In the order of the plan.
     position: int
     # Messages of the chunk: no more are selected.

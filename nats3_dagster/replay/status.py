@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nats3_dagster.errors import Conflict, OperatorError
-from nats3_dagster.model import Archive, Replay, ReplayChunk
+from nats3_dagster.model import Archive, Replay, ReplayChunk, Selection
 from nats3_dagster.workspace import Workspace
 
 
@@ -41,15 +41,31 @@ def replays(workspace: Workspace, archive: Archive) -> tuple[Replay, ...]:
     return workspace.catalog.replays.select(archive)
 
 
+def replayed_hours(workspace: Workspace, archive: Archive) -> dict[str, Replay]:
+    """The hours that were replayed, each with the replay that succeeded last, whoever ran it.
+
+    A replay of hours, whichever subjects it selects, has replayed those; any other one the hours that it published
+    whole. A deleted replay does not count."""
+    succeeded = [replay for replay in replays(workspace, archive) if replay.state == "succeeded"]
+    asked = {replay.id: set(replay.spec.selection.hours) for replay in succeeded if _of_hours(replay.spec.selection)}
+    rest = [replay.id for replay in succeeded if replay.id not in asked]
+    hours = asked | (workspace.catalog.replays.whole_hours(archive, rest) if rest else {})
+    newest: dict[str, Replay] = {}
+    for replay in sorted(succeeded, key=lambda replay: (replay.finished_at or replay.created_at, replay.id)):
+        newest |= dict.fromkeys(hours[replay.id], replay)
+    return newest
+
+
 def chunks_by_hour(workspace: Workspace, replay: Replay) -> dict[str, list[ReplayChunk]]:
-    """What became of each chunk, in the order of the plan, by its hour; `retired` for those no longer live."""
-    archive = workspace.catalog.archives.get(replay.spec.archive)
-    chunks = workspace.catalog.chunks.select(archive, hours=replay.spec.selection.hours or None)
-    hours = {c.id: c.meta.hour for c in chunks}
+    """What became of each chunk, in the order of the plan, by its hour; also of those that were retired since."""
     by_hour: dict[str, list[ReplayChunk]] = {}
     for chunk in workspace.catalog.replays.chunks(replay.id):
-        by_hour.setdefault(hours.get(chunk.chunk_id, "retired"), []).append(chunk)
+        by_hour.setdefault(chunk.hour, []).append(chunk)
     return by_hour
+
+
+def _of_hours(selection: Selection) -> bool:
+    return bool(selection.hours) and selection.times is None and selection.sequences is None
 
 
 def _status(workspace: Workspace, replay: Replay) -> ReplayStatus:

@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
-from nats3_dagster.defs.instance import instance_file
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
@@ -18,14 +17,6 @@ from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
 
 ASSETS = [AssetKey(["events", name]) for name in ("chunks", "sealed", "replay")]
-
-
-@pytest.fixture
-def dagster_home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An instance as in production: on Postgres."""
-    (tmp_path / "dagster.yaml").write_text(instance_file().read_text())
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    return tmp_path
 
 
 def known() -> list[set[str]]:
@@ -80,24 +71,36 @@ def test_partition_status_is_right_again(
         connection.execute("drop schema public cascade")
         connection.execute("create schema public")
     assert known() == [set(), set(), set()]
-    lacking = {"archive": "events", "chunks": 4, "sealed": 4, "replay": 3, "unknown": []}
+    # The open hour as well: everything that the stream has is captured.
+    before[0].add(hour_of(time.time_ns()))
+    lacking = {"archive": "events", "chunks": 5, "sealed": 4, "replay": 3, "wiped": []}
     assert nats3.ok("dev", "resync", "-o", "json").json == [lacking]
     assert known() == before
     with DagsterInstance.get() as instance:
         for key in ASSETS:
             for event in instance.fetch_materializations(key, limit=9).records:
                 assert event.asset_materialization is not None
-                assert event.asset_materialization.metadata["resynced"].value is True
+                assert event.asset_materialization.metadata["from_catalog"].value is True
     assert nats3.ok("dev", "resync", "-o", "json").json == [{**lacking, "chunks": 0, "sealed": 0, "replay": 0}]
 
 
-def test_what_dagster_believes_and_the_catalog_does_not_have_is_named(
+def test_what_dagster_believes_and_the_catalog_does_not_have_is_wiped(
     settings: Settings, wire: Wire, bucket: str, dagster_home: Path, nats3: Command
 ) -> None:
     wire.create_stream("EV", "ev.>")
     archive(settings, bucket)
+    archive(settings, bucket, "gone")
+    nats3.ok("store", "delete", "gone", "--yes")
     with DagsterInstance.get() as instance:
-        instance.report_runless_asset_event(AssetMaterialization(ASSETS[0], partition="2026-11-01-07:00"))
+        for key in (ASSETS[0], AssetKey(["gone", "sealed"])):
+            instance.report_runless_asset_event(AssetMaterialization(key, partition="2026-11-01-07:00"))
     ran = nats3.ok("dev", "resync", "-o", "json")
-    assert ran.json == [{"archive": "events", "chunks": 0, "sealed": 0, "replay": 0, "unknown": ["2026-11-01-07:00"]}]
-    assert "Dagster has 2026-11-01-07:00 of events as captured, and the catalog has no chunk of it" in ran.err
+    assert ran.json == [
+        {"archive": "events", "chunks": 1, "sealed": 0, "replay": 0, "wiped": ["chunks"]},
+        {"archive": "gone", "chunks": 0, "sealed": 0, "replay": 0, "wiped": ["sealed"]},
+    ]
+    assert "Dagster had hours that the catalog does not have. It cannot forget single hours" in ran.err
+    with DagsterInstance.get() as instance:
+        assert instance.get_asset_keys() == [ASSETS[0]]
+    # The open hour, of which there is nothing to capture.
+    assert known() == [{hour_of(time.time_ns())}, set(), set()]

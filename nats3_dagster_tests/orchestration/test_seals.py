@@ -56,13 +56,13 @@ def past(settings: Settings, hours_ago: int, every: int = 1) -> list[str]:
     return [hour_of(start + n * HOUR_NS) for n in range(hours_ago)]
 
 
-def hold(settings: Settings, bucket: str, hours: list[str], first: int = 1) -> None:
+def hold(settings: Settings, bucket: str, hours: list[str], first: int = 1, name: str = "events") -> None:
     """Rows of chunks with one message each, as if they had been captured."""
     with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        found, incarnation = catalog.archives.get("events"), stream_state(link, "EV").incarnation
+        found, incarnation = catalog.archives.get(name), stream_state(link, "EV").incarnation
         rows = [
             chunk(
-                seq, seq, archive="events", incarnation=incarnation, hour=hour, bucket=bucket,
+                seq, seq, archive=name, incarnation=incarnation, hour=hour, bucket=bucket,
                 first_ns=hour_start(hour) + 5, last_ns=hour_start(hour) + 5,
             ) for seq, hour in enumerate(hours, first)
         ]  # fmt: skip

@@ -41,6 +41,22 @@ update nats3.archive set deleted_at = now() where id = :archive;
 -- Retires all live chunks of the archive.
 update nats3.chunk set deleted_at = now() where archive_id = :archive and deleted_at is null;
 
+-- name: archive_versions()
+-- The archives that are not deleted, by id, with numbers that go up when their seals and their replays change.
+select a.*, coalesce(s.id, 0) as seals, coalesce(r.replays, 0) as replays
+from nats3.archive a
+left join lateral (select id from nats3.seal where archive_id = a.id order by id desc limit 1) s on true
+left join (
+    select archive_id, count(*) + count(*) filter (where deleted_at is not null) as replays
+    from nats3.replay where state = 'succeeded' group by archive_id
+) r on r.archive_id = a.id
+where a.deleted_at is null
+order by a.id;
+
+-- name: former_archives()
+-- The names and streams of deleted archives.
+select distinct name, stream from nats3.archive where deleted_at is not null;
+
 -- name: archive_totals()
 -- The archives that are not deleted, by name, with the sums over what they cover.
 -- begins_ns: the first message that is captured or that the stream still has, or the archive's creation if it is earlier.

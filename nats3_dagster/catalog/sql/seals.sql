@@ -82,7 +82,7 @@ returning id;
 
 -- name: list_seals(archive, first_hour, last_hour)
 -- The newest seal of each hour from first to last, and whether the hour is still as it was sealed.
-select distinct on (s.hour) s.hour, s.number, s.revision, s.chunks, s.messages, s.gaps, s.bucket, s.key, s.sha256,
+select distinct on (s.hour) s.id, s.hour, s.number, s.revision, s.chunks, s.messages, s.gaps, s.bucket, s.key, s.sha256,
        s.stored_bytes, s.dagster_run_id, s.sealed_at,
        (s.revision, s.chunks) = (coalesce(h.revision, 0), coalesce(h.chunks, 0)) as valid
 from nats3.seal s

@@ -1,0 +1,105 @@
+"""The catalog sensor, and `nats3 dev resync`, which does the same once where no daemon runs."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dagster import (
+    AssetKey,
+    DagsterInstance,
+    DefaultSensorStatus,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    sensor,
+)
+
+from nats3_dagster.archive import status
+from nats3_dagster.defs.failures import CannotTick, tick_failures
+from nats3_dagster.defs.heard import Heard, read, write
+from nats3_dagster.defs.instance import dagster_home
+from nats3_dagster.defs.keys import keys_of
+from nats3_dagster.defs.reconcile import Reconciled, reconcile
+from nats3_dagster.defs.wording import WORDS
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+INTERVAL_S = 20
+# Called with (hours reported, hours found so far that are to be reported).
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Resynced:
+    """What was reported of one archive."""
+
+    archive: str
+    # Hours of each asset that were reported.
+    chunks: int
+    sealed: int
+    replay: int
+    # Its assets that were wiped first, because Dagster had hours that the catalog has not.
+    wiped: tuple[str, ...]
+
+
+def catalog_sensor() -> SensorDefinition:
+    """`catalog_sensor`: one for all archives, on unless switched off in the UI."""
+
+    @sensor(
+        name="catalog_sensor", minimum_interval_seconds=INTERVAL_S, default_status=DefaultSensorStatus.RUNNING,
+        description="Keeps what Dagster shows of archives equal to the catalog, whoever changed it: a run, a command, "
+        "another program. It starts no runs.",
+    )  # fmt: skip
+    def evaluate(context: SensorEvaluationContext) -> SensorResult:
+        with tick_failures(), Workspace(Settings.load()) as workspace:
+            found = reconcile(context.instance, workspace, read(context.cursor))
+        if found.problems and not found.events:
+            raise CannotTick(found.problems[0])
+        return SensorResult(asset_events=found.events, cursor=write(found.heard), skip_reason=_summary(found))
+
+    return evaluate
+
+
+def resync(settings: Settings, on_progress: Progress = lambda done, total: None) -> list[Resynced]:
+    """Reconcile until nothing is left to report, in the instance that DAGSTER_HOME names, or in the one under .nats3;
+    what was done, by archive. Deleted archives that Dagster still had are among them. Raises CannotLoad or
+    Nats3Error."""
+    os.environ.setdefault("DAGSTER_HOME", str(dagster_home()))
+    with DagsterInstance.get() as instance, Workspace(settings) as workspace:
+        reported: Counter[AssetKey] = Counter()
+        wiped: list[AssetKey] = []
+        heard: dict[int, Heard] = {}
+        shown: set[tuple[AssetKey, str | None]] = set()
+        while True:
+            found = reconcile(instance, workspace, heard)
+            if found.problems:
+                raise found.problems[0]
+            if not found.wiped and {(e.asset_key, e.partition) for e in found.events} <= shown:
+                break  # nothing is left, or what comes again is somebody's at work
+            shown |= {(e.asset_key, e.partition) for e in found.events}
+            heard, done = found.heard, reported.total()
+            for n, event in enumerate(found.events, 1):
+                instance.report_runless_asset_event(event)
+                on_progress(done + n, done + len(found.events))
+            reported.update(event.asset_key for event in found.events)
+            wiped += found.wiped
+        names = {version.archive.name for version in status.versions(workspace)}
+    names |= {key.path[0] for key in wiped if key in keys_of(key.path[0])}
+    return [_resynced(name, reported, wiped) for name in sorted(names)]
+
+
+def _resynced(name: str, reported: Counter[AssetKey], wiped: list[AssetKey]) -> Resynced:
+    counts = {asset: reported[AssetKey([name, asset])] for asset in ("chunks", "sealed", "replay")}
+    return Resynced(name, **counts, wiped=tuple(sorted({key.path[1] for key in wiped if key.path[0] == name})))
+
+
+def _summary(found: Reconciled) -> str:
+    """What the tick did."""
+    counts = Counter(event.asset_key.to_user_string() for event in found.events)
+    done = [f"{count:,} hours of {key}" if count > 1 else f"an hour of {key}" for key, count in counts.items()]
+    said = [f"Reported {', '.join(done)}"] if done else []
+    if found.wiped:
+        said.append(f"Wiped what the catalog does not have: {', '.join(k.to_user_string() for k in found.wiped)}")
+    said += [f"Not compared: {problem.text_in(WORDS)}" for problem in found.problems]
+    return "; ".join(said) or "Dagster has what the catalog has"

@@ -1,0 +1,69 @@
+"""What Dagster knows of an asset: its partitions, their newest events, and how to forget it all.
+
+Nothing here is decided: see reconcile.py.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from dagster import AssetCheckEvaluation, AssetKey, AssetRecordsFilter, DagsterEventType, DagsterInstance
+
+from nats3_dagster.defs.keys import CHECKS, check_key, chunks_key
+
+# Events that are read by one query, of 1,000 that Dagster gives at most; and partitions that one query names.
+PAGE = 500
+_MATERIALIZED = DagsterEventType.ASSET_MATERIALIZATION
+
+
+def newest_events(instance: DagsterInstance, keys: Iterable[AssetKey]) -> dict[AssetKey, int]:
+    """The storage id of the newest materialization of each asset that Dagster lists; 0 where it has none. An asset that
+    was wiped, and had no event since, is not listed. One query; some 0.4 ms for each asset."""
+    entries = (record.asset_entry for record in instance.get_asset_records(list(keys)))
+    return {entry.asset_key: entry.last_materialization_storage_id or 0 for entry in entries}
+
+
+def changed_partitions(instance: DagsterInstance, key: AssetKey, before: int, now: int) -> set[str]:
+    """The partitions with an event since the newest one of the asset was `before`; `now` is the newest one.
+
+    An event may become visible after a later one: then `now` may be the lower id."""
+    if before == now:
+        return set()
+    return set(instance.get_latest_storage_id_by_partition(key, _MATERIALIZED, after_cursor=min(before, now) - 1))
+
+
+def newest_metadata(
+    instance: DagsterInstance, key: AssetKey, partitions: Collection[str]
+) -> dict[str, Mapping[str, Any]]:
+    """The metadata of the newest event of each partition that has one; some 0.5 ms for each."""
+    if not partitions:
+        return {}
+    named = set(partitions) if len(partitions) <= PAGE else None
+    ids = instance.get_latest_storage_id_by_partition(key, _MATERIALIZED, named)
+    metadata: dict[str, Mapping[str, Any]] = {}
+    wanted = [ids[partition] for partition in partitions if partition in ids]
+    for at in range(0, len(wanted), PAGE):
+        chosen = AssetRecordsFilter(asset_key=key, storage_ids=wanted[at : at + PAGE])
+        for record in instance.fetch_materializations(chosen, limit=PAGE).records:
+            event = record.asset_materialization
+            assert event is not None
+            metadata[str(event.partition)] = {name: value.value for name, value in event.metadata.items()}
+    return metadata
+
+
+def forget(instance: DagsterInstance, archive: str, key: AssetKey, *, keep_checks: bool) -> None:
+    """Wipe the asset: Dagster cannot wipe single partitions. The results of its checks go with it; with `keep_checks`
+    the newest of each is reported once more, for it is of the archive as a whole, and an alarm must not be lost."""
+    evaluations = _evaluations(instance, archive) if keep_checks and key == chunks_key(archive) else []
+    instance.wipe_assets([key])
+    for evaluation in evaluations:
+        instance.report_runless_asset_event(evaluation)
+
+
+def _evaluations(instance: DagsterInstance, archive: str) -> list[AssetCheckEvaluation]:
+    found: list[AssetCheckEvaluation] = []
+    for check in CHECKS:
+        record = instance.get_latest_asset_check_evaluation_record(check_key(archive, check))
+        event = record.event.dagster_event if record and record.event else None
+        if event is not None and isinstance(event.event_specific_data, AssetCheckEvaluation):
+            found.append(event.event_specific_data)
+    return found

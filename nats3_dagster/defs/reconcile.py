@@ -1,0 +1,236 @@
+"""Reconcile: what Dagster has of each archive becomes what the catalog has, whoever changed either.
+
+Invariants: Dagster is asked before the catalog, so what the catalog lacks was there before and is gone. And an archive
+counts as heard only when nothing was left to report: a tick that died, an event that was lost, and an older event of a
+run after a newer one are found by the next tick.
+"""
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dagster import AssetKey, AssetMaterialization, DagsterInstance
+
+from nats3_dagster.archive import status
+from nats3_dagster.defs.events import Replayed, hour_event, replayed, seal_event
+from nats3_dagster.defs.heard import Heard
+from nats3_dagster.defs.keys import chunks_key, keys_of, replay_key, sealed_key, stream_key
+from nats3_dagster.defs.known import changed_partitions, forget, newest_events, newest_metadata
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.hours import hour_of
+from nats3_dagster.model import Archive, ArchiveVersion
+from nats3_dagster.replay.status import replayed_hours
+from nats3_dagster.workspace import Workspace
+
+# What one call reports: the daemon writes an event in 10 to 20 ms, after the tick and outside its time limit.
+EVENTS = 500
+# Seconds after which a call begins no other hour. Dagster gives a tick 60.
+BUDGET_S = 20.0
+_NOTHING_HEARD = Heard(-1, 0, 0, "", 0, 0, 0)
+
+
+@dataclass
+class Reconciled:
+    """What one call found."""
+
+    # By archive id: those of which Dagster has all.
+    heard: dict[int, Heard] = field(default_factory=dict[int, Heard])
+    # To be reported in this order.
+    events: list[AssetMaterialization] = field(default_factory=list[AssetMaterialization])
+    # Assets that had what the catalog has not, or of archives that are gone.
+    wiped: list[AssetKey] = field(default_factory=list[AssetKey])
+    # Of archives that could not be compared.
+    problems: list[Nats3Error] = field(default_factory=list[Nats3Error])
+
+
+def reconcile(instance: DagsterInstance, workspace: Workspace, heard: Mapping[int, Heard]) -> Reconciled:
+    """Compare each archive that changed since `heard`, wipe what Dagster has too much of, and give the events that it
+    lacks, EVENTS at most: call again with the new `heard` for the rest. Raises CatalogError."""
+    versions = status.versions(workspace)
+    former = _former_keys(workspace, versions)
+    newest = newest_events(instance, {*former, *(key for v in versions for key in keys_of(v.archive.name))})
+    found = Reconciled(wiped=[key for key in former if key in newest])
+    instance.wipe_assets(found.wiped)
+    tick = _Tick(instance, workspace, newest, found, time.monotonic() + BUDGET_S)
+    # In any order: none waits for ever behind one that always changes.
+    for version in random.sample(versions, len(versions)):
+        before = heard.get(version.archive.id)
+        try:
+            after = tick.compare(version, before)
+        except Nats3Error as error:
+            found.problems.append(error)
+            after = before
+        if after is not None:
+            found.heard[version.archive.id] = after
+    return found
+
+
+def _former_keys(workspace: Workspace, versions: Iterable[ArchiveVersion]) -> list[AssetKey]:
+    """Assets of archives that were deleted, and of streams that no archive has any more."""
+    names, streams = status.former(workspace)
+    live = {key for v in versions for key in (*keys_of(v.archive.name), stream_key(v.archive.spec.stream))}
+    keys = [*(key for name in sorted(names) for key in keys_of(name)), *map(stream_key, sorted(streams))]
+    return [key for key in keys if key not in live]
+
+
+@dataclass
+class _Tick:
+    """One call of `reconcile`."""
+
+    instance: DagsterInstance
+    workspace: Workspace
+    # The newest event of each asset.
+    newest: Mapping[AssetKey, int]
+    found: Reconciled
+    # By time.monotonic().
+    deadline: float
+    # Whether NATS answers; None until it was asked.
+    nats: bool | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.found.events) >= EVENTS or time.monotonic() > self.deadline
+
+    def compare(self, version: ArchiveVersion, before: Heard | None) -> Heard | None:
+        """What has been heard of the archive after this tick."""
+        archive = version.archive
+        chunks, sealed, replay = (self.newest.get(key, 0) for key in keys_of(archive.name))
+        hour = hour_of(time.time_ns())
+        now = Heard(version.revision, version.seals, version.replays, hour, chunks, sealed, replay)
+        if now == before or self.is_full:
+            return before
+        if before is not None and now == replace(before, open_hour=hour) and self.open_hour(archive) != hour:
+            return before
+        began = len(self.found.events), len(self.found.wiped)
+        has_open_hour = self.chunks(archive, before, now)
+        self.sealed(archive, before, now)
+        self.replay(archive, before, now)
+        if self.is_full or began != (len(self.found.events), len(self.found.wiped)):
+            return before
+        return now if has_open_hour else replace(now, open_hour="")
+
+    def chunks(self, archive: Archive, before: Heard | None, now: Heard) -> bool:
+        """Compare hours of chunks; whether Dagster knew the open one."""
+        key, since = chunks_key(archive.name), before or _NOTHING_HEARD
+        known = self.instance.get_materialized_partitions(key)
+        revisions = status.revisions(self.workspace, archive)
+        empty = [seal for seal in status.seals(self.workspace, archive) if not seal.chunks]
+        expected = {seal.hour: 0 for seal in empty} | revisions
+        open_hour = now.open_hour if now.open_hour in revisions else self.open_hour(archive)
+        if open_hour:
+            expected.setdefault(open_hour, 0)
+        changed = {hour for hour, revision in revisions.items() if revision > since.revision}
+        changed |= {seal.hour for seal in empty if (seal.id or 0) > since.seals}
+        changed |= changed_partitions(self.instance, key, since.chunks_event, now.chunks_event)
+        metadata = self.metadata(key, before, known, changed | (known - expected.keys()) | {now.open_hour})
+        # Of an hour that ended without a message, and is not sealed yet, it says no more than the catalog does.
+        extra = {hour for hour in known - expected.keys() if _says(metadata, hour, "messages") != (str(archive.id), 0)}
+        if not self.nats:
+            extra.discard(now.open_hour)
+        emptied = self.complete(archive, extra)
+        if emptied != extra or _foreign(metadata, archive):
+            self.wipe(archive, key, keep_checks=not _foreign(metadata, archive))
+            stale, known = set[str](), set[str]()
+        else:
+            wrong = (hour for hour in metadata if hour in expected)
+            stale = {h for h in wrong if _says(metadata, h, "revision") != (str(archive.id), expected[h])}
+        self.report(
+            {*(expected.keys() - known), *stale, *emptied}, lambda hour: hour_event(self.workspace, archive, hour)
+        )
+        return now.open_hour in known
+
+    def sealed(self, archive: Archive, before: Heard | None, now: Heard) -> None:
+        """Compare sealed hours."""
+        key, since = sealed_key(archive.name), before or _NOTHING_HEARD
+        known = self.instance.get_materialized_partitions(key)
+        expected = {seal.hour: seal for seal in status.seals(self.workspace, archive)}
+        changed = {seal.hour for seal in expected.values() if (seal.id or 0) > since.seals}
+        changed |= changed_partitions(self.instance, key, since.sealed_event, now.sealed_event)
+        extra = known - expected.keys()
+        metadata = self.metadata(key, before, known, changed | extra)
+        # What changed since its seal and is complete is sealed anew within a minute: to wipe and report all hours for
+        # that would ask every asset that depends on them to run once more.
+        if _foreign(metadata, archive) or self.complete(archive, extra) != extra:
+            self.wipe(archive, key)
+            stale, known = set[str](), set[str]()
+        else:
+            wrong = (hour for hour in metadata if hour in expected)
+            stale = {h for h in wrong if _says(metadata, h, "sha256") != (str(archive.id), expected[h].sha256)}
+        self.report(
+            (expected.keys() - known) | stale, lambda hour: seal_event(archive, expected[hour], self.workspace.settings)
+        )
+
+    def replay(self, archive: Archive, before: Heard | None, now: Heard) -> None:
+        """Compare replayed hours."""
+        if before is not None and (before.replays, before.replay_event) == (now.replays, now.replay_event):
+            return
+        key = replay_key(archive.name)
+        known = self.instance.get_materialized_partitions(key)
+        expected = replayed_hours(self.workspace, archive)
+        metadata = newest_metadata(self.instance, key, known)
+        if known - expected.keys():
+            self.wipe(archive, key)
+            stale, known = set[str](), set[str]()
+        else:
+            stale = {hour for hour in known if metadata.get(hour, {}).get("replay") != expected[hour].id}
+        described: dict[str, Replayed] = {}
+
+        def event(hour: str) -> AssetMaterialization:
+            one = expected[hour]
+            if one.id not in described:
+                described[one.id] = replayed(self.workspace, one)
+            return described[one.id].event(archive, hour)
+
+        self.report((expected.keys() - known) | stale, event)
+
+    def open_hour(self, archive: Archive) -> str:
+        """The open hour, if nothing of it waits to be captured; empty if something does, and if NATS does not say."""
+        # Imported here: see defs/__init__.py.
+        from nats3_dagster.archive.backlog import open_hour
+
+        if self.nats is None:
+            try:
+                _ = self.workspace.link  # connects
+                self.nats = True
+            except Nats3Error:
+                self.nats = False
+        try:
+            return (open_hour(self.workspace, archive) or "") if self.nats else ""
+        except Nats3Error:
+            return ""  # the archive's own sensor shows it
+
+    def metadata(
+        self, key: AssetKey, before: Heard | None, known: Collection[str], suspects: Iterable[str]
+    ) -> dict[str, Mapping[str, Any]]:
+        """What the newest events say of those of the hours that may be wrong; of all when nothing was heard."""
+        return newest_metadata(self.instance, key, known if before is None else {*suspects}.intersection(known))
+
+    def complete(self, archive: Archive, hours: Collection[str]) -> set[str]:
+        from nats3_dagster.archive.seal import complete_hours
+
+        return complete_hours(self.workspace, archive, hours) if hours else set()
+
+    def wipe(self, archive: Archive, key: AssetKey, *, keep_checks: bool = False) -> None:
+        forget(self.instance, archive.name, key, keep_checks=keep_checks)
+        self.found.wiped.append(key)
+
+    def report(self, hours: Iterable[str], event: Callable[[str], AssetMaterialization]) -> None:
+        """Describe the hours, oldest first, as far as this tick goes."""
+        for hour in sorted(hours):
+            if self.is_full:
+                return
+            self.found.events.append(event(hour))
+
+
+def _says(metadata: Mapping[str, Mapping[str, Any]], hour: str, name: str) -> tuple[Any, Any]:
+    """Of which archive the newest event of the hour is, and one value of it."""
+    event = metadata.get(hour, {})
+    return event.get("archive_id"), event.get(name)
+
+
+def _foreign(metadata: Mapping[str, Mapping[str, Any]], archive: Archive) -> bool:
+    """Whether an event is of an earlier archive of this name."""
+    own = str(archive.id)
+    return any(event.get("archive_id", own) != own for event in metadata.values())

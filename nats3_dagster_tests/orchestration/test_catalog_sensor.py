@@ -1,0 +1,448 @@
+"""The catalog sensor: within a tick Dagster shows what the catalog has, whoever changed either of them."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from dagster import (
+    AssetCheckEvaluation,
+    AssetKey,
+    AssetMaterialization,
+    AssetObservation,
+    AssetRecordsFilter,
+    DagsterInstance,
+    SensorResult,
+    build_sensor_context,
+)
+from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
+
+from nats3_dagster.archive.remove import delete
+from nats3_dagster.archive.seal import seal_hours, sealable
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs import reconcile
+from nats3_dagster.defs.catalog_sensor import catalog_sensor
+from nats3_dagster.defs.failures import CannotTick
+from nats3_dagster.defs.heard import read, write
+from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, check_key
+from nats3_dagster.defs.project import load
+from nats3_dagster.dev.history import Past, restore_stream
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.model import ChunkResult, Incarnation, ReplaySpec, ReplayTarget, Selection
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.orchestration.test_seals import hold, past
+from nats3_dagster_tests.wire import Wire
+
+pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
+CHUNKS, SEALED, REPLAY = (AssetKey(["events", asset]) for asset in ("chunks", "sealed", "replay"))
+STREAM = AssetKey(["jetstream", "EV"])
+
+
+class Daemon:
+    """Ticks of the sensor, as the daemon evaluates them: one after another, with the cursor of the one before."""
+
+    def __init__(self, instance: DagsterInstance) -> None:
+        self.instance = instance
+        self.cursor: str | None = None
+
+    def evaluate(self) -> SensorResult:
+        """What the sensor answers; nothing of it is written."""
+        sensor: Any = catalog_sensor()
+        return sensor(build_sensor_context(instance=self.instance, cursor=self.cursor))
+
+    def tick(self) -> list[tuple[str, str | None]]:
+        """The partitions that were reported, in order."""
+        answer = self.evaluate()
+        for event in answer.asset_events:
+            self.instance.report_runless_asset_event(event)
+        self.cursor = answer.cursor
+        return [(event.asset_key.path[-1], event.partition) for event in answer.asset_events]  # type: ignore[union-attr]
+
+    def settle(self) -> None:
+        """Tick until nothing is left to report."""
+        while self.tick():
+            pass
+        assert self.evaluate().cursor == self.cursor
+
+    def known(self, key: AssetKey = CHUNKS) -> set[str]:
+        return self.instance.get_materialized_partitions(key)
+
+    def says(self, hour: str, key: AssetKey = CHUNKS) -> Mapping[str, Any]:
+        """The metadata of the newest event of the hour."""
+        chosen = AssetRecordsFilter(asset_key=key, asset_partitions=[hour])
+        event = self.instance.fetch_materializations(chosen, limit=1).records[0].asset_materialization
+        assert event is not None
+        return {name: value.value for name, value in event.metadata.items()}
+
+
+@pytest.fixture
+def daemon(kept: DagsterInstance) -> Daemon:
+    return Daemon(kept)
+
+
+def now() -> str:
+    return hour_of(time.time_ns())
+
+
+def retire(settings: Settings, hours: list[str]) -> None:
+    """Delete the chunks of these hours, as `load create --delete-chunks` does."""
+    with Catalog.connect(settings.postgres) as catalog:
+        found = catalog.archives.get("events")
+        catalog.chunks.retire(found, [chunk.id for chunk in catalog.chunks.select(found, hours=hours)])
+
+
+def seal(settings: Settings) -> list[str]:
+    """Seal what can be sealed; the hours."""
+    with Workspace(settings) as workspace:
+        found = workspace.catalog.archives.get("events")
+        hours = list(sealable(workspace, found, hour_of(0)).hours)
+        first = hour_of(workspace.catalog.archives.totals()[0].begins_ns)
+        return [done.hour for done in seal_hours(workspace, found, [h for h in hours if h >= first])]
+
+
+def replayed(settings: Settings, selection: Selection, cut: int = 0) -> str:
+    """A replay that has succeeded, of whose first chunk `cut` messages were not selected; its id."""
+    with Workspace(settings) as workspace:
+        replays, found = workspace.catalog.replays, workspace.catalog.archives.get("events")
+        chunks = workspace.catalog.chunks.select(
+            found, hours=selection.hours or None, time_range=selection.times, seqs=selection.sequences
+        )
+        replay_id = f"{time.time_ns():016x}"
+        target = ReplayTarget(Incarnation("BACK", 1), 1)
+        replays.begin(replay_id, found, ReplaySpec("events", "back.>", selection), [target], chunks)
+        attempt = replays.start_attempt(replay_id)
+        results = [ChunkResult(c.id, c.meta.messages, c.meta.messages, 0, 0) for c in chunks]
+        if cut:
+            results[0] = replace(results[0], selected=results[0].selected - cut, published=results[0].published - cut)
+        replays.record(replay_id, attempt, results)
+        replays.finish(replay_id, "succeeded")
+        return replay_id
+
+
+def test_a_capture_in_a_shell_is_green_within_one_tick(
+    settings: Settings, bucket: str, daemon: Daemon, nats3: Command, spark: Any
+) -> None:
+    start = hour_start(now()) - 3 * HOUR_NS
+    restore_stream(settings.nats, "EV", ["ev.>"], [
+        Past(n + 1, start + n // 5 * 2 * HOUR_NS + n, "ev.a", b"", b"x") for n in range(10)
+    ])  # fmt: skip
+    hours = [hour_of(start + n * HOUR_NS) for n in range(4)]
+    archive(settings, bucket)
+    assert daemon.tick() == []  # of the open hour a message might wait, and something does wait
+    nats3.ok("store", "run", "events", "--all")
+    # Hours with messages, and the open one, of which everything is captured: there is nothing.
+    assert daemon.tick() == [("chunks", hours[n]) for n in (0, 2, 3)]
+    assert [daemon.says(hour)["messages"] for hour in (hours[0], hours[2], hours[3])] == [5, 5, 0]
+    assert daemon.says(hours[0])["from_catalog"] is True
+    assert daemon.says(hours[0])["captured_by"] == "-"
+    assert daemon.tick() == []
+    nats3.ok("store", "seal", "events")
+    # The hour without a message is complete as well.
+    assert daemon.tick() == [("chunks", hours[1]), *(("sealed", hour) for hour in hours[:3])]
+    daemon.settle()
+    graph = load().resolve_asset_graph()
+    for key in (CHUNKS, SEALED):
+        hours_of = graph.get(key).partitions_def
+        assert hours_of is not None
+        assert set(hours_of.get_partition_keys()) == daemon.known(key)
+    count = len(daemon.instance.fetch_materializations(CHUNKS, limit=100).records)
+    assert daemon.tick() == []
+    assert len(daemon.instance.fetch_materializations(CHUNKS, limit=100).records) == count == 4
+
+
+def test_the_open_hour_is_green_when_nothing_waits(
+    settings: Settings, wire: Wire, bucket: str, daemon: Daemon
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive(settings, bucket)
+    assert daemon.tick() == [("chunks", now())]
+    assert daemon.says(now())["messages"] == 0
+    daemon.settle()
+    daemon.instance.wipe_assets([CHUNKS])
+    wire.publish([("ev.a", b"", b"x")])
+    assert daemon.tick() == []
+    assert daemon.known() == set()
+    hold(settings, bucket, [now()])
+    assert daemon.tick() == [("chunks", now())]
+    assert daemon.says(now())["messages"] == 1
+    daemon.settle()
+
+
+def test_without_nats_the_rest_is_right(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = past(settings, 3)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    with monkeypatch.context() as patch:
+        patch.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
+        assert daemon.tick() == [("chunks", hour) for hour in hours]
+        assert daemon.tick() == []
+    assert daemon.tick() == [("chunks", now())]
+
+
+def test_replays_of_a_shell_count_by_what_they_published_whole(
+    settings: Settings, bucket: str, daemon: Daemon
+) -> None:
+    hours = past(settings, 6)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    daemon.settle()
+    by_hours = replayed(settings, Selection(hours=(hours[0],)))
+    assert daemon.tick() == [("replay", hours[0])]
+    assert (daemon.says(hours[0], REPLAY)["replay"], daemon.says(hours[0], REPLAY)["messages"]) == (by_hours, 1)
+    # Of the first hour a message was not selected.
+    by_times = replayed(settings, Selection(from_ns=hour_start(hours[1])), cut=1)
+    assert daemon.tick() == [("replay", hour) for hour in hours[2:]]
+    # The newest one of an hour is shown.
+    again = replayed(settings, Selection(hours=tuple(hours[3:5])))
+    assert daemon.tick() == [("replay", hour) for hour in hours[3:5]]
+    daemon.settle()
+    with Catalog.connect(settings.postgres) as catalog:
+        catalog.replays.delete(by_times)
+    assert {asset for asset, _ in daemon.tick()} == {"replay"}
+    assert daemon.known(REPLAY) == {hours[0], *hours[3:5]}
+    assert [daemon.says(hour, REPLAY)["replay"] for hour in hours[3:5]] == [again] * 2
+    assert daemon.known() == {*hours, now()}
+    daemon.settle()
+
+
+def test_chunks_that_were_deleted_leave_an_hour_without_messages(
+    settings: Settings, bucket: str, daemon: Daemon
+) -> None:
+    hours = past(settings, 4)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    assert seal(settings) == hours
+    replay_id = replayed(settings, Selection(hours=(hours[1],)))
+    daemon.settle()
+    retire(settings, [hours[1]])
+    # Nothing of it waits to be captured: it stays green, and says what is left. What was replayed stays replayed.
+    assert daemon.tick() == [("chunks", hours[1])]
+    assert [(daemon.says(h)["messages"], daemon.says(h)["revision"]) for h in hours[:2]] == [(1, 1), (0, 0)]
+    daemon.settle()
+    assert seal(settings) == [hours[1]]
+    assert daemon.tick() == [("sealed", hours[1])]
+    assert (daemon.says(hours[1], SEALED)["seal"], daemon.says(hours[1], SEALED)["messages"]) == (2, 0)
+    daemon.settle()
+    assert daemon.known() == {*hours, now()}
+    daemon.instance.wipe_assets([REPLAY])
+    assert daemon.tick() == [("replay", hours[1])]
+    assert (daemon.says(hours[1], REPLAY)["replay"], daemon.says(hours[1], REPLAY)["messages"]) == (replay_id, 1)
+
+
+def test_chunks_that_were_deleted_and_sealed_between_two_ticks(
+    settings: Settings, bucket: str, daemon: Daemon
+) -> None:
+    hours = past(settings, 2)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    daemon.settle()
+    retire(settings, [hours[0]])
+    seal(settings)
+    assert daemon.tick() == [("chunks", hours[0]), ("sealed", hours[0]), ("sealed", hours[1])]
+    assert daemon.says(hours[0])["messages"] == 0
+    daemon.settle()
+
+
+def test_an_archive_deleted_and_made_again_begins_anew(settings: Settings, bucket: str, daemon: Daemon) -> None:
+    hours = past(settings, 3)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    seal(settings)
+    replayed(settings, Selection(hours=(hours[0],)))
+    daemon.settle()
+    assert daemon.known(SEALED) == set(hours)
+    report_check(daemon, NO_GAPS, passed=False)
+    with Workspace(settings) as workspace:
+        delete(workspace, "events", purge=True)
+    archive(settings, bucket)
+    assert daemon.tick() == []
+    assert [daemon.known(key) for key in (CHUNKS, SEALED, REPLAY)] == [set(), set(), set()]
+    # What the checks said was said of the other archive.
+    assert daemon.instance.get_latest_asset_check_evaluation_record(check_key("events", NO_GAPS)) is None
+    hold(settings, bucket, hours[:2])
+    assert daemon.tick() == [("chunks", hour) for hour in hours[:2]]
+    daemon.settle()
+
+
+def test_a_deleted_archive_leaves_nothing(settings: Settings, bucket: str, daemon: Daemon) -> None:
+    hours = past(settings, 2)
+    archive(settings, bucket)
+    archive(settings, bucket, "other")
+    hold(settings, bucket, hours)
+    daemon.instance.report_runless_asset_event(AssetObservation(STREAM))
+    daemon.settle()
+    foreign = AssetKey(["theirs", "chunks"])
+    daemon.instance.report_runless_asset_event(AssetMaterialization(foreign))
+    assert {CHUNKS, STREAM} < set(daemon.instance.get_asset_keys())
+    with Workspace(settings) as workspace:
+        delete(workspace, "events")
+        daemon.tick()
+        # The stream has another archive.
+        assert {STREAM, foreign} == set(daemon.instance.get_asset_keys())
+        delete(workspace, "other")
+        daemon.settle()
+        assert set(daemon.instance.get_asset_keys()) == {foreign}
+        # A run that was under way reports what it had captured.
+        daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[0]))
+        daemon.settle()
+        assert set(daemon.instance.get_asset_keys()) == {foreign}
+
+
+def report_check(daemon: Daemon, check: str, *, passed: bool) -> None:
+    daemon.instance.report_runless_asset_event(
+        AssetCheckEvaluation(CHUNKS, check, passed, {"holes": 3}, description="3 sequences are in no chunk")
+    )
+
+
+def test_what_is_wiped_in_dagster_comes_back(settings: Settings, bucket: str, daemon: Daemon) -> None:
+    hours = past(settings, 3)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    seal(settings)
+    replayed(settings, Selection(hours=tuple(hours)))
+    daemon.settle()
+    for key in (CHUNKS, SEALED, REPLAY):
+        before = daemon.known(key)
+        daemon.instance.wipe_assets([key])
+        assert daemon.known(key) == set()
+        assert [asset for asset, _ in daemon.tick()] == [key.path[-1]] * len(before)
+        assert daemon.known(key) == before
+    # It is noticed as well when an event came before the tick.
+    daemon.instance.wipe_assets([CHUNKS])
+    daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[2]))
+    assert daemon.tick() == [("chunks", hour) for hour in (*hours, now())]
+    daemon.settle()
+
+
+def test_hours_that_the_catalog_never_had_are_wiped_and_alarms_stay(
+    settings: Settings, bucket: str, daemon: Daemon
+) -> None:
+    hours = past(settings, 3)
+    archive(settings, bucket)
+    hold(settings, bucket, hours[:2])
+    daemon.settle()
+    report_check(daemon, NO_GAPS, passed=False)
+    # The stream has a message of it that is not captured.
+    daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[2]))
+    daemon.instance.report_runless_asset_event(AssetMaterialization(SEALED, partition=hours[2]))
+    answer = daemon.evaluate()
+    assert answer.skip_reason is not None
+    assert answer.skip_reason.skip_message == (
+        "Reported 2 hours of events/chunks; Wiped what the catalog does not have: events/chunks, events/sealed"
+    )
+    assert daemon.tick() == [("chunks", hour) for hour in hours[:2]]
+    assert (daemon.known(), daemon.known(SEALED)) == (set(hours[:2]), set())
+    record = daemon.instance.get_latest_asset_check_evaluation_record(check_key("events", NO_GAPS))
+    assert record is not None
+    assert record.status.value == "FAILED"
+    assert daemon.instance.get_latest_asset_check_evaluation_record(check_key("events", KEEPS_UP)) is None
+    daemon.settle()
+
+
+def test_an_older_event_after_a_newer_one_is_put_right(settings: Settings, bucket: str, daemon: Daemon) -> None:
+    hours = past(settings, 4)
+    archive(settings, bucket)
+    hold(settings, bucket, hours[:2])
+    daemon.settle()
+    assert daemon.says(hours[1])["revision"] == 1
+    older = {name: daemon.says(hours[1])[name] for name in ("archive_id", "revision", "messages")}
+    hold(settings, bucket, [hours[1]], first=3)
+    assert daemon.tick() == [("chunks", hours[1])]
+    daemon.settle()
+    # A run that ends now reports the hour as it had read it.
+    daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[1], metadata=older))
+    assert daemon.tick() == [("chunks", hours[1])]
+    assert (daemon.says(hours[1])["revision"], daemon.says(hours[1])["messages"]) == (2, 2)
+    daemon.settle()
+
+
+def statuses(daemon: Daemon) -> tuple[set[str], set[str]]:
+    """The hours of chunks that the UI shows as materialized and as failed."""
+    hours = load().resolve_asset_graph().get(CHUNKS).partitions_def
+    assert hours is not None
+    cached = get_and_update_asset_status_cache_value(daemon.instance, CHUNKS, hours)
+    assert cached is not None
+    failed = set(cached.deserialize_failed_partition_subsets(hours).get_partition_keys())
+    return set(cached.deserialize_materialized_partition_subsets(hours).get_partition_keys()) - failed, failed
+
+
+def test_a_failed_hour_is_green_once_it_was_captured_and_not_before(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = past(settings, 3)
+    archive(settings, bucket)
+    hold(settings, bucket, hours[:1])
+    daemon.settle()
+    tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[1]}
+    with monkeypatch.context() as patch:
+        patch.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
+        job = load().resolve_job_def("events_capture")
+        assert not job.execute_in_process(instance=daemon.instance, tags=tags, raise_on_error=False).success
+    assert statuses(daemon) == (set(), set(hours[:2]))
+    assert daemon.tick() == []
+    hold(settings, bucket, [hours[1]], first=2)
+    assert daemon.tick() == [("chunks", hours[1])]
+    assert statuses(daemon) == ({hours[1]}, {hours[0]})
+    daemon.settle()
+
+
+def test_a_long_tick_goes_on_in_the_next_one(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = past(settings, 5)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    seal(settings)
+    monkeypatch.setattr(reconcile, "EVENTS", 2)
+    chunks, sealed = [("chunks", hour) for hour in (*hours, now())], [("sealed", hour) for hour in hours]
+    # The rest of an archive's sealed hours waits for its chunks.
+    expected = [chunks[:2], chunks[2:4], chunks[4:], sealed[:2], sealed[2:4], sealed[4:], []]
+    assert [daemon.tick() for _ in expected] == expected
+    daemon.instance.report_runless_asset_event(AssetMaterialization(SEALED, partition="2026-11-01-07:00"))
+    # Wiped in one tick, and reported in the next ones.
+    assert [daemon.tick() for _ in range(4)] == [sealed[:2], sealed[2:4], sealed[4:], []]
+    daemon.instance.wipe_assets([SEALED])
+    with monkeypatch.context() as patch:
+        patch.setattr(reconcile, "BUDGET_S", -1.0)
+        assert daemon.tick() == []
+    assert daemon.tick() == sealed[:2]
+
+
+def test_a_cursor_of_another_release_compares_everything(settings: Settings, bucket: str, daemon: Daemon) -> None:
+    hours = past(settings, 2)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    daemon.settle()
+    for cursor in ("ok", "[]", '{"1": 3}', '{"1": [1, 2]}', '{"1": {"revision": 1}}'):
+        daemon.cursor = cursor
+        assert read(cursor) == {}
+        assert daemon.tick() == []
+        assert list(read(daemon.cursor)) == [1]
+    assert read(write(read(daemon.cursor))) == read(daemon.cursor)
+
+
+def test_one_archive_does_not_stop_the_others(settings: Settings, bucket: str, daemon: Daemon) -> None:
+    hours = past(settings, 2)
+    archive(settings, bucket)
+    archive(settings, bucket, "other")
+    hold(settings, bucket, hours)
+    hold(settings, bucket, hours, name="other")
+    replayed(settings, Selection(hours=(hours[0],)))
+    with psycopg.connect(settings.postgres, autocommit=True) as connection:
+        connection.execute("update nats3.replay set spec = jsonb_set(spec, '{selection,hours}', '[\"dawn\"]')")
+    answer = daemon.evaluate()
+    daemon.tick()
+    assert daemon.known(AssetKey(["other", "chunks"])) == {*hours, now()}
+    assert answer.skip_reason is not None
+    assert (answer.skip_reason.skip_message or "").endswith(
+        "Not compared: 'dawn' is not an hour. Write it as YYYY-MM-DD-HH:00, in UTC"
+    )
+    with pytest.raises(CannotTick, match="'dawn' is not an hour"):
+        daemon.settle()
