@@ -30,6 +30,8 @@ INFLIGHT_MESSAGES = 4096
 INFLIGHT_BYTES = 8 << 20
 # Encoded and not yet sent: enough that the next batch is ready when the window opens.
 QUEUE_BYTES = 8 << 20
+# How long a slow pace may leave messages without an acknowledgement.
+PAUSE_S = 0.25
 # How long a publisher that broke off waits to know what became of its last messages.
 SETTLE_S = 15.0
 
@@ -54,6 +56,7 @@ class Publisher:
         self._checked: set[str] = set()  # subjects that can be published to
         self._given = self._encoded_bytes = 0  # messages, and bytes of their frames
         self._batch = ""  # id of the batch that is open; empty for none
+        self._begun_at = 0.0  # when that one began, of time.monotonic
         self._flow = self._in_batch = 0  # of that batch: messages between two acknowledgements, messages given
         self._stopping = False
 
@@ -115,6 +118,14 @@ class Publisher:
         until = time.monotonic() + seconds
         self._wait_until(lambda: time.monotonic() >= until, until)
 
+    def pause(self, seconds: float) -> None:
+        """Sleep as `wait` does. A batch acknowledges in groups, and at a slow pace a group takes long to be full: every
+        PAUSE_S, and before a longer sleep, the batch is ended first, so that `published` is what the target has."""
+        until = time.monotonic() + seconds
+        if self._batch and max(seconds, time.monotonic() - self._begun_at) >= PAUSE_S:
+            self.flush()
+        self.wait(max(0.0, until - time.monotonic()))
+
     def _encode(self, part: Publication) -> list[Encoded]:
         if not isinstance(self._outbox, BatchOutbox):
             self._given += len(part)
@@ -125,7 +136,7 @@ class Publisher:
         self._given += len(part)
         if self._batch:
             return [self._encode_batched(self._outbox, part)]
-        self._batch, self._flow = secrets.token_hex(12), flow
+        self._batch, self._flow, self._begun_at = secrets.token_hex(12), flow, time.monotonic()
         self._link.loop.call_soon_threadsafe(self._outbox.begin, self._batch, flow, part.subjects[0].as_py())
         start, rest = part.cut(1)
         parts = [self._encode_batched(self._outbox, start)]

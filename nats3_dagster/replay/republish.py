@@ -92,7 +92,7 @@ class Republisher:
         # More than two shares divide what two may have under way.
         fence, inflight = (self._job.id, self._job.attempt), 2 * INFLIGHT_MESSAGES // max(2, self._share.count)
         with Publisher(self._job.nats, mode=mode, fence=fence, inflight_messages=inflight) as publisher:
-            pacer = Pacer(self._job.spec.pace, sleep=publisher.wait)
+            pacer = Pacer(self._job.spec.pace, sleep=publisher.pause)
             for chunk, reader in fetch_chunks(self._bucket, chunks, AHEAD):
                 yield self._publish_chunk(publisher, pacer, chunk, reader)
 

@@ -423,6 +423,20 @@ def test_a_batch_outlives_a_slow_pace(nats, wire):
     assert is_a_beginning(stored(wire), 6)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_at_a_slow_pace_it_knows_what_is_published(nats, wire, mode):
+    with Publisher(nats.options, mode=mode) as publisher:
+        for n in range(20):
+            publisher.publish(*numbered(5, 5 * n))
+            publisher.pause(0.05)
+            if n % 10 == 9:
+                # No group of a batch is full.
+                assert publisher.published >= 5 * (n - 6)
+        publisher.pause(0.5)
+        assert publisher.published == 100
+    assert is_a_beginning(stored(wire), 100)
+
+
 # The fence
 
 
