@@ -90,15 +90,15 @@ class Settings(BaseSettings):
             return cls()  # pyright: ignore[reportCallIssue]  every field has a default
         except ValidationError as error:
             at = ", ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors(include_input=False))
-            raise OperatorError(f"A setting is wrong: {at}", "Mend the environment variable or nats3.toml") from None
+            raise OperatorError(f"A setting is wrong: {at}", "Correct the environment variable or nats3.toml") from None
         except ValueError as error:  # a file that is no TOML or JSON
             raise OperatorError(
-                f"nats3.toml or .nats3/stack.json cannot be read: {error}", "Mend or remove it"
+                f"nats3.toml or .nats3/stack.json cannot be read: {error}", "Correct or remove it"
             ) from None
 
     @property
     def nats(self) -> NatsOptions:
-        """How to reach NATS. Raises OperatorError when nothing says where it is."""
+        """How to reach NATS. Raises OperatorError when it is not set."""
         if not self.nats_url:
             raise OperatorError("The address of NATS is not set", Next.SET_NATS_URL())
         return NatsOptions(

@@ -18,7 +18,7 @@ class Next(Enum):
     ADOPT_INCARNATION = "Adopt it to archive it as well in {archive}"
     CAPTURE = "Capture archive {archive}"
     CAPTURE_HOUR = "Run it again: capture the hour {hour} of archive {archive}"
-    CAPTURE_LACKING = "Capture what archive {archive} lacks"
+    CAPTURE_LACKING = "Capture what is missing in archive {archive}"
     CAPTURE_MORE_OFTEN = "Let captures of archive {archive} be due earlier, or give the stream more room"
     CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT = (
         "Let captures of archive {archive} be due earlier, or give the stream more room; or raise {limit}"
@@ -36,7 +36,7 @@ class Next(Enum):
     )
     CREATE_ARCHIVE = "Create an archive first"
     CREATE_BUCKET = "Create it, or have it created with the archive"
-    CREATE_BUCKET_AGAIN = "Create it again: chunks that it held are lost, and verifying the archive names them"
+    CREATE_BUCKET_AGAIN = "Create it again. The chunks in it are lost: verifying the archive names them"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
     DOCTOR_BUCKET = "Try a bucket by name"
@@ -53,7 +53,7 @@ class Next(Enum):
     MIGRATE = "Migrate the catalog's schema"
     NAME_TAKEN = "Choose another name than {archive}"
     NAME_HOURS_TO_REPAIR = (
-        "Is it the store that they were written to? If they are gone for good, name the hours to repair"
+        "Check that this is the store they were written to. If they are gone for good, name the hours to repair"
     )
     OBJECT_GONE = "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it"
     OBJECT_DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it"

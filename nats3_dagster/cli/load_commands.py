@@ -1,7 +1,7 @@
-"""`nats3 load`: replays. Create, look at, stop, go on, delete.
+"""`nats3 load`: replays. Create, look at, pause, resume, delete.
 
-A replay is checked and recorded in this process before Spark starts. Whoever runs it then, the shell that waits or a
-process of its own, does the same: `nats3 load resume ID`.
+A replay is checked and recorded in this process before Spark starts. The shell that waits and a process in the
+background then do the same: `nats3 load resume ID`.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Id of the replay: see nats3 load list.")]
-Detach = Annotated[bool, typer.Option("--detach", help="Do not wait: run it in a process of its own.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Do not wait: run it in the background.")]
 
 
 @app.command()
@@ -34,17 +34,24 @@ def create(
     write_subject: Annotated[
         str,
         typer.Option(
-            "--write-subject", help="Where messages go: replay.orders.>, replay.{{wildcard(1)}}, or one subject."
+            "--write-subject", metavar="SUBJECT",
+            help="Where messages go: replay.orders.>, replay.{{wildcard(1)}}, or one subject.",
         ),
     ],
-    bucket: Annotated[str | None, typer.Option("--bucket", help="The bucket that the archive is in.")] = None,
-    read_stream: Annotated[str | None, typer.Option("--read-stream", help="The stream that was archived.")] = None,
+    bucket: Annotated[
+        str | None, typer.Option("--bucket", metavar="BUCKET", help="The bucket that the archive is in.")
+    ] = None,
+    read_stream: Annotated[
+        str | None, typer.Option("--read-stream", metavar="STREAM", help="The stream that was archived.")
+    ] = None,
     archive: Annotated[
         str | None,
-        typer.Option("--archive", help="The archive by name; needed where a bucket has several of the stream."),
+        typer.Option(
+            "--archive", metavar="NAME", help="The archive by name; needed where a bucket has several of the stream."
+        ),
     ] = None,
     read_subject: Annotated[
-        str, typer.Option("--read-subject", help="Replay only these subjects (NATS filter).")
+        str, typer.Option("--read-subject", metavar="FILTER", help="Replay only these subjects (NATS filter).")
     ] = ">",
     hour: Hours = None,
     from_time: Annotated[
@@ -71,13 +78,13 @@ def create(
     ] = None,
     create_stream: Annotated[
         str | None,
-        typer.Option("--create-stream", metavar="NAME", help="Make a stream for the target subjects if none listens."),
+        typer.Option("--create-stream", metavar="NAME", help="Create a stream of the target subjects if none listens."),
     ] = None,
     into_own_stream: Annotated[
         bool, typer.Option("--into-own-stream", help="Publish even into subjects that the archived stream captures.")
     ] = False,
     over_gaps: Annotated[
-        bool, typer.Option("--over-gaps", help="Replay what there is, though messages were lost.")
+        bool, typer.Option("--over-gaps", help="Replay what is archived, even if messages in between were lost.")
     ] = False,
     delete_chunks: Annotated[
         bool,
@@ -88,7 +95,7 @@ def create(
     detach: Detach = False,
     output: Output = Format.table,
 ) -> None:
-    """Replay archived messages into NATS: nothing lost, nothing doubled. All selections narrow it together."""
+    """Replay archived messages into NATS: nothing lost, nothing doubled. A selection is what all its options take."""
     selection = Selection.parse(hours=hour, from_time=from_time, to_time=to_time, subjects=(read_subject,))
     spec = ReplaySpec(
         archive=archive or "", write_subject=write_subject, selection=replace(selection, sequences=sequences),
@@ -112,8 +119,12 @@ def create(
 
 @app.command("list")
 def list_(
-    archive: Annotated[str | None, typer.Option("--archive", help="Only replays of this archive.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, newest first.")] = 100,
+    archive: Annotated[
+        str | None, typer.Option("--archive", metavar="NAME", help="Only replays of this archive.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="COUNT", help="At most this many, newest first.")
+    ] = 100,
     output: Output = Format.table,
 ) -> None:
     """Replays, newest first."""
@@ -133,7 +144,7 @@ def get(replay_id: ReplayId, output: Output = Format.table) -> None:
 
 @app.command()
 def resume(replay_id: ReplayId, detach: Detach = False, output: Output = Format.table) -> None:
-    """Go on with a replay that was interrupted or failed. What it published already is not published again."""
+    """Resume a replay that was paused or interrupted, or failed. What it has published is not published again."""
     _run(Settings.load(), replay_id, detach, output)
 
 
@@ -143,7 +154,7 @@ app.command("run", hidden=True)(resume)
 
 @app.command()
 def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
-    """Stop a replay that runs, wherever it runs. `nats3 load resume ID` goes on after its last message."""
+    """Pause a replay that runs, wherever it runs. `nats3 load resume ID` continues after its last message."""
     with Workspace(Settings.load()) as workspace:
         with step("Waiting until it has stopped"):
             paused = control.pause(workspace, replay_id, "Paused by nats3 load pause")

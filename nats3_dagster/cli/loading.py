@@ -5,6 +5,7 @@ So `nats3 --help` takes 0.2 s of processor time, and not the 0.7 s of importing 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -44,12 +45,28 @@ class LazyGroup(TyperGroup):
         """The command itself: its module is imported the first time. Raises KeyError when there is none."""
         if lazy := self._lazy.pop(name, None):
             self.add_command(_imported(name, lazy))
-        return self.commands[name]
+        command = self.commands[name]
+        if not isinstance(command, LazyGroup):
+            command.get_params = partial(_parameters, type(command), command)  # type: ignore[method-assign]
+        return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _parameters(TyperGroup, self, ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """What both a run and a completion of arguments go by."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, self.load(name) if name and command else None, rest
+
+
+def _parameters(kind: Any, command: Any, ctx: Any) -> list[Any]:
+    """The parameters of a command, as `kind` has them. Help shows what an option takes: a flag takes nothing, where
+    typer shows `<bool>`."""
+    parameters = kind.get_params(command, ctx)
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
 
 
 def _imported(name: str, lazy: Lazy) -> Any:

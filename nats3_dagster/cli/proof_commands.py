@@ -22,7 +22,7 @@ from nats3_dagster.workspace import Workspace
 def seal(name: ArchiveName, output: Output = Format.table) -> None:
     """Seal the hours that have ended and are complete: a manifest beside their chunks proves it.
 
-    The sensor of the archive does this by itself; here it is done now."""
+    The archive's sensor does the same without being asked."""
     with Workspace(Settings.load()) as workspace:
         archive = status.find(workspace, name)
         first, ended = sealing.ended_hours(workspace, archive)
@@ -52,7 +52,7 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
     if bad := len(bad_chunks) + len(bad_seals):
         raise ChunkError(
             f"{bad} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
-            f"Bring those objects back from a copy of the bucket, or capture chunks again while the stream has them: "
+            f"Restore those objects from a copy of the bucket, or capture them again while the stream has them: "
             f"nats3 chunk repair {name}",
         )
 
@@ -66,7 +66,7 @@ def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
         chunks, bad = _verify(workspace, archive, hour)
         planned = repairs.plan_repair(workspace, archive, state, bad, every=None if hour else len(chunks))
         for chunk in planned.too_late:
-            note(f"Chunk {chunk.id} is older than what stream {state.name} has: it begins at {state.first_seq:,}")
+            note(f"Chunk {chunk.id} is older than what stream {state.name} has: it begins at {state.first_seq}")
 
         def capture(hours: Sequence[str]) -> None:
             for _ in capture_hours(workspace.settings, name, hours):
@@ -82,17 +82,17 @@ def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
     if planned.as_written:
         raise ChunkError(
             f"{len(planned.as_written)} chunks of archive {name} cannot be read, and are what was written",
-            f"Nothing of them was changed; what is wrong is said above and by nats3 chunk verify {name}",
+            f"They were not changed; the lines above say what is wrong, and so does nats3 chunk verify {name}",
         )
     if planned.too_late:
         raise ChunkError(
             f"{len(planned.too_late)} bad chunks of archive {name} hold what the stream no longer has",
-            "Bring their objects back from a copy of the bucket",
+            "Restore their objects from a copy of the bucket",
         )
     if lost:
         raise ChunkError(
             f"{lost:,} messages of the bad chunks were deleted in stream {state.name} since they were captured",
-            f"They are gaps of the reason deleted now; nats3 store get {name} counts them",
+            f"They are now gaps with the reason deleted; nats3 store get {name} counts them",
         )
 
 

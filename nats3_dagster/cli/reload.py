@@ -1,12 +1,12 @@
-"""A running Dagster is told to load its code location anew when archives come or go.
+"""Reloading the code location of a running Dagster when an archive is created or deleted.
 
-A courtesy: whatever Dagster answers, or when nobody does, the command has done its work and succeeds; the sentence says
-what is left to do.
+The command has done its work by then and succeeds, whether Dagster answers or not; the sentence says what is left to
+do.
 
 What a reload does (Dagster 1.13): the webserver asks the code server (`dagster code-server start`, which `dagster dev`
-uses too) to start its code anew. The daemon asks that server once a second who it is, and loads the definitions when
+uses too) to start its code again. The daemon asks that server once a second who it is, and loads the definitions when
 the answer changed. Where webserver and daemon load the module each by itself (`python_module` in workspace.yaml) a
-reload reaches the webserver only; the daemon loads all its locations anew every 60 s.
+reload reaches the webserver only; the daemon reloads all its locations every 60 s.
 
 The two GraphQL queries are our own: dagster_graphql.DagsterGraphQLClient imports Dagster, which takes a second, and has
 no call for the code locations that did not load.
@@ -39,17 +39,17 @@ _RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLoca
 def reload_dagster(settings: Settings) -> str:
     """Have the webserver that NATS3_DAGSTER_URL names load each of our code locations; a sentence about the outcome."""
     if not settings.dagster_url:
-        return f"If Dagster runs, {BY_HAND}; with NATS3_DAGSTER_URL set this is done by itself"
+        return f"If Dagster runs, {BY_HAND}; with NATS3_DAGSTER_URL set, this command does it"
     try:
         names = list(_locations(settings.dagster_url))
         if not names:
-            return "The Dagster at NATS3_DAGSTER_URL has no code location of ours: add nats3_dagster.definitions to it"
+            return "The Dagster at NATS3_DAGSTER_URL has no code location of nats3: add nats3_dagster.definitions to it"
         refused = [f"{name}: {why}" for name in names if (why := _reload(settings.dagster_url, name))]
     except (OSError, ValueError, LookupError, TypeError, HTTPException) as error:
-        return f"The Dagster at NATS3_DAGSTER_URL does not answer as it should ({_brief(error)}); {BY_HAND}"
+        return f"The Dagster at NATS3_DAGSTER_URL did not reload ({_brief(error)}); {BY_HAND}"
     if refused:
         return f"Dagster did not load {'; '.join(refused)}; {BY_HAND}"
-    return f"Dagster has loaded {', '.join(names)} anew; its daemon follows within a minute"
+    return f"Dagster reloaded {', '.join(names)}; its daemon follows within a minute"
 
 
 def _locations(url: str) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _reload(url: str, name: str) -> str | None:
 def _ask(url: str, query: str, **variables: str) -> Any:
     """The answer's data. Raises OSError, ValueError or HTTPException."""
     if not url.startswith(("http://", "https://")):
-        raise ValueError("it is no http:// or https:// address")
+        raise ValueError("not an http:// or https:// address")
     body = json.dumps({"query": query, "variables": variables}).encode()
     request = urllib.request.Request(  # noqa: S310  checked above
         f"{url.rstrip('/')}/graphql", body, {"Content-Type": "application/json"}

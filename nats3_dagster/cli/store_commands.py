@@ -25,15 +25,18 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Option("--name", help="Name of the archive: letters, digits and _.")],
-    stream: Annotated[str, typer.Option("--stream", help="The JetStream stream to archive.")],
-    bucket: Annotated[str, typer.Option("--bucket", help="The bucket that takes the chunks.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the archive: letters, digits and _.")],
+    stream: Annotated[str, typer.Option("--stream", metavar="STREAM", help="The JetStream stream to archive.")],
+    bucket: Annotated[str, typer.Option("--bucket", metavar="BUCKET", help="The bucket that takes the chunks.")],
     subject: Annotated[
-        list[str] | None, typer.Option("--subject", help="Archive only these subjects (NATS filter). May be repeated.")
+        list[str] | None,
+        typer.Option("--subject", metavar="FILTER", help="Archive only these subjects (NATS filter). May be repeated."),
     ] = None,
-    prefix: Annotated[str, typer.Option("--prefix", help="Key prefix of the chunks, like team/logs.")] = "",
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="PREFIX", help="Key prefix of the chunks, like team/logs.")
+    ] = "",
     max_messages: Annotated[
-        int, typer.Option("--max-messages", help="A capture is due at this many uncaptured messages.")
+        int, typer.Option("--max-messages", metavar="COUNT", help="A capture is due at this many uncaptured messages.")
     ] = ArchiveSpec.__dataclass_fields__["max_messages"].default,
     max_bytes: Annotated[
         int, typer.Option("--max-bytes", parser=parse_size, metavar="SIZE", help="... or at this many bytes of them.")
@@ -44,8 +47,10 @@ def create(
             "--max-age", parser=parse_duration, metavar="DURATION", help="... or when the oldest is this old."
         ),
     ] = "60s",  # type: ignore[assignment]
-    zstd_level: Annotated[int, typer.Option("--zstd-level", help="Compression, 1 (fast) to 22 (small).")] = 3,
-    create_bucket: Annotated[bool, typer.Option("--create-bucket", help="Make the bucket when there is none.")] = False,
+    zstd_level: Annotated[
+        int, typer.Option("--zstd-level", metavar="LEVEL", help="Compression, 1 (fast) to 22 (small).")
+    ] = 3,
+    create_bucket: Annotated[bool, typer.Option("--create-bucket", help="Create the bucket if there is none.")] = False,
     output: Output = Format.table,
 ) -> None:
     """Create an archive. Nothing is captured yet: see `nats3 store run`."""
@@ -56,7 +61,7 @@ def create(
     with Workspace(Settings.load()) as workspace:
         archive = create_archive(workspace, spec, create_bucket=create_bucket)
     _show(archive, output)
-    note(f"Created. Capture what the stream holds now: nats3 store run {name}")
+    note(f"Created. To capture what the stream has now: nats3 store run {name}")
     note(reload_dagster(workspace.settings))
 
 
@@ -82,21 +87,21 @@ def get(name: ArchiveName, output: Output = Format.table) -> None:
 def run(
     name: ArchiveName,
     hour: Hours = None,
-    every: Annotated[bool, typer.Option("--all", help="Every hour that lacks something (the default).")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every hour that is not complete (the default).")] = False,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="The stream was deleted and made again: archive the new one as well.")
     ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Capture now. Running it again adds nothing that is there already."""
+    """Capture now. What is captured already is not captured again."""
     if hour and every:
         raise OperatorError(
-            "--hour and --all exclude each other", "Give one of them, or neither for all that is lacking"
+            "--hour and --all exclude each other", "Give one of them, or neither for all that is missing"
         )
     with Workspace(Settings.load()) as workspace:
         hours = hours_asked(workspace, name, hour or (), adopt=adopt)
     if not hours:
-        note(f"Archive {name} is complete: it has everything that the stream holds")
+        note(f"Archive {name} is complete: everything in the stream is captured")
         show(output, [], views.RUN)
         return
     results: list[dict[str, object]] = []
@@ -145,7 +150,7 @@ def delete(
     view = {"name": name, "deleted": True, "chunks": deleted.chunks, "objects_deleted": deleted.objects}
     show_one(output, view, {"deleted": name, "chunks": deleted.chunks, "objects deleted": deleted.objects})
     if not purge and deleted.chunks:
-        note("The objects are still in the store: each chunk says in its own metadata what it holds")
+        note("The objects are still in the store: the metadata of each chunk says what it holds")
     note(reload_dagster(workspace.settings))
 
 

@@ -6,9 +6,9 @@ WORDS = {
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well: "
     "nats3 store run {archive} --adopt",
     Next.ADOPT_INCARNATION: "To archive it as well: nats3 store run {archive} --adopt",
-    Next.CAPTURE: "nats3 store run {archive}",
+    Next.CAPTURE: "Capture it: nats3 store run {archive}",
     Next.CAPTURE_HOUR: "Run it again: nats3 store run {archive} --hour {hour}",
-    Next.CAPTURE_LACKING: "Capture what it lacks: nats3 store run {archive}",
+    Next.CAPTURE_LACKING: "Capture what is missing: nats3 store run {archive}",
     Next.CAPTURE_MORE_OFTEN: "Capture more often (lower --max-age), or give the stream more room",
     Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Capture more often (lower --max-age), or give the stream more room; or "
     "raise {limit}",
@@ -17,13 +17,13 @@ WORDS = {
     "with --over-gaps",
     Next.CAPTURE_OR_LIST_CHUNKS: "Capture it, or see what there is: nats3 chunk list {archive}",
     Next.CHANGE_WRITE_SUBJECT: "Choose a --write-subject without white space, empty tokens and wildcards",
-    Next.CHECK_SPARK: "See what Java said above; nats3 doctor checks Java and Spark",
-    Next.CHOOSE_ARCHIVE: "Say which with --archive NAME",
-    Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another --write-subject, or say "
+    Next.CHECK_SPARK: "See Java's messages above; nats3 doctor checks Java and Spark",
+    Next.CHOOSE_ARCHIVE: "Name it with --archive NAME",
+    Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another --write-subject, or add "
     "--into-own-stream",
     Next.CREATE_ARCHIVE: "Create one: nats3 store create",
-    Next.CREATE_BUCKET: "Create it, or give --create-bucket",
-    Next.CREATE_BUCKET_AGAIN: "Create it again: chunks that it held are lost, see nats3 chunk verify",
+    Next.CREATE_BUCKET: "Create it, or add --create-bucket",
+    Next.CREATE_BUCKET_AGAIN: "Create it again. The chunks in it are lost: nats3 chunk verify names them",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
@@ -38,8 +38,8 @@ WORDS = {
     Next.MAKE_CATALOG: "Make it: nats3 migrate",
     Next.MIGRATE: "Run nats3 migrate",
     Next.NAME_TAKEN: "Choose another name, or see it: nats3 store get {archive}",
-    Next.NAME_HOURS_TO_REPAIR: "Is it the store that they were written to? If they are gone for good, name the hours "
-    "with --hour",
+    Next.NAME_HOURS_TO_REPAIR: "Check that this is the store they were written to. If they are gone for good, name the "
+    "hours with --hour",
     Next.OBJECT_DAMAGED: "The object was damaged or replaced; bring it back from a copy of the bucket, or see nats3 "
     "chunk repair",
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or see nats3 "

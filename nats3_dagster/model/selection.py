@@ -29,7 +29,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
-            raise OperatorError("The selection's from is not before its to", "Give a from that is earlier than to")
+            raise OperatorError("The selection's start is not before its end", "Give an earlier start or a later end")
         if self.sequences is not None and not 1 <= self.sequences.first <= self.sequences.last:
             raise OperatorError(
                 f"{self.sequences} is not a sequence range", "Write first-last, from 1, first not above last"

@@ -140,7 +140,8 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
         )
     if not spec.over_gaps and (lost := uncovered(workspace, archive, spec.selection, chunks)):
         raise OperatorError(
-            f"The selection lacks the sequences {', '.join(map(str, lost[:3]))}{' ...' if len(lost) > 3 else ''}",
+            f"Sequences of the selection are not in the archive: {', '.join(map(str, lost[:3]))}"
+            f"{' ...' if len(lost) > 3 else ''}",
             Next.CAPTURE_OR_REPLAY_OVER_GAPS(),
         )
     selected = with_subjects(chunks, spec.selection)

@@ -58,7 +58,7 @@ NO_ARCHIVE = [
     ({"--stream": "E.V"}, "2 Error: 'E.V' is not a stream name. It may not hold white space or any of . * > / \\"),
     (
         {"--bucket": "no-such-one"},
-        "2 Error: The bucket 'no-such-one' does not exist in {s3}. Create it, or give --create-bucket",
+        "2 Error: The bucket 'no-such-one' does not exist in {s3}. Create it, or add --create-bucket",
     ),
     ({"--bucket": "x"}, "2 Error: 'x' is not a bucket name. Use 3 to 63 letters, digits, dots and hyphens"),
     ({"--subject": "orders.>"}, "2 Error: Stream EV has no subject that 'orders.>' takes. It captures ev.>"),
@@ -150,7 +150,7 @@ NO_REPLAY = [
     ),
     (
         "--archive taken --from-time 2026-01-02 --to-time 2026-01-01",
-        "2 Error: The selection's from is not before its to. Give a from that is earlier than to",
+        "2 Error: The selection's start is not before its end. Give an earlier start or a later end",
     ),
     ("--archive taken --from-time noon", "2 Error: 'noon' is not a time. Write it as 2026-11-21T07:00:00Z,"),
     (

@@ -33,7 +33,7 @@ def test_archives_are_captured_without_a_hand_also_those_created_meanwhile(
 
         monkeypatch.setenv("NATS3_DAGSTER_URL", dagster.url)
         made = nats3.ok("store", "create", "--name", "other", "--stream", "OT", "--bucket", bucket, "--max-age", "1s")
-        assert "Dagster has loaded nats3 anew" in made.err
+        assert "Dagster reloaded nats3;" in made.err
         assert dagster.assets() >= {"jetstream/OT", "other/chunks", "other/replay"}
         eventually(lambda: archived(settings) == 300, "the daemon captures the archive that was there")
         eventually(lambda: archived(settings, "other") == 200, "the daemon captures the archive created meanwhile")
@@ -46,7 +46,7 @@ def test_archives_are_captured_without_a_hand_also_those_created_meanwhile(
             assert "Traceback" not in dagster.log(name)
 
         gone = nats3.ok("store", "delete", "other", "--yes")
-        assert "Dagster has loaded nats3 anew" in gone.err
+        assert "Dagster reloaded nats3;" in gone.err
         assert not {name for name in dagster.assets() if name.startswith("other/")}
 
 

@@ -239,7 +239,9 @@ def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
         options = {name for parameter in command.params for name in parameter.opts}
         assert {"--output", "-o"} <= options, path
         assert command.help, path
-        assert "Usage: " + path in nats3.ok(*path.split()[1:], "--help").out
+        shown = nats3.ok(*path.split()[1:], "--help").out
+        assert "Usage: " + path in shown
+        assert "<bool>" not in shown  # a flag takes no value
 
 
 def test_a_summary_begins_the_help_of_its_command() -> None:

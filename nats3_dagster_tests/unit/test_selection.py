@@ -27,7 +27,7 @@ def test_what_a_person_wrote() -> None:
         ({"hours": ["2026-11-21"]}, "'2026-11-21' is not an hour"),
         ({"from_time": "yesterday"}, "'yesterday' is not a time"),
         ({"to_time": "2026-13-01"}, "is not a time"),
-        ({"from_time": HOUR, "to_time": HOUR}, "from is not before its to"),
+        ({"from_time": HOUR, "to_time": HOUR}, "start is not before its end"),
         ({"sequences": "10-"}, "'10-' is not a sequence range"),
         ({"sequences": "0-5"}, "0-5 is not a sequence range"),
         ({"sequences": "5-4"}, "5-4 is not a sequence range"),
