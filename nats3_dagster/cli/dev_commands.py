@@ -173,10 +173,11 @@ def demo(
 def _what_next(stack: "Stack", stream: str, archive: str) -> None:
     """Which servers go on running, how to stop them, and commands to go on with."""
     titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "dagster": "the Dagster UI"}
-    if places := [f"{titles[name]} at {at}" for name, at in _running(stack).items() if at]:
+    running = _running(stack)
+    if places := [f"{titles[name]} at {at}" for name, at in running.items() if at]:
         note(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
-    commands = {
-        "nats3 dev": "the Dagster UI, until you interrupt it",
+    commands = {} if running["dagster"] else {"nats3 dev": "the Dagster UI, until you interrupt it"}
+    commands |= {
         f"nats3 chunk list {archive}": "what the archive has",
         f"nats3 store create --name applogs --stream {stream} --bucket archive --create-bucket": "",
     }
