@@ -45,9 +45,11 @@ def active_run(instance: DagsterInstance, tags: dict[str, str]) -> str | None:
     return next((run.run_id for run in runs), None)
 
 
-def back_off(instance: DagsterInstance, runs: RunsFilter, what: str, now: float) -> str | None:
+def back_off(
+    instance: DagsterInstance, runs: RunsFilter, what: str, now: float, *, pause: str | None = None
+) -> str | None:
     """Why the next of these runs has to wait, when the last ones failed or were canceled; `now` in seconds since 1970.
-    `what` they do begins the sentence."""
+    `what` they do begins the sentence; `pause` is the archive whose pause ends them."""
     failed = []
     for record in instance.get_run_records(runs, limit=LOOK_BACK):
         if record.dagster_run.status not in (DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
@@ -60,16 +62,14 @@ def back_off(instance: DagsterInstance, runs: RunsFilter, what: str, now: float)
     if wait <= 0:
         return None
     times = f"{len(failed)} times in a row" if len(failed) > 1 else "once"
-    return f"{what} failed {times}; next try in {wait:.0f} s. {_reason(instance, failed[0].dagster_run.run_id)}"
+    return f"{what} failed {times}; next try in {wait:.0f} s. {_reason(instance, failed[0].dagster_run.run_id, pause)}"
 
 
-def _reason(instance: DagsterInstance, run_id: str) -> str:
+def _reason(instance: DagsterInstance, run_id: str, pause: str | None) -> str:
     """The error with which the run failed."""
     if (run := instance.get_run_by_id(run_id)) and run.status == DagsterRunStatus.CANCELED:
-        return (
-            f"Run {run_id} was canceled. To have no more of them, switch this sensor off, or pause the archive in a "
-            "shell: nats3 store pause"
-        )
+        or_pause = f", or pause the archive in a shell: nats3 store pause {pause}" if pause else ""
+        return f"Run {run_id} was canceled. To have no more of them, switch this sensor off{or_pause}"
     for entry in instance.all_logs(run_id, of_type=DagsterEventType.STEP_FAILURE):
         data = entry.get_dagster_event().step_failure_data
         if data.user_failure_data is not None and data.user_failure_data.description:

@@ -33,7 +33,8 @@ def hours_of_run(context: AssetExecutionContext, partitions: HourlyPartitionsDef
     if not (context.has_partition_key or context.has_partition_key_range):
         now = hour_of(int(datetime.now(UTC).timestamp()) * SECOND_NS)
         raise OperatorError(
-            "This run is for no hour", f'Choose hours in the UI, or add --tags \'{{"dagster/partition": "{now}"}}\''
+            "This run is for no hour",
+            f"Choose hours where it is launched; a run of a shell names its hour by the tag dagster/partition: {now}",
         )
     chosen = context.partition_key_range
     if partitions.get_last_partition_key() is None:

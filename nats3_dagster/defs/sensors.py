@@ -137,7 +137,7 @@ def _capture_request(
         return None, active
     if not capture_due.hours:
         return None, capture_due.why
-    if wait := back_off(instance, RunsFilter(job_name=f"{name}_capture"), "Capture", time.time()):
+    if wait := back_off(instance, RunsFilter(job_name=f"{name}_capture"), "Capture", time.time(), pause=name):
         return None, wait
     first, last = capture_due.hours[0], capture_due.hours[-1]
     why = {WHY_TAG: capture_due.why}

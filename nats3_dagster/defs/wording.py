@@ -49,10 +49,10 @@ WORDS = {
     Next.NAME_TAKEN: "Choose another name than {archive}",
     Next.NAME_HOURS_TO_REPAIR: "Is it the store that they were written to? If they are gone for good, name the hours "
     "in a shell: nats3 chunk repair ARCHIVE --hour HOUR",
-    Next.OBJECT_DAMAGED: "The object was damaged or replaced; bring it back from a copy of the bucket, or run nats3 "
-    "chunk repair in a shell",
-    Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or run nats3 "
-    "chunk repair in a shell",
+    Next.OBJECT_DAMAGED: "The object was damaged or replaced; bring it back from a copy of the bucket, or repair "
+    "it in a shell: nats3 chunk repair ARCHIVE",
+    Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair "
+    "it in a shell: nats3 chunk repair ARCHIVE",
     Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
     "archive in a shell: nats3 store delete {archive}",
     Next.RESUME_ARCHIVE: "To go on, in a shell: nats3 store resume {archive}",

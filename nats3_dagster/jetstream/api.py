@@ -79,7 +79,8 @@ async def _answer(client: Connection, subject: str, payload: bytes) -> dict[str,
         return json.loads(asking.result().data)
     except nats_errors.NoRespondersError as error:
         if not client.info.get("jetstream"):
-            raise Refused(f"NATS at {address} has no JetStream", "Start it with -js, or use one that has it") from error
+            hint = "Enable it there (nats-server -js), or use another server"
+            raise Refused(f"NATS at {address} has no JetStream", hint) from error
         what = f"JetStream at {address} does not answer {subject}"
         raise SourceError(what, "Enable JetStream for this account") from error
     except nats_errors.TimeoutError as error:
@@ -97,7 +98,7 @@ def _refused(error: Mapping[str, Any]) -> Refused:
     text, code = str(error.get("description", "no reason given")), int(error.get("err_code") or 0)
     hints: dict[int, str] = {
         ErrCode.NOT_ENABLED_FOR_ACCOUNT: "Enable JetStream for this account",
-        ErrCode.NOT_ENABLED: "Start the server with -js, or use one that has JetStream",
+        ErrCode.NOT_ENABLED: "Enable it on the server (nats-server -js), or use another one",
         ErrCode.NO_STORAGE: "Free storage on the server, or raise its JetStream limits",
         ErrCode.NO_RESOURCES: "Raise the JetStream limits of the account or server",
     }

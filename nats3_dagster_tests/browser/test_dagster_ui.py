@@ -1,6 +1,9 @@
 """What a person does in the Dagster UI, by clicks: see the hours, read one, replay some, meet a failed check."""
 
+import os
 import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +14,14 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from nats3_dagster_tests.browser.conftest import fresh_page, shoot
 from nats3_dagster_tests.browser.stage import ARCHIVE, BUCKET, CAPTURED, FAILED, Stage, staged
+from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT
 from nats3_dagster_tests.wire import Wire
 
 # Twice what they take where the machine has something else to do.
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.timeout(300), pytest.mark.steady_hour(150)]
 expect.set_options(timeout=20_000)
 REPLAYED = slice(1, 4)
+TO_GO_ON = f"To go on, in a shell: nats3 store resume {ARCHIVE}"
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +139,41 @@ def test_a_check_that_fails(page: Page, stage: Stage) -> None:
     shoot(page, "failed-check")
     page.get_by_text("[Show Markdown]").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"{key} has SHA-256 ")
+
+
+def test_the_editor_asks_where_a_replay_publishes(page: Page, stage: Stage) -> None:
+    opened(page, stage, "replay", "partitions")
+    page.get_by_role("button", name="Materialize").first.click()
+    # The dialog that takes a range: of an asset that needs a config there would be none.
+    dialog = page.get_by_role("dialog").filter(has_text="Launch runs to materialize")
+    dialog.get_by_text("Config", exact=True).click()
+    dialog.get_by_role("button", name="Add config").click()
+    editor = page.get_by_role("dialog").filter(has_text="Config Editor")
+    editor.locator(".CodeMirror").click()
+    page.keyboard.insert_text(f"ops:\n  {ARCHIVE}__replay:\n    config:\n      rate: 500.0\n")
+    expect(editor.get_by_text('Missing required config entry "write_subject"')).to_be_visible()
+    expect(editor.get_by_role("button", name="Save config")).to_be_disabled()
+    shoot(page, "missing-config")
+
+
+def test_a_pause_is_seen(page: Page, stage: Stage) -> None:
+    opened(page, stage, "chunks", "checks")
+    page.get_by_text("capture_keeps_up", exact=True).first.click()
+    paused = f"Paused: nothing is captured. No limit of the stream deletes messages. {TO_GO_ON}"
+    # The sensor has said so once. Since then a capture has failed, and with it the check that belonged to its run.
+    page.get_by_role("button").filter(has_text=re.compile("^Execute$")).click()
+    expect(page.get_by_text(paused)).to_be_visible(timeout=90_000)
+    shoot(page, "paused")
+
+
+def test_a_run_of_a_shell_is_in_the_list_of_its_job(page: Page, stage: Stage) -> None:
+    command = [Path(sys.executable).with_name("dagster"), "job", "execute", "-m", "nats3_dagster.definitions"]
+    environment = {**os.environ, **stage.stack.endpoints.environment, "DAGSTER_HOME": str(stage.dagster.home)}
+    subprocess.run([*command, "-j", "checks"], env=environment, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (run,) = [run for run in stage.dagster.runs() if run["jobName"] == "checks"]
+    page.goto(f"{stage.dagster.url}/locations/{LOCATION}/jobs/checks/runs")
+    expect(page.get_by_role("link", name=run["id"][:8])).to_be_visible()
+    shoot(page, "runs-of-a-job")
 
 
 def test_three_hours_are_replayed(page: Page, stage: Stage, backfill: str) -> None:

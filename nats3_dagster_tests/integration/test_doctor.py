@@ -195,7 +195,7 @@ def test_a_server_without_jetstream(nats3: Command, tmp_path: Path, monkeypatch:
     with NatsServer(tmp_path / "nats", config="jetstream: disabled") as server:
         monkeypatch.setenv("NATS3_NATS_URL", server.url)
         assert findings(nats3("doctor", "-o", "json"), "nats", "fail") == [
-            ("The server has no JetStream", "Start it with -js, or name one that has it")
+            ("The server has no JetStream", "Enable it there (nats-server -js), or use another server")
         ]
 
 

@@ -1,6 +1,8 @@
 """Next steps: every code has words in every face, and no module below the faces knows a command or an option."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
@@ -42,6 +44,43 @@ def test_no_module_below_the_faces_names_a_command_or_an_option() -> None:
         for number, line in enumerate(_code(path), 1) if command.search(line) and not _is_of_another_program(line)
     ]  # fmt: skip
     assert found == []
+
+
+def test_no_text_of_the_ui_names_an_option_outside_a_whole_command() -> None:
+    """A person in the UI has no command line at hand: they are given all of it, and told that it is for a shell."""
+    option = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+    whole = re.compile(r"\b(?:nats3|nats-server|dagster|python) [^.;,)]*")
+    command = re.compile(r"\bnats3 (?!dev\b)[a-z]+")
+    prose = list(_prose(("cli", "dev")))
+    assert len(prose) > 300
+    assert [(where, text) for where, text in prose if option.search(whole.sub("", text))] == []
+    named = [(where, text) for where, text in prose if where.startswith("defs/") and command.search(text)]
+    assert len(named) > 10
+    # What is nothing but a command is a value of metadata, whose key says that it is for a shell.
+    assert [(where, text) for where, text in named if "shell" not in text and not text.startswith("nats3 ")] == []
+
+
+def _prose(faces: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The texts of three words and more, each with its module and line; docstrings, and what these faces say, left
+    out."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        inside = path.relative_to(PACKAGE)
+        if inside.parts[0] in faces:
+            continue
+        tree = ast.parse(path.read_text())
+        parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        parts |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            text = _text(node) if id(node) not in parts else ""
+            if len(re.findall(r"[A-Za-z]+(?: |$)", text)) >= 3:
+                yield f"{inside}:{getattr(node, 'lineno', 0)}", text
+
+
+def _text(node: ast.AST) -> str:
+    """Of a string, or an f-string with `{}` for each value."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _names(text: str) -> set[str]:

@@ -34,7 +34,8 @@ def check(workspace: Workspace) -> Iterator[Finding]:
     else:
         yield Finding("ok", AREA, f"{server}, max_payload {info.max_payload:,} bytes")
     if not info.jetstream:
-        yield Finding("fail", AREA, "The server has no JetStream", "Start it with -js, or name one that has it")
+        hint = "Enable it there (nats-server -js), or use another server"
+        yield Finding("fail", AREA, "The server has no JetStream", hint)
         return
     yield Finding("ok", AREA, "JetStream is on")
     synced = _sync_interval(info, workspace.settings.nats_monitor_url)
