@@ -1,6 +1,6 @@
 """Capture hours of an archive without Dagster:
 
-    spark/submit.sh [--master spark://HOST:7077] capture.py ARCHIVE --hour 2026-11-21-07:00 [--hour ...] [--adopt]
+    spark/submit.sh [--master spark://HOST:7077] spark/capture.py ARCHIVE --hour 2026-11-21-07:00 [--hour ...] [--adopt]
 
 Settings come from the environment of the driver, as for the command line; executors get theirs with the tasks.
 Prints one line of JSON for each hour. Exit status 0, 1 (it failed), 2 (it cannot be right) or 130 (interrupted).

@@ -1,20 +1,23 @@
 """Replay without Dagster:
 
-    spark-submit --master spark://HOST:7077 spark/republish.py ARCHIVE --write-subject 'replay.orders.>' \
-        [--read-subject 'orders.>'] [--hour H ...] [--from-time T] [--to-time T] [--order stream|subject|none]
-    spark-submit --master spark://HOST:7077 spark/republish.py --resume ID
+    spark/submit.sh [--master spark://HOST:7077] spark/republish.py ARCHIVE --write-subject 'replay.orders.>' [options]
+    spark/submit.sh [--master spark://HOST:7077] spark/republish.py --resume ID
 
-Settings come from the environment of the driver, as for the command line. Prints the replay's id as soon as it is
-recorded, and one line of JSON at the end. Exit status 0, 1 (it failed: resume it) or 2 (it cannot be right).
+Its options are those of `nats3 load create`; --help lists them. Settings come from the environment of the driver, as
+for the command line. Prints the replay's id as soon as it is recorded, and one line of JSON at the end: what this
+attempt did, and how many messages of the replay the target has by all attempts. Exit status 0, 1 (it failed: resume
+it), 2 (it cannot be right) or 130 (interrupted: resume it).
 """
 
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 
-from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model import ORDERS, Pace, ReplaySpec, Selection
+from nats3_dagster.cli import ending
+from nats3_dagster.cli.options import parse_size
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import ORDERS, Pace, ReplaySpec, Selection, parse_sequences
 from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.replay.begin import begin
@@ -29,9 +32,13 @@ def spec_of(arguments: argparse.Namespace) -> ReplaySpec:
         hours=arguments.hour, from_time=arguments.from_time, to_time=arguments.to_time,
         subjects=[arguments.read_subject],
     )  # fmt: skip
+    sequences = parse_sequences(arguments.sequences) if arguments.sequences else None
+    byte_rate = parse_size(arguments.byte_rate) if arguments.byte_rate else None
     return ReplaySpec(
-        arguments.archive, arguments.write_subject, selection, arguments.order, Pace(rate=arguments.rate)
-    )
+        arguments.archive, arguments.write_subject, replace(selection, sequences=sequences), arguments.order,
+        Pace(arguments.rate, byte_rate, arguments.speed), create_stream=arguments.create_stream,
+        into_own_stream=arguments.into_own_stream, over_gaps=arguments.over_gaps,
+    )  # fmt: skip
 
 
 def begun(settings: Settings, spec: ReplaySpec) -> str:
@@ -39,29 +46,41 @@ def begun(settings: Settings, spec: ReplaySpec) -> str:
         return begin(ws, spec)[0].id
 
 
-def main() -> int:
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="republish.py", description="Publish archived messages into NATS")
-    parser.add_argument("archive", nargs="?")
-    parser.add_argument("--write-subject")
-    parser.add_argument("--read-subject", default=">")
-    parser.add_argument("--hour", action="append", default=[], help="UTC, YYYY-MM-DD-HH:00; may be given again")
-    parser.add_argument("--from-time", help="RFC 3339; messages stored then or later")
-    parser.add_argument("--to-time", help="RFC 3339; messages stored before")
-    parser.add_argument("--rate", type=float, metavar="N", help="at most so many messages a second")
-    parser.add_argument("--order", default="stream", choices=ORDERS)
-    parser.add_argument("--resume", metavar="ID")
-    arguments = parser.parse_args()
-    try:
-        settings = Settings.load()
-        replay_id = arguments.resume or begun(settings, spec_of(arguments))
-        print(json.dumps({"replay": replay_id}), flush=True)
-        with session(settings.spark_master) as spark:
-            print(json.dumps(asdict(run_replay(spark, settings, replay_id))), flush=True)
-    except Nats3Error as error:
-        print(f"republish.py: {error}", file=sys.stderr)
-        return error.exit_status
-    return 0
+    add = parser.add_argument
+    add("archive", nargs="?")
+    add("--resume", metavar="ID", help="go on with this replay")
+    add("--write-subject", help="where messages go: replay.orders.>, replay.{{wildcard(1)}}, or one subject")
+    add("--read-subject", default=">", help="only these subjects (NATS filter)")
+    add("--hour", action="append", default=[], help="UTC, YYYY-MM-DD-HH:00; may be given again")
+    add("--from-time", metavar="TIME", help="messages stored then or later: 2026-11-21T07:00:00Z or -2h")
+    add("--to-time", metavar="TIME", help="messages stored before")
+    add("--sequences", metavar="A-B", help="sequences, both included")
+    add("--order", default="stream", choices=ORDERS, help="order kept: total, of each subject, or none")
+    add("--rate", type=float, metavar="MSG/S", help="at most so many messages a second")
+    add("--byte-rate", metavar="SIZE", help="at most so many bytes a second")
+    add("--speed", type=float, metavar="FACTOR", help="the original timing: 1 as it was, 10 ten times as fast")
+    add("--create-stream", metavar="NAME", help="make a stream for the target subjects if none listens")
+    add("--into-own-stream", action="store_true", help="publish even into subjects that the archived stream captures")
+    add("--over-gaps", action="store_true", help="replay what there is, though messages were lost")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    settings = Settings.load()
+    replay_id = arguments.resume or begun(settings, spec_of(arguments))
+    print(json.dumps({"replay": replay_id}), flush=True)
+    with session(settings.spark_master) as spark:
+        done = run_replay(spark, settings, replay_id)
+    line = {
+        "replay": done.id, "archive": done.archive, "attempt": done.attempt, "chunks": done.chunks,
+        "selected": done.selected, "published": done.published, "found": done.found, "duplicates": done.duplicates,
+        "seconds": round(done.seconds, 3), "published_by_all_attempts": done.replay.acknowledged,
+    }  # fmt: skip
+    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments = options().parse_args()
+    sys.exit(ending.run(lambda: main(arguments)))

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# spark-submit of the PySpark in use, with the settings of this folder: it writes what the script writes, and opens no
+# web UI. Options of spark-submit come before the script, those of the script after it.
+#
+#     spark/submit.sh [--master spark://HOST:7077] [--conf NAME=VALUE ...] spark/capture.py ARCHIVE --hour HOUR
+#
+# Its Python is that of this checkout's .venv unless PYSPARK_PYTHON names another one; nats3_dagster must be installed
+# there, and on a cluster at the same place on every worker.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd -P)
+: "${PYSPARK_PYTHON:=$here/../.venv/bin/python}"
+: "${SPARK_HOME:=$("$PYSPARK_PYTHON" -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')}"
+: "${SPARK_CONF_DIR:=$here}"
+case " $* " in
+*" --master local"*) local=yes ;;
+*" --master "*) local= ;;
+*) local=yes ;;
+esac
+# On this machine alone Spark needs no host name, and fails where the name has no address.
+[ -z "$local" ] || export SPARK_LOCAL_IP="${SPARK_LOCAL_IP:-127.0.0.1}"
+export PYSPARK_PYTHON SPARK_HOME SPARK_CONF_DIR
+# A JVM says first that it has an incubator module, which Spark's launcher gives it.
+exec "$SPARK_HOME/bin/spark-submit" "$@" 2> >(exec grep --line-buffered -v '^WARNING: Using incubator modules' >&2)
