@@ -13,7 +13,7 @@ from nats3_dagster.archive.download import download
 from nats3_dagster.archive.download import fetch as fetch_bytes
 from nats3_dagster.cli.options import ArchiveName, ChunkName, Output
 from nats3_dagster.cli.output import Format, Size, show_one
-from nats3_dagster.cli.progress import step
+from nats3_dagster.cli.progress import note, step
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -46,9 +46,10 @@ def fetch(
     }  # fmt: skip
     lines = {
         "file": view["file"], "chunk": str(found.id), "messages": found.meta.messages,
-        "size": Size(found.meta.stored_bytes), "sha256": found.meta.sha256, "to read it": _duckdb(file),
+        "size": Size(found.meta.stored_bytes), "sha256": found.meta.sha256,
     }  # fmt: skip
     show_one(output, view, lines)
+    note(f"To read it: {_duckdb(file)}")
 
 
 def _duckdb(file: Path) -> str:

@@ -14,7 +14,7 @@ from nats3_dagster.cli import processes
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Hours, Output, parse_size
-from nats3_dagster.cli.output import Format, show, show_one
+from nats3_dagster.cli.output import Format, counted, show, show_one
 from nats3_dagster.cli.progress import note, step
 from nats3_dagster.model import ORDERS, Order, Pace, ReplaySpec, Selection, SeqRange, parse_sequences
 from nats3_dagster.replay import control, status
@@ -168,12 +168,8 @@ def delete(replay_id: ReplayId, yes: Yes = False, output: Output = Format.table)
     with Workspace(Settings.load()) as workspace:
         found = status.status(workspace, replay_id)
         if found.state not in ("succeeded", "running"):  # one that runs is not deleted at all
-            record = found.replay
-            confirm(
-                f"Replay {replay_id} is {found.state}, with {record.chunks_done:,} of {record.chunks:,} chunks done; "
-                "deleted, it cannot be resumed",
-                yes,
-            )
+            done = f"{found.replay.chunks_done:,} of {counted(found.replay.chunks, 'chunk')}"
+            confirm(f"Replay {replay_id} is {found.state}, with {done} done; deleted, it cannot be resumed", yes)
         control.delete(workspace, replay_id)
     show_one(output, {"id": replay_id, "deleted": True}, {"deleted": replay_id})
 
@@ -210,8 +206,8 @@ def _confirm_deletion(planned: ReplayPlan, yes: bool) -> None:
     most = "" if all(part.is_exact for part in parts) else "up to "
     messages = sum(part.messages for part in parts)
     confirm(
-        f"After the replay this deletes {most}{len(parts):,} chunks with {messages:,} messages from archive "
-        f"{planned.archive.name} for good",
+        f"After the replay this deletes {most}{counted(len(parts), 'chunk')} with {counted(messages, 'message')} from "
+        f"archive {planned.archive.name} for good",
         yes,
     )
 

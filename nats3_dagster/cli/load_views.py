@@ -5,7 +5,7 @@ JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are
 
 from typing import Any
 
-from nats3_dagster.cli.output import Columns, Size, stamp_of, text_of, time_of, when
+from nats3_dagster.cli.output import Columns, Size, counted, stamp_of, text_of, time_of, when
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.status import ReplayStatus
 
@@ -78,7 +78,8 @@ def plan_lines(view: dict[str, Any]) -> dict[str, object]:
         "order": view["order"], "mode": view["mode"],
     }  # fmt: skip
     if view["deletes_chunks"]:
-        lines["deletes"] = f"{most}{view['deletes_chunks']:,} chunks with {view['deletes_messages']:,} messages"
+        chunks, messages = counted(view["deletes_chunks"], "chunk"), counted(view["deletes_messages"], "message")
+        lines["deletes"] = f"{most}{chunks} with {messages}"
     return lines
 
 

@@ -5,6 +5,7 @@ markup.
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,6 +26,8 @@ Item = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Any], object]]
 # Bytes: a number in JSON, `1.5 MiB` in a table.
 Size = ByteSize
+# White space at which prose is wrapped: any but that between a date and its time.
+_SPACE = re.compile(r"(?<!\d{4}-\d\d-\d\d) | (?!\d\d:\d\d:\d\d)")
 # Terminal columns between two of a table, and the least that prose is wrapped to.
 BETWEEN, PROSE_LEAST = 2, 24
 
@@ -115,6 +118,11 @@ def text_of(value: object) -> str:
             return printable(str(value))
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 chunk`, `2,000 chunks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _print_json(value: object) -> None:
     print(json.dumps(value, indent=2))
 
@@ -165,7 +173,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     if cell_len(text) <= width:
         return [text]
     lines = [""]
-    for word in text.split(" "):
+    for word in _SPACE.split(text):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
         if cell_len(joined) > width and lines[-1]:
             lines.append(word)

@@ -11,7 +11,7 @@ from nats3_dagster.cli import store_views as views
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import ArchiveName, Hours, Output, parse_duration, parse_size
-from nats3_dagster.cli.output import Format, show, show_one
+from nats3_dagster.cli.output import Format, counted, show, show_one
 from nats3_dagster.cli.processes import capture_hours
 from nats3_dagster.cli.progress import bar, note
 from nats3_dagster.cli.reload import reload_dagster
@@ -139,9 +139,10 @@ def delete(
     """Delete an archive from the catalog. Its objects stay unless --purge is given."""
     with Workspace(Settings.load()) as workspace:
         coverages = status.holdings(workspace, name).coverages
-        chunks, messages = sum(c.chunks for c in coverages), sum(c.messages for c in coverages)
+        chunks = counted(sum(c.chunks for c in coverages), "chunk")
+        messages = counted(sum(c.messages for c in coverages), "message")
         objects = ", and deletes their objects for good" if purge else "; their objects stay"
-        confirm(f"This deletes archive {name} with {chunks:,} chunks ({messages:,} messages){objects}", yes)
+        confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}", yes)
         if purge:
             with bar("Deleting objects", "objects") as on_progress:
                 deleted = remove.delete(workspace, name, purge=True, on_progress=on_progress)

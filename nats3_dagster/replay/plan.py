@@ -10,7 +10,6 @@ from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.streams import ServerInfo, server_info, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
-from nats3_dagster.replay.headers import header_room
 from nats3_dagster.replay.targets import check_creation, check_targets, takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
@@ -154,6 +153,9 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
 
 
 def _check_size(archive: Archive, chunks: Iterable[Chunk], server: ServerInfo) -> None:
+    # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
+    from nats3_dagster.replay.headers import header_room
+
     largest = max(c.meta.largest_bytes for c in chunks)
     room = header_room(archive.spec.stream)
     if largest + room > server.max_payload:

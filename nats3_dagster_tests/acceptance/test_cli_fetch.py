@@ -46,8 +46,8 @@ def test_a_chunk_is_fetched_once_and_nothing_is_overwritten(nats3: Command, tmp_
 
     (tmp_path / "folder").mkdir()
     nats3.ok("chunk", "fetch", "ev", chunk["key"], "--to", "folder")
-    table = nats3.ok("chunk", "fetch", "ev", chunk["key"], "--to", "a.parquet").out
-    query = table.partition('duckdb -c "')[2].rpartition('"')[0]
+    said = nats3.ok("chunk", "fetch", "ev", chunk["key"], "--to", "a.parquet").err
+    query = said.partition('duckdb -c "')[2].rpartition('"')[0]
     rows = duckdb.execute(query).fetchall()
     assert (len(rows), rows[0][2], rows[0][3]) == (10, f"ev.{rows[0][0] - 1}", b"%d" % (rows[0][0] - 1))
     assert files(tmp_path) == sorted([base, "a.parquet", f"folder/{base}"])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from nats3_dagster.cli.output import counted
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command, everything
 from nats3_dagster_tests.wire import Wire
@@ -128,8 +129,8 @@ def test_chunks_are_deleted_only_when_they_were_replayed_whole(
     before = objects()
     create = ("load", "create", "--archive", "ev", *TO_BACK, "--delete-chunks")
     assert nats3.refused(*create) == (
-        f"2 Error: After the replay this deletes {before} chunks with {MESSAGES} messages from archive ev for good. "
-        "There is no terminal to confirm this on. Add --yes"
+        f"2 Error: After the replay this deletes {counted(before, 'chunk')} with {MESSAGES} messages from archive ev "
+        "for good. There is no terminal to confirm this on. Add --yes"
     )
     assert nats3.ok("load", "list", "-o", "json").json == []
     # Nothing to delete is nothing to ask.

@@ -282,9 +282,7 @@ def test_help_imports_no_command(words: str, expect: str) -> None:
     ],
 )  # fmt: skip
 def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
-    # The plan of a replay knows the headers that it will add, which are made with pyarrow.
-    allowed = {"pyarrow"} if words.startswith("load") else set[str]()
-    assert imported(*words.split(), expect="nats3 " + words.removesuffix(" --help")) & SLOWEST <= allowed
+    assert imported(*words.split(), expect="nats3 " + words.removesuffix(" --help")) & SLOWEST == set()
 
 
 @pytest.mark.parametrize(

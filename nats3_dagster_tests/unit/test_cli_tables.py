@@ -139,3 +139,14 @@ show_one(Format.table, {{}}, {{"a title of words": "short", "object": {key!r}, "
     assert lines[2].startswith("problem           many words")
     assert all(line.startswith(" " * 18) and len(line) <= 60 for line in lines[3:])
     assert " ".join(line[18:] for line in lines[2:]) == words.strip()
+
+
+def test_a_date_stays_with_its_time() -> None:
+    words = "complete from 1 to 2; 2026-11-22 02:04:24 to 2026-11-22 02:04:25"
+    program = f"""
+from nats3_dagster.cli.output import Format, show_one
+show_one(Format.table, {{}}, {{"covered": {words!r}}})
+"""
+    assert on_terminal(43, program).splitlines() == [
+        "covered  complete from 1 to 2;", "         2026-11-22 02:04:24 to", "         2026-11-22 02:04:25",
+    ]  # fmt: skip
