@@ -82,7 +82,7 @@ def holdings(report: Holdings, condition: Condition) -> dict[str, Any]:
     deleting messages that are not captured: the share of the way by its nearest limit, and what is deleted already."""
     coverages, waiting = report.coverages, condition.waiting
     payload, stored = sum(c.payload_bytes for c in coverages), sum(c.stored_bytes for c in coverages)
-    loss = time_to_loss(waiting) if waiting else None
+    loss = time_to_loss(waiting, paused=report.archive.paused) if waiting else None
     return archive(report.archive) | _source(condition) | {
         "oldest_uncaptured_s": round(waiting.behind_s, 3) if waiting and waiting.behind else None,
         "time_to_loss": {

@@ -12,7 +12,7 @@ import pytest
 
 # Every list that a command shows, with long names and numbers of 16 digits.
 LISTS = """
-from nats3_dagster.cli import chunk_views, doctor_command, load_views, store_views
+from nats3_dagster.cli import chunk_views, dev_commands, doctor_command, load_views, store_views
 from nats3_dagster.cli.output import Format, Prose, show, show_one
 
 TIME, BIG = "2026-11-21T07:56:44.123456789Z", 1_234_567_890_123_456
@@ -37,9 +37,10 @@ run = dict(
     gaps=[{"sequences": BIG, "reason": reason} for reason in ("deleted", "expired", "unselected", "missing")],
 )
 finding = ("warn", "nats", Prose("after a power cut a stream may forget its newest messages, " * 5))
+resynced = dict(archive="orders_of_all_regions", chunks=12_345, sealed=12_344, replay=1, wiped=["orders/chunks"] * 3)
 for items, columns in (
     ([archive], store_views.LIST), ([load], load_views.LIST), ([chunk], chunk_views.LIST), ([run], store_views.RUN),
-    ([finding], doctor_command._COLUMNS),
+    ([finding], doctor_command._COLUMNS), ([resynced], dev_commands._RESYNCED),
 ):
     show(Format.table, items, columns)
     print("===")
@@ -75,12 +76,14 @@ def shown_on(width: int) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "titles"),
     [
-        (60, ["NAME STATE LAG STREAM", "ID STATE ARCHIVE", "ID HOUR", "HOUR MESSAGES", "AREA FOUND, AND WHAT TO DO"]),
+        (60, ["NAME STATE LAG STREAM", "ID STATE ARCHIVE", "ID HOUR", "HOUR MESSAGES", "AREA FOUND, AND WHAT TO DO",
+              "ARCHIVE CHUNKS SEALED REPLAY"]),
         (
             80,
             [
                 "NAME STATE LAG STREAM", "ID STATE ARCHIVE PUBLISHED",
                 "ID HOUR SEQUENCES", "HOUR MESSAGES GAPS CHUNKS", "AREA FOUND, AND WHAT TO DO",
+                "ARCHIVE CHUNKS SEALED REPLAY",
             ],
         ),
         (
@@ -90,7 +93,7 @@ def shown_on(width: int) -> list[str]:
                 "ID STATE ARCHIVE PUBLISHED CREATED CHUNKS INTO SUBJECTS",
                 "ID HOUR SEQUENCES MESSAGES STORED SIZE FIRST LAST RATIO",
                 "HOUR MESSAGES GAPS CHUNKS STORED SIZE RATIO SECONDS MSG/S CAPTURED BEFORE",
-                "AREA FOUND, AND WHAT TO DO",
+                "AREA FOUND, AND WHAT TO DO", "ARCHIVE CHUNKS SEALED REPLAY WIPED",
             ],
         ),
     ],
