@@ -8,26 +8,21 @@ so that `nats3 migrate` and `nats3 dev resync` work without the stack.
 """
 
 import os
-import shutil
 import sys
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from nats3_dagster.cli.embedded import addresses, open_stack, running, serve, what_next
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Output
 from nats3_dagster.cli.output import Columns, Format, show, show_one
 from nats3_dagster.cli.progress import bar, note, step, steps
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.defs.instance import dagster_home
-from nats3_dagster.errors import EngineError, Nats3Error
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import migrate as migrate_catalog
-
-if TYPE_CHECKING:
-    from nats3_dagster.dev.stack import Stack
 
 app = typer.Typer(
     cls=LazyGroup, invoke_without_command=True, add_completion=False,
@@ -61,16 +56,16 @@ def dev(
     """Start the embedded servers and the Dagster UI, and stay until interrupted. `nats3 dev stop` ends what is left."""
     if context.invoked_subcommand is not None:
         return
-    stack = _stack()
+    stack = open_stack()
     servers_stay = stack_only or any(stack.running().values())
     try:
         with steps() as on_step:
             stack.start(lambda name: on_step(f"start {name}", 0, 0))
         if stack_only:
-            view = _addresses(stack)
+            view = addresses(stack)
             show_one(output, view, view)
             note("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
-        elif not _serve(stack, port, output):
+        elif not serve(stack, port, output):
             servers_stay = True
     finally:
         # Another `nats3 dev` may have replaced our Dagster: its servers are these.
@@ -82,8 +77,8 @@ def dev(
 @app.command()
 def status(output: Output = Format.table) -> None:
     """Which of the embedded servers run, and where."""
-    stack = _stack()
-    at = _running(stack)
+    stack = open_stack()
+    at = running(stack)
     items = [{"server": name, "running": address is not None, "address": address} for name, address in at.items()]
     show(output, items, _STATUS)
     ui = at.pop("dagster")
@@ -100,7 +95,7 @@ def status(output: Output = Format.table) -> None:
 @app.command()
 def stop(output: Output = Format.table) -> None:
     """Stop the embedded servers and the Dagster UI. Their data stays."""
-    stack = _stack()
+    stack = open_stack()
     stopped = [name for name, is_running in stack.running().items() if is_running]
     if stack.dagster.find():
         stack.dagster.stop()
@@ -161,105 +156,10 @@ def demo(
             "This is a defect: report it with .nats3/nats/server.log",
         )
     sys.stdout.flush()
-    stack = _stack()
+    stack = open_stack()
     if stack.dagster.ui():
         # It knows nothing yet of the demo's archive.
         note(reload_dagster(Settings.load()))
     if ui:
-        _serve(stack, port, None)
-    _what_next(stack, result.names.stream, result.names.archive)
-
-
-def _what_next(stack: "Stack", stream: str, archive: str) -> None:
-    """Which servers go on running, how to stop them, and commands to go on with."""
-    titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "dagster": "the Dagster UI"}
-    running = _running(stack)
-    if places := [f"{titles[name]} at {at}" for name, at in running.items() if at]:
-        note(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
-    commands = {} if running["dagster"] else {"nats3 dev": "the Dagster UI, until you interrupt it"}
-    commands |= {
-        f"nats3 chunk list {archive}": "what the archive has",
-        f"nats3 store create --name applogs --stream {stream} --bucket archive --create-bucket": "",
-    }
-    if activate := _activate():
-        commands = {activate: "this shell then finds nats3"} | commands
-    width = max(len(command) for command, why in commands.items() if why)
-    note("What next:")
-    for command, why in commands.items():
-        note(f"  {command:<{width}}  {why}".rstrip())
-
-
-def _activate() -> str | None:
-    """The command after which a shell finds `nats3`; None where it does, or where there is no virtual environment."""
-    script = Path(sys.prefix, "bin", "activate")
-    found = shutil.which("nats3")
-    if not script.exists() or (found and Path(found).parent == script.parent):
-        return None
-    return f". {script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script}"
-
-
-def _running(stack: "Stack") -> dict[str, str | None]:
-    """Where each server is that runs and answers; None for one that does not."""
-    running, ui = stack.running(), stack.dagster.ui()
-    return {
-        "nats": stack.nats.url if running["nats"] else None,
-        "postgres": _postgres(stack) if running["postgres"] else None,
-        "s3": stack.s3.endpoint if running["s3"] else None,
-        "dagster": ui.address if ui else None,
-    }
-
-
-def _stack() -> "Stack":
-    from nats3_dagster.dev.stack import Stack
-
-    return Stack()
-
-
-def _addresses(stack: "Stack") -> dict[str, Any]:
-    """Where it all is, without the secrets: those are in stack.json, for its owner's eyes."""
-    at = stack.endpoints
-    return {
-        "nats": at.nats_url,
-        "nats_monitor": at.nats_monitor_url,
-        "postgres": _postgres(stack),
-        "s3": at.s3_endpoint,
-        "settings": str(stack.file),
-    }
-
-
-def _postgres(stack: "Stack") -> str:
-    return f"127.0.0.1:{stack.postgres.port}"
-
-
-def _serve(stack: "Stack", port: int, output: Format | None) -> bool:
-    """Run the Dagster UI and its daemon until somebody interrupts us or they end. False if they run already: then only
-    say where, and leave them alone. Without `output` nothing goes to stdout."""
-    dagster = stack.dagster
-    with step("Starting the Dagster UI"):
-        ui = dagster.start(port, stack.endpoints.environment)
-    try:
-        stack.announce(ui.address)
-        if output:
-            view = _addresses(stack) | {"ui": ui.address, "log": str(dagster.log)}
-            show_one(output, view, view)
-            sys.stdout.flush()
-        if not ui.is_new:
-            note(
-                f"Dagster runs already at {ui.address} (pid {ui.pid}), started {ui.started_at:%Y-%m-%d %H:%M:%S} UTC; "
-                "stop it with nats3 dev stop"
-            )
-            return False
-        if ui.replaced:
-            note(f"Dagster ran already (pid {ui.replaced}) and did not answer: it was stopped, and this one started")
-        note(f"The Dagster UI is at {ui.address} - interrupt (Ctrl-C) to stop")
-        while dagster.running:
-            time.sleep(0.5)
-        raise EngineError("Dagster ended", f"See {dagster.log}")
-    except KeyboardInterrupt:
-        note("Stopping the Dagster UI")
-    finally:
-        if ui.is_new:
-            dagster.stop()
-            if not dagster.find():  # another `nats3 dev` may have replaced it
-                stack.announce(None)
-    return True
+        serve(stack, port, None)
+    what_next(stack, result.names.stream, result.names.archive)

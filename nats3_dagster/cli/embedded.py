@@ -1,0 +1,112 @@
+"""The embedded stack as commands show it: where its servers are, the Dagster UI in the foreground, what to do next.
+
+The stack is an extra, and imported when a command opens it.
+"""
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nats3_dagster.cli.output import Format, show_one
+from nats3_dagster.cli.progress import note, step
+from nats3_dagster.errors import EngineError
+
+if TYPE_CHECKING:
+    from nats3_dagster.dev.stack import Stack
+
+
+def open_stack() -> "Stack":
+    from nats3_dagster.dev.stack import Stack
+
+    return Stack()
+
+
+def addresses(stack: "Stack") -> dict[str, Any]:
+    """Where it all is, without the secrets: those are in stack.json, for its owner's eyes."""
+    at = stack.endpoints
+    return {
+        "nats": at.nats_url,
+        "nats_monitor": at.nats_monitor_url,
+        "postgres": _postgres(stack),
+        "s3": at.s3_endpoint,
+        "settings": str(stack.file),
+    }
+
+
+def _postgres(stack: "Stack") -> str:
+    return f"127.0.0.1:{stack.postgres.port}"
+
+
+def running(stack: "Stack") -> dict[str, str | None]:
+    """Where each server is that runs and answers; None for one that does not."""
+    answering, ui = stack.running(), stack.dagster.ui()
+    return {
+        "nats": stack.nats.url if answering["nats"] else None,
+        "postgres": _postgres(stack) if answering["postgres"] else None,
+        "s3": stack.s3.endpoint if answering["s3"] else None,
+        "dagster": ui.address if ui else None,
+    }
+
+
+def serve(stack: "Stack", port: int, output: Format | None) -> bool:
+    """Run the Dagster UI and its daemon until somebody interrupts us or they end. False if they run already: then only
+    say where, and leave them alone. Without `output` nothing goes to stdout."""
+    dagster = stack.dagster
+    with step("Starting the Dagster UI"):
+        ui = dagster.start(port, stack.endpoints.environment)
+    try:
+        stack.announce(ui.address)
+        if output:
+            view = addresses(stack) | {"ui": ui.address, "log": str(dagster.log)}
+            show_one(output, view, view)
+            sys.stdout.flush()
+        if not ui.is_new:
+            note(
+                f"Dagster runs already at {ui.address} (pid {ui.pid}), started {ui.started_at:%Y-%m-%d %H:%M:%S} UTC; "
+                "stop it with nats3 dev stop"
+            )
+            return False
+        if ui.replaced:
+            note(f"Dagster ran already (pid {ui.replaced}) and did not answer: it was stopped, and this one started")
+        note(f"The Dagster UI is at {ui.address} - interrupt (Ctrl-C) to stop")
+        while dagster.running:
+            time.sleep(0.5)
+        raise EngineError("Dagster ended", f"See {dagster.log}")
+    except KeyboardInterrupt:
+        note("Stopping the Dagster UI")
+    finally:
+        if ui.is_new:
+            dagster.stop()
+            if not dagster.find():  # another `nats3 dev` may have replaced it
+                stack.announce(None)
+    return True
+
+
+def what_next(stack: "Stack", stream: str, archive: str) -> None:
+    """Which servers go on running, how to stop them, and commands to go on with."""
+    titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "dagster": "the Dagster UI"}
+    at = running(stack)
+    if places := [f"{titles[name]} at {place}" for name, place in at.items() if place]:
+        note(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
+    commands = {} if at["dagster"] else {"nats3 dev": "the Dagster UI, until you interrupt it"}
+    commands |= {
+        f"nats3 chunk list {archive}": "what the archive has",
+        f"nats3 store create --name applogs --stream {stream} --bucket archive --create-bucket": "",
+    }
+    if activate := _activate():
+        commands = {activate: "this shell then finds nats3"} | commands
+    width = max(len(command) for command, why in commands.items() if why)
+    note("What next:")
+    for command, why in commands.items():
+        note(f"  {command:<{width}}  {why}".rstrip())
+
+
+def _activate() -> str | None:
+    """The command after which a shell finds `nats3`; None where it does, or where there is no virtual environment."""
+    script = Path(sys.prefix, "bin", "activate")
+    found = shutil.which("nats3")
+    if not script.exists() or (found and Path(found).parent == script.parent):
+        return None
+    return f". {script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script}"
