@@ -111,6 +111,9 @@ def _bar(what: str, unit: str) -> Iterator[OnCount]:
         began = time.monotonic()
 
         def on_count(done: int, total: int, note: str = "") -> None:
+            nonlocal began
+            # Spark takes seconds to start the tasks: they do not count.
+            began = began if done else time.monotonic()
             rate = done / max(time.monotonic() - began, 0.001)
             progress.update(
                 task, completed=done, total=total, visible=True, count=f"{done:,}/{total:,}", note=note,
@@ -125,11 +128,12 @@ def _lines(what: str, unit: str) -> Iterator[OnCount]:
     began = written_at = time.monotonic()
 
     def on_count(done: int, total: int, note_: str = "") -> None:
-        nonlocal written_at
+        nonlocal began, written_at
         now = time.monotonic()
+        began = began if done else now
         if now - written_at >= LINE_EVERY_S:
             written_at = now
-            end = f"; {note_}" if note_ else f", {done / (now - began):,.0f} a second"
+            end = f"; {note_}" if note_ else f", {done / max(now - began, 0.001):,.0f} a second"
             note(f"{what}: {done:,} of {total:,} {unit}{end}")
 
     yield on_count

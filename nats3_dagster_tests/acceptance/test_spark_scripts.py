@@ -1,0 +1,77 @@
+"""The scripts for spark-submit, as far as they come without Spark: their options, and errors that name only these."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from nats3_dagster.cli import ending
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
+from nats3_dagster_tests.acceptance.stories import archive_events
+from nats3_dagster_tests.cli_case import root_command
+from nats3_dagster_tests.wire import Wire
+
+ROOT = Path(__file__).parents[2]
+# What `nats3 load create` has for other things than the replay itself, or names in another way.
+OTHERS = {"--archive", "--bucket", "--read-stream", "--dry-run", "--detach", "--output", "--delete-chunks", "--yes"}
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("republish", ROOT / "spark" / "republish.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def options(script: ModuleType) -> set[str]:
+    return set(re.findall(r"--[a-z-]+", script.options().format_help()))
+
+
+def test_it_takes_what_a_replay_of_the_command_line_takes(script: ModuleType) -> None:
+    command: Any = root_command()
+    create = command.commands["load"].commands["create"]
+    offered = {word for p in create.params for word in p.opts if word.startswith("--")}
+    assert offered - OTHERS <= options(script)
+    arguments = script.options().parse_args(
+        ["ev", "--write-subject", "a.>", "--sequences", "5-9", "--byte-rate", "1KiB", "--create-stream", "A",
+         "--into-own-stream", "--over-gaps"]
+    )  # fmt: skip
+    spec = script.spec_of(arguments)
+    assert (spec.selection.sequences, spec.pace.byte_rate, spec.create_stream) == ((5, 9), 1024, "A")
+    assert (spec.into_own_stream, spec.over_gaps) == (True, True)
+    assert script.spec_of(script.options().parse_args(["ev", "--write-subject", "a.>", "--speed", "2"])).pace.speed == 2
+
+
+def test_its_errors_name_only_options_that_it_has(script: ModuleType) -> None:
+    asked = "".join((ROOT / "nats3_dagster" / name).read_text() for name in (
+        "replay/plan.py", "replay/targets.py", "replay/published.py", "replay/mapping.py", "archive/lookup.py",
+    ))  # fmt: skip
+    codes = [Next[name] for name in re.findall(r"Next\.([A-Z_]+)", asked)]
+    named = {word for code in codes for word in re.findall(r"--[a-z-]+", re.sub(r"nats3 .*", "", WORDS[code]))}
+    assert {"--over-gaps", "--create-stream", "--into-own-stream"} <= named <= options(script)
+
+
+def test_a_refusal_is_one_line_that_names_an_option_of_its_own(
+    script: ModuleType, settings: Settings, wire: Wire, bucket: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive_events(settings, bucket)
+
+    def refused(*words: str) -> tuple[int, str]:
+        arguments = script.options().parse_args(words)
+        return ending.run(lambda: script.main(arguments)), capfd.readouterr().err
+
+    missing = "Error: Nothing says what to replay. Give ARCHIVE and --write-subject, or --resume ID\n"
+    assert refused("events") == (2, missing)
+    status, line = refused("events", "--write-subject", "a.>")
+    assert (status, line) == (
+        2, "Error: Archive events holds nothing of this selection. See what it holds: nats3 chunk list events\n",
+    )  # fmt: skip
