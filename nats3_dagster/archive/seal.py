@@ -27,6 +27,8 @@ CLOCKS_S = 30
 class Position:
     """What decides which hours can be sealed, apart from the stream: while it stands still, so do they."""
 
+    # An archive that is made again under its name has another id.
+    archive: int
     # The archive's, in the catalog.
     revision: int
     # The last hour that has ended by every clock.
@@ -66,7 +68,7 @@ def complete_hours(workspace: Workspace, archive: Archive, hours: Collection[str
 
 def position(workspace: Workspace, archive: Archive) -> Position:
     """Asked of the catalog and the clock."""
-    return Position(workspace.catalog.hours.revision(archive), newest_closed(time.time_ns()))
+    return Position(archive.id, workspace.catalog.hours.revision(archive), newest_closed(time.time_ns()))
 
 
 def sealable(workspace: Workspace, archive: Archive, first: str, limit: int = 1_000_000) -> Sealable:

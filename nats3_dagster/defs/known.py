@@ -4,6 +4,7 @@ Nothing here is decided: see reconcile.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dagster import AssetCheckEvaluation, AssetKey, AssetRecordsFilter, DagsterEventType, DagsterInstance
@@ -12,7 +13,30 @@ from nats3_dagster.defs.keys import CHECKS, check_key, chunks_key
 
 # Events that are read by one query, of 1,000 that Dagster gives at most; and partitions that one query names.
 PAGE = 500
+# Events of an asset that are compared at once, in some 2 s.
+COMPARED = 5000
 _MATERIALIZED = DagsterEventType.ASSET_MATERIALIZATION
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """What Dagster says of some partitions of an asset."""
+
+    # The metadata of the newest event of each.
+    metadata: Mapping[str, Mapping[str, Any]]
+    # Those among them that were not expected.
+    extra: set[str]
+    # The storage id up to which all events of the asset are among them, or were compared before.
+    reached: int
+
+    def says(self, partition: str, name: str) -> tuple[Any, Any]:
+        """Of which archive the newest event is, by its id, and one value of it; None for what it does not say."""
+        event = self.metadata.get(partition, {})
+        return event.get("archive_id"), event.get(name)
+
+    def is_foreign(self, archive_id: str) -> bool:
+        """Whether an event is of another archive, an earlier one of this name."""
+        return any(event.get("archive_id", archive_id) != archive_id for event in self.metadata.values())
 
 
 def newest_events(instance: DagsterInstance, keys: Iterable[AssetKey]) -> dict[AssetKey, int]:
@@ -22,32 +46,20 @@ def newest_events(instance: DagsterInstance, keys: Iterable[AssetKey]) -> dict[A
     return {entry.asset_key: entry.last_materialization_storage_id or 0 for entry in entries}
 
 
-def changed_partitions(instance: DagsterInstance, key: AssetKey, before: int, now: int) -> set[str]:
-    """The partitions with an event since the newest one of the asset was `before`; `now` is the newest one.
-
-    An event may become visible after a later one: then `now` may be the lower id."""
-    if before == now:
-        return set()
-    return set(instance.get_latest_storage_id_by_partition(key, _MATERIALIZED, after_cursor=min(before, now) - 1))
-
-
-def newest_metadata(
-    instance: DagsterInstance, key: AssetKey, partitions: Collection[str]
-) -> dict[str, Mapping[str, Any]]:
-    """The metadata of the newest event of each partition that has one; some 0.5 ms for each."""
-    if not partitions:
-        return {}
-    named = set(partitions) if len(partitions) <= PAGE else None
-    ids = instance.get_latest_storage_id_by_partition(key, _MATERIALIZED, named)
-    metadata: dict[str, Mapping[str, Any]] = {}
-    wanted = [ids[partition] for partition in partitions if partition in ids]
-    for at in range(0, len(wanted), PAGE):
-        chosen = AssetRecordsFilter(asset_key=key, storage_ids=wanted[at : at + PAGE])
-        for record in instance.fetch_materializations(chosen, limit=PAGE).records:
-            event = record.asset_materialization
-            assert event is not None
-            metadata[str(event.partition)] = {name: value.value for name, value in event.metadata.items()}
-    return metadata
+def newest_of(
+    instance: DagsterInstance, key: AssetKey, begin: int, end: int, known: Collection[str], expected: Collection[str],
+    changed: Iterable[str],
+) -> Newest:  # fmt: skip
+    """What Dagster says of the `known` partitions that are not `expected`, that `changed`, or that have an event behind
+    `begin`: none if that is the `end`, the newest event of the asset. COMPARED of each, the oldest events first."""
+    ids: Mapping[str, int] = {}
+    if begin != end:
+        # An event may become visible after a later one: then the newest one goes back.
+        ids = instance.get_latest_storage_id_by_partition(key, _MATERIALIZED, after_cursor=min(begin, end) - 1)
+    page = sorted(ids, key=ids.__getitem__)[:COMPARED]
+    extra = set(sorted({*known}.difference(expected))[:COMPARED])
+    metadata = _metadata(instance, key, {*page, *extra, *changed}.intersection(known))
+    return Newest(metadata, extra, end if len(page) == len(ids) else ids[page[-1]])
 
 
 def forget(instance: DagsterInstance, archive: str, key: AssetKey, *, keep_checks: bool) -> None:
@@ -67,3 +79,20 @@ def _evaluations(instance: DagsterInstance, archive: str) -> list[AssetCheckEval
         if event is not None and isinstance(event.event_specific_data, AssetCheckEvaluation):
             found.append(event.event_specific_data)
     return found
+
+
+def _metadata(instance: DagsterInstance, key: AssetKey, partitions: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """The metadata of the newest event of each partition that has one; some 0.5 ms for each."""
+    if not partitions:
+        return {}
+    named = set(partitions) if len(partitions) <= PAGE else None
+    ids = instance.get_latest_storage_id_by_partition(key, _MATERIALIZED, named)
+    wanted = [ids[partition] for partition in partitions if partition in ids]
+    metadata: dict[str, Mapping[str, Any]] = {}
+    for at in range(0, len(wanted), PAGE):
+        chosen = AssetRecordsFilter(asset_key=key, storage_ids=wanted[at : at + PAGE])
+        for record in instance.fetch_materializations(chosen, limit=PAGE).records:
+            event = record.asset_materialization
+            assert event is not None
+            metadata[str(event.partition)] = {name: value.value for name, value in event.metadata.items()}
+    return metadata

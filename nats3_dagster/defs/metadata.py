@@ -58,7 +58,6 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
     for window, gap in report.gaps:
         absent[gap.reason] += sum(r.size for r in clipped(gap.ranges, window))
     metadata: Metadata = {
-        "archive_id": str(report.archive.id), "revision": report.revision,
         "dagster/partition_row_count": messages, "messages": messages, "payload_bytes": payload, "stored_bytes": stored,
         "ratio": round(payload / stored, 2) if stored else 0.0, "chunks": len(metas),
         "gaps": absent["expired"] + absent["missing"] + absent["retired"],
@@ -78,16 +77,16 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
             "captured_by": run_links(c.dagster_run_id for c in report.chunks),
             "chunk_table": MetadataValue.md(chunk_table(report.chunks)),
         }  # fmt: skip
-    return metadata
+    # By them the catalog sensor knows what it said: see reconcile.py. A text is not plotted.
+    return metadata | {"archive_id": str(report.archive.id), "revision": report.revision}
 
 
 def seal_metadata(archive: Archive, seal: Seal, settings: Settings) -> Metadata:
     """An hour that was sealed."""
     return {
-        "archive_id": str(archive.id),
         "dagster/partition_row_count": seal.messages, "messages": seal.messages, "chunks": seal.chunks,
         "sequences_in_gaps": seal.gaps, "seal": seal.number, "dagster/uri": settings.object_url(seal.bucket, seal.key),
-        "sha256": seal.sha256, "stored_bytes": seal.stored_bytes,
+        "sha256": seal.sha256, "stored_bytes": seal.stored_bytes, "archive_id": str(archive.id),
     }  # fmt: skip
 
 

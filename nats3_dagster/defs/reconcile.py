@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
@@ -17,10 +16,10 @@ from nats3_dagster.archive import status
 from nats3_dagster.defs.events import Replayed, hour_event, replayed, seal_event
 from nats3_dagster.defs.heard import Heard
 from nats3_dagster.defs.keys import chunks_key, keys_of, replay_key, sealed_key, stream_key
-from nats3_dagster.defs.known import changed_partitions, forget, newest_events, newest_metadata
+from nats3_dagster.defs.known import forget, newest_events, newest_of
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import hour_of
-from nats3_dagster.model import Archive, ArchiveVersion
+from nats3_dagster.model import Archive, ArchiveVersion, Seal
 from nats3_dagster.replay.status import replayed_hours
 from nats3_dagster.workspace import Workspace
 
@@ -28,7 +27,6 @@ from nats3_dagster.workspace import Workspace
 EVENTS = 500
 # Seconds after which a call begins no other hour. Dagster gives a tick 60.
 BUDGET_S = 20.0
-_NOTHING_HEARD = Heard(-1, 0, 0, "", 0, 0, 0)
 
 
 @dataclass
@@ -103,78 +101,85 @@ class _Tick:
             return before
         if before is not None and now == replace(before, open_hour=hour) and self.open_hour(archive) != hour:
             return before
+        # A first time everything is compared: all that Dagster has is behind event 0.
+        since = before or Heard(now.revision, now.seals, -1, "", 0, 0, 0)
         began = len(self.found.events), len(self.found.wiped)
-        has_open_hour = self.chunks(archive, before, now)
-        self.sealed(archive, before, now)
-        self.replay(archive, before, now)
-        if self.is_full or began != (len(self.found.events), len(self.found.wiped)):
-            return before
-        return now if has_open_hour else replace(now, open_hour="")
+        known = [self.instance.get_materialized_partitions(key) for key in keys_of(archive.name)[:2]]
+        seals = status.seals(self.workspace, archive)
+        empty = [seal for seal in seals if not seal.chunks]
+        after = replace(
+            now,
+            open_hour=hour if hour in known[0] else "",
+            chunks_event=self.chunks(archive, since, now, known[0], empty),
+            sealed_event=self.sealed(archive, since, now, known[1], {seal.hour: seal for seal in seals}),
+            replay_event=self.replay(archive, since, now),
+        )
+        return before if self.is_full or began != (len(self.found.events), len(self.found.wiped)) else after
 
-    def chunks(self, archive: Archive, before: Heard | None, now: Heard) -> bool:
-        """Compare hours of chunks; whether Dagster knew the open one."""
-        key, since = chunks_key(archive.name), before or _NOTHING_HEARD
-        known = self.instance.get_materialized_partitions(key)
+    def chunks(
+        self, archive: Archive, since: Heard, now: Heard, known: Collection[str], empty: Collection[Seal]
+    ) -> int:
+        """Compare the hours of chunks that Dagster knows with those that have some and those that are sealed as empty;
+        up to which event."""
+        key, own = chunks_key(archive.name), str(archive.id)
         revisions = status.revisions(self.workspace, archive)
-        empty = [seal for seal in status.seals(self.workspace, archive) if not seal.chunks]
         expected = {seal.hour: 0 for seal in empty} | revisions
         open_hour = now.open_hour if now.open_hour in revisions else self.open_hour(archive)
         if open_hour:
             expected.setdefault(open_hour, 0)
         changed = {hour for hour, revision in revisions.items() if revision > since.revision}
-        changed |= {seal.hour for seal in empty if (seal.id or 0) > since.seals}
-        changed |= changed_partitions(self.instance, key, since.chunks_event, now.chunks_event)
-        metadata = self.metadata(key, before, known, changed | (known - expected.keys()) | {now.open_hour})
+        changed |= {seal.hour for seal in empty if (seal.id or 0) > since.seals} | {now.open_hour}
+        newest = newest_of(self.instance, key, since.chunks_event, now.chunks_event, known, expected, changed)
         # Of an hour that ended without a message, and is not sealed yet, it says no more than the catalog does.
-        extra = {hour for hour in known - expected.keys() if _says(metadata, hour, "messages") != (str(archive.id), 0)}
+        extra = {h for h in newest.extra if newest.says(h, "messages") != (own, 0)}
         if not self.nats:
             extra.discard(now.open_hour)
         emptied = self.complete(archive, extra)
-        if emptied != extra or _foreign(metadata, archive):
-            self.wipe(archive, key, keep_checks=not _foreign(metadata, archive))
-            stale, known = set[str](), set[str]()
+        if emptied != extra or newest.is_foreign(own):
+            self.wipe(archive, key, keep_checks=not newest.is_foreign(own))
+            wrong = expected.keys()
         else:
-            wrong = (hour for hour in metadata if hour in expected)
-            stale = {h for h in wrong if _says(metadata, h, "revision") != (str(archive.id), expected[h])}
-        self.report(
-            {*(expected.keys() - known), *stale, *emptied}, lambda hour: hour_event(self.workspace, archive, hour)
-        )
-        return now.open_hour in known
+            said = {h for h in newest.metadata if h in expected}
+            wrong = {h for h in said if newest.says(h, "revision") != (own, expected[h])}
+            wrong |= expected.keys() - known
+        self.report({*wrong, *emptied}, lambda hour: hour_event(self.workspace, archive, hour))
+        return newest.reached
 
-    def sealed(self, archive: Archive, before: Heard | None, now: Heard) -> None:
-        """Compare sealed hours."""
-        key, since = sealed_key(archive.name), before or _NOTHING_HEARD
-        known = self.instance.get_materialized_partitions(key)
-        expected = {seal.hour: seal for seal in status.seals(self.workspace, archive)}
+    def sealed(
+        self, archive: Archive, since: Heard, now: Heard, known: Collection[str], expected: Mapping[str, Seal]
+    ) -> int:
+        """Compare the sealed hours that Dagster knows; up to which event."""
+        key, own = sealed_key(archive.name), str(archive.id)
         changed = {seal.hour for seal in expected.values() if (seal.id or 0) > since.seals}
-        changed |= changed_partitions(self.instance, key, since.sealed_event, now.sealed_event)
-        extra = known - expected.keys()
-        metadata = self.metadata(key, before, known, changed | extra)
+        newest = newest_of(self.instance, key, since.sealed_event, now.sealed_event, known, expected, changed)
         # What changed since its seal and is complete is sealed anew within a minute: to wipe and report all hours for
         # that would ask every asset that depends on them to run once more.
-        if _foreign(metadata, archive) or self.complete(archive, extra) != extra:
+        if newest.is_foreign(own) or self.complete(archive, newest.extra) != newest.extra:
             self.wipe(archive, key)
-            stale, known = set[str](), set[str]()
+            wrong = expected.keys()
         else:
-            wrong = (hour for hour in metadata if hour in expected)
-            stale = {h for h in wrong if _says(metadata, h, "sha256") != (str(archive.id), expected[h].sha256)}
-        self.report(
-            (expected.keys() - known) | stale, lambda hour: seal_event(archive, expected[hour], self.workspace.settings)
-        )
+            said = {h for h in newest.metadata if h in expected}
+            wrong = {h for h in said if newest.says(h, "sha256") != (own, expected[h].sha256)}
+            wrong |= expected.keys() - known
+        self.report(wrong, lambda hour: seal_event(archive, expected[hour], self.workspace.settings))
+        return newest.reached
 
-    def replay(self, archive: Archive, before: Heard | None, now: Heard) -> None:
-        """Compare replayed hours."""
-        if before is not None and (before.replays, before.replay_event) == (now.replays, now.replay_event):
-            return
+    def replay(self, archive: Archive, since: Heard, now: Heard) -> int:
+        """Compare the replayed hours; up to which event."""
+        if (since.replays, since.replay_event) == (now.replays, now.replay_event):
+            return now.replay_event
         key = replay_key(archive.name)
         known = self.instance.get_materialized_partitions(key)
         expected = replayed_hours(self.workspace, archive)
-        metadata = newest_metadata(self.instance, key, known)
-        if known - expected.keys():
+        # Nothing says which hours a replay changed: after one, all are compared.
+        begin = since.replay_event if since.replays == now.replays else 0
+        newest = newest_of(self.instance, key, begin, now.replay_event, known, expected, ())
+        if newest.extra:
             self.wipe(archive, key)
-            stale, known = set[str](), set[str]()
+            wrong = expected.keys()
         else:
-            stale = {hour for hour in known if metadata.get(hour, {}).get("replay") != expected[hour].id}
+            wrong = {h for h, event in newest.metadata.items() if event.get("replay") != expected[h].id}
+            wrong |= expected.keys() - known
         described: dict[str, Replayed] = {}
 
         def event(hour: str) -> AssetMaterialization:
@@ -183,7 +188,8 @@ class _Tick:
                 described[one.id] = replayed(self.workspace, one)
             return described[one.id].event(archive, hour)
 
-        self.report((expected.keys() - known) | stale, event)
+        self.report(wrong, event)
+        return newest.reached
 
     def open_hour(self, archive: Archive) -> str:
         """The open hour, if nothing of it waits to be captured; empty if something does, and if NATS does not say."""
@@ -201,12 +207,6 @@ class _Tick:
         except Nats3Error:
             return ""  # the archive's own sensor shows it
 
-    def metadata(
-        self, key: AssetKey, before: Heard | None, known: Collection[str], suspects: Iterable[str]
-    ) -> dict[str, Mapping[str, Any]]:
-        """What the newest events say of those of the hours that may be wrong; of all when nothing was heard."""
-        return newest_metadata(self.instance, key, known if before is None else {*suspects}.intersection(known))
-
     def complete(self, archive: Archive, hours: Collection[str]) -> set[str]:
         from nats3_dagster.archive.seal import complete_hours
 
@@ -222,15 +222,3 @@ class _Tick:
             if self.is_full:
                 return
             self.found.events.append(event(hour))
-
-
-def _says(metadata: Mapping[str, Mapping[str, Any]], hour: str, name: str) -> tuple[Any, Any]:
-    """Of which archive the newest event of the hour is, and one value of it."""
-    event = metadata.get(hour, {})
-    return event.get("archive_id"), event.get(name)
-
-
-def _foreign(metadata: Mapping[str, Mapping[str, Any]], archive: Archive) -> bool:
-    """Whether an event is of an earlier archive of this name."""
-    own = str(archive.id)
-    return any(event.get("archive_id", own) != own for event in metadata.values())

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from nats3_dagster_tests.browser.conftest import fresh_page, shoot
 from nats3_dagster_tests.browser.stage import ARCHIVE, BUCKET, CAPTURED, FAILED, Stage, staged
-from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT
+from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT, eventually
 from nats3_dagster_tests.wire import Wire
 
 # Twice what they take where the machine has something else to do.
@@ -187,6 +187,41 @@ def test_three_hours_are_replayed(page: Page, stage: Stage, backfill: str) -> No
         back = [(m.subject, m.data) for m in wire.messages("REPLAYED")]
     assert back == [(f"replay.{m.subject}", m.data) for m in expected]
     assert len({run["id"] for run in stage.dagster.runs() if "dagster/backfill" in run["tags"]}) == 1
+
+
+def test_a_capture_from_a_shell_turns_the_bar_green(page: Page, stage: Stage) -> None:
+    opened(page, stage, "chunks", "partitions")
+    counted(page, "Failed", len(FAILED))
+    in_a_shell(stage, "store", "run", ARCHIVE, "--all")
+    # Nobody clicks. The open hour counts as well: nothing of it waits.
+    expect(page.get_by_text(f"Materialized ({len(stage.partitions())})", exact=True)).to_be_visible(timeout=60_000)
+    counted(page, "Missing", 0)
+    counted(page, "Failed", 0)
+    stretches = page.locator("[class*=PartitionStatusBar_colorSpan]")
+    assert stretches.evaluate_all("all => all.map(one => one.style.background)") == ["var(--color-accent-green)"]
+
+
+def test_a_deleted_archive_is_gone_from_the_assets(page: Page, stage: Stage) -> None:
+    sealed = page.get_by_role("link", name=f"{ARCHIVE} / sealed")
+    page.goto(f"{stage.dagster.url}/assets")
+    expect(sealed).to_be_visible()
+    in_a_shell(stage, "store", "delete", ARCHIVE, "--yes")
+
+    def nothing_is_listed() -> bool:
+        page.goto(f"{stage.dagster.url}/assets")
+        empty = page.get_by_text("There are no known materialized assets")
+        expect(empty.or_(sealed).first).to_be_visible()
+        return empty.is_visible()
+
+    eventually(nothing_is_listed, "the assets are gone", 60)
+
+
+def in_a_shell(stage: Stage, *words: str) -> None:
+    """Run a command of nats3 as somebody beside Dagster does."""
+    environment = {**os.environ, **stage.stack.endpoints.environment, "NATS3_DAGSTER_URL": stage.dagster.url}
+    command = [sys.executable, "-m", "nats3_dagster.cli", *words]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 def damage(stage: Stage, hour: str) -> str:

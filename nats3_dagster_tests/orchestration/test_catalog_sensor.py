@@ -22,7 +22,7 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.seal import seal_hours, sealable
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs import reconcile
+from nats3_dagster.defs import known, reconcile
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.heard import read, write
@@ -413,6 +413,28 @@ def test_a_long_tick_goes_on_in_the_next_one(
         patch.setattr(reconcile, "BUDGET_S", -1.0)
         assert daemon.tick() == []
     assert daemon.tick() == sealed[:2]
+
+
+def test_a_first_comparison_goes_on_in_the_next_tick(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = past(settings, 5)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    seal(settings)
+    replayed(settings, Selection(hours=tuple(hours)))
+    daemon.settle()
+    monkeypatch.setattr(known, "COMPARED", 2)
+    wrong = {"archive_id": "1", "revision": 0, "replay": "another"}
+    for key in (CHUNKS, SEALED, REPLAY):
+        daemon.instance.report_runless_asset_event(AssetMaterialization(key, partition=hours[4], metadata=wrong))
+    daemon.cursor = None
+    ticks = [daemon.tick() for _ in range(6)]
+    # Of each asset two events a tick: the wrong one is its last one.
+    asked = [("chunks", hours[4]), ("replay", hours[4]), ("sealed", hours[4])]
+    assert sorted(event for tick in ticks for event in tick) == asked
+    assert ticks[:2] == [[], []]
+    daemon.settle()
 
 
 def test_a_cursor_of_another_release_compares_everything(settings: Settings, bucket: str, daemon: Daemon) -> None:

@@ -27,6 +27,7 @@ from dagster import (
 )
 from dagster._core.test_utils import create_run_for_test
 
+from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.seal import seal_hours
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
@@ -129,6 +130,21 @@ def test_two_hundred_hours_that_came_between_two_ticks(
         seals = catalog.seals.select(catalog.archives.get("events"))
     assert [(s.hour, s.messages, s.valid) for s in seals] == [(hour, 1, True) for hour in hours]
     assert {s.dagster_run_id for s in seals} == {r.run_id for r in instance.get_runs()}
+
+
+def test_an_archive_made_again_is_sealed_again(settings: Settings, bucket: str, instance: DagsterInstance) -> None:
+    hours = past(settings, 2)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    with Workspace(settings) as workspace:
+        assert len(list(seal_hours(workspace, workspace.catalog.archives.get("events"), hours))) == 2
+        cursor = tick(instance).cursor
+        delete(workspace, "events", purge=True)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    # As many changes, in the same hour, as those of the earlier archive when its sensor left off.
+    (request,) = asked(tick(instance, cursor))
+    assert asked_hours(request) == (hours[0], hours[-1])
 
 
 def test_hours_captured_by_spark_are_sealed_with_their_checks(
