@@ -120,7 +120,7 @@ def former(workspace: Workspace) -> tuple[set[str], set[str]]:
 
 def revisions(workspace: Workspace, archive: Archive) -> dict[str, int]:
     """The hours that have messages, ascending, and the archive's revision when each last changed."""
-    return {h.hour: h.revision for h in workspace.catalog.hours.select(archive)}
+    return workspace.catalog.hours.revisions(archive)
 
 
 def hour(workspace: Workspace, archive: Archive, key: str) -> HourReport:

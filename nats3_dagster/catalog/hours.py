@@ -46,6 +46,14 @@ class WindowRow:
         return HourWindow(Incarnation(self.stream, self.created_ns), SeqRange(self.first_seq, self.last_seq))
 
 
+@dataclass(slots=True, kw_only=True)
+class RevisionRow:
+    """The archive's revision when an hour last changed."""
+
+    hour: str
+    revision: int
+
+
 class Hours:
     """List hours, and the sequences that each accounts for."""
 
@@ -69,6 +77,11 @@ class Hours:
         """How many hours have live chunks."""
         with self._session.reading() as sql:
             return sql.value(int, "hour_count", archive=archive.id)
+
+    def revisions(self, archive: Archive) -> dict[str, int]:
+        """The hours that have live chunks, ascending, and the archive's revision when each last changed."""
+        with self._session.reading() as sql:
+            return {row.hour: row.revision for row in sql.rows(RevisionRow, "hour_revisions", archive=archive.id)}
 
     def revision(self, archive: Archive) -> int:
         """A number that grows with every change of the archive's chunks and gaps: a reader's cursor for `hours`."""

@@ -14,6 +14,10 @@ from chosen join nats3.hour h using (hour) join nats3.incarnation i on i.id = h.
 where h.archive_id = :archive
 order by h.hour, i.created_ns;
 
+-- name: hour_revisions(archive)
+-- The hours that have live chunks, ascending, and the archive's revision when each last changed.
+select hour, max(revision) as revision from nats3.hour where archive_id = :archive group by hour order by hour;
+
 -- name: hour_count(archive)
 -- How many hours of the archive have live chunks.
 select count(distinct hour) from nats3.hour where archive_id = :archive;
