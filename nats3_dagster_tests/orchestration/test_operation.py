@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import REPOSITORY_LABEL
+from nats3_dagster.defs.resources import SPARK_STARTS
 from nats3_dagster.defs.wording import STOPPED_CAPTURE, STOPPED_REPLAY
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.nats_server import NatsServer
@@ -34,7 +35,7 @@ _LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how
   ... on RunConfigValidationInvalid { errors { message } } } }"""
 _TERMINATE = "mutation ($run: String!) { terminateRun(runId: $run) { __typename ... on PythonError { message } } }"
 _EVENTS = """query ($run: ID!) { logsForRun(runId: $run) { ... on EventConnection { events {
-  __typename ... on ErrorEvent { error { message stack cause { message } } } } } } }"""
+  __typename ... on MessageEvent { message } ... on ErrorEvent { error { message stack cause { message } } } } } } }"""
 _AGAIN = """mutation ($how: ReexecutionParams!) { launchRunReexecution(reexecutionParams: $how) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
 
@@ -118,9 +119,7 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     with Dagster(tmp_path / "dagster", {}) as dagster:
         eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 150)
         capture = launch_job(dagster, "events_capture", hours[0], hours[-1], {})
-        eventually(
-            lambda: "ExecutionStepStartEvent" in [e["__typename"] for e in events(dagster, capture)], "it has begun"
-        )
+        eventually(lambda: SPARK_STARTS in [e.get("message") for e in events(dagster, capture)], "it starts Spark")
         assert terminated(dagster, capture) == [STOPPED_CAPTURE] * 2
 
         run = launch(dagster, hours[0], hours[-1], rate=900)

@@ -14,13 +14,13 @@ HOURS = ("2026-11-21-07:00", "2026-11-21-08:00")
 @pytest.mark.parametrize(
     ("spec", "replay_id"),
     [
-        (SPEC, "27899440d8aa00b8"),
+        (SPEC, "016db1e291f68b01"),
         (
             ReplaySpec(
                 "events", "back.>", Selection(HOURS, 5, 9, SeqRange(1, 7), ("ev.>",)), pace=Pace(speed=2.0),
                 create_stream="BACK",
             ),
-            "b93ed38f7dc75d31",
+            "7cf45f28dff5b719",
         ),
     ],
 )  # fmt: skip
