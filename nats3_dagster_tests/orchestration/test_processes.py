@@ -59,11 +59,11 @@ def _ended(dagster: Dagster) -> list[dict[str, Any]]:
 def test_a_dagster_that_is_not_there_is_told_in_a_line(nats: NatsServer) -> None:
     by_hand = "reload the code location in the Dagster UI (Deployment, Reload)"
     assert reload_dagster(Settings.load()) == (
-        f"If Dagster runs, {by_hand}; with NATS3_DAGSTER_URL set this is done by itself"
+        f"If Dagster runs, {by_hand}; with NATS3_DAGSTER_URL set, this command does it"
     )
     # Nobody, one that speaks no HTTP, and no address at all.
     for url in (f"http://127.0.0.1:{free_port()}", nats.url.replace("nats://", "http://"), "file:///etc/passwd"):
         said = reload_dagster(Settings.load().model_copy(update={"dagster_url": url}))
-        assert said.startswith("The Dagster at NATS3_DAGSTER_URL does not answer as it should (")
+        assert said.startswith("The Dagster at NATS3_DAGSTER_URL did not reload (")
         assert said.endswith(f"); {by_hand}")
         assert "\n" not in said
