@@ -4,12 +4,10 @@ It is computed from the catalog and the stream alone, each time, so nothing that
 Sensor, check and doctor ask here.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.streams import first_seq_at, message_from
@@ -128,13 +126,6 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
         behind_s=age_s(present[0].first),
         gone=gone,
     )
-
-
-def open_hour(workspace: Workspace, archive: Archive) -> str | None:
-    """The current hour, if the archive has everything that its stream has now. Raises Nats3Error."""
-    now_ns = time.time_ns()
-    waiting = backlog(workspace, archive, observe_source(workspace, archive), now_ns)
-    return hour_of(now_ns) if waiting.is_empty else None
 
 
 def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:

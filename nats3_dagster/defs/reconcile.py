@@ -7,8 +7,9 @@ run after a newer one are found by the next tick.
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
@@ -22,6 +23,9 @@ from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ArchiveVersion, Seal
 from nats3_dagster.replay.status import replayed_hours
 from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    from nats3_dagster.archive.condition import Condition
 
 # What one call reports: the daemon writes an event in 10 to 20 ms, after the tick and outside its time limit.
 EVENTS = 500
@@ -51,18 +55,27 @@ def reconcile(instance: DagsterInstance, workspace: Workspace, heard: Mapping[in
     newest = newest_events(instance, {*former, *(key for v in versions for key in keys_of(v.archive.name))})
     found = Reconciled(wiped=[key for key in former if key in newest])
     instance.wipe_assets(found.wiped)
-    tick = _Tick(instance, workspace, newest, found, time.monotonic() + BUDGET_S)
+    hour = hour_of(time.time_ns())
+    now = {v.archive: _now(v, hour, newest) for v in versions}
+    moved = [archive for archive in now if now[archive] != heard.get(archive.id)]
+    tick = _Tick(instance, workspace, moved, found, time.monotonic() + BUDGET_S)
+    found.heard = {archive.id: heard[archive.id] for archive in now if archive.id in heard}
     # In any order: none waits for ever behind one that always changes.
-    for version in random.sample(versions, len(versions)):
-        before = heard.get(version.archive.id)
+    for archive in random.sample(moved, len(moved)):
         try:
-            after = tick.compare(version, before)
+            after = tick.compare(archive, heard.get(archive.id), now[archive])
         except Nats3Error as error:
             found.problems.append(error)
-            after = before
+            continue
         if after is not None:
-            found.heard[version.archive.id] = after
+            found.heard[archive.id] = after
     return found
+
+
+def _now(version: ArchiveVersion, hour: str, newest: Mapping[AssetKey, int]) -> Heard:
+    """What will have been heard of the archive when Dagster has all of it; `hour` is the open one."""
+    events = (newest.get(key, 0) for key in keys_of(version.archive.name))
+    return Heard(version.revision, version.seals, version.replays, hour, *events)
 
 
 def _former_keys(workspace: Workspace, versions: Iterable[ArchiveVersion]) -> list[AssetKey]:
@@ -79,42 +92,41 @@ class _Tick:
 
     instance: DagsterInstance
     workspace: Workspace
-    # The newest event of each asset.
-    newest: Mapping[AssetKey, int]
+    # Archives that may have something to report.
+    moved: Sequence[Archive]
     found: Reconciled
     # By time.monotonic().
     deadline: float
-    # Whether NATS answers; None until it was asked.
-    nats: bool | None = None
+    # Of the streams of `moved`, by archive id; empty until somebody asks.
+    conditions: Mapping[int, "Condition"] = field(default_factory=dict[int, "Condition"])
+    # Whether something of the archive could not be decided.
+    undecided: bool = False
 
     @property
     def is_full(self) -> bool:
         return len(self.found.events) >= EVENTS or time.monotonic() > self.deadline
 
-    def compare(self, version: ArchiveVersion, before: Heard | None) -> Heard | None:
+    def compare(self, archive: Archive, before: Heard | None, now: Heard) -> Heard | None:
         """What has been heard of the archive after this tick."""
-        archive = version.archive
-        chunks, sealed, replay = (self.newest.get(key, 0) for key in keys_of(archive.name))
-        hour = hour_of(time.time_ns())
-        now = Heard(version.revision, version.seals, version.replays, hour, chunks, sealed, replay)
-        if now == before or self.is_full:
+        if self.is_full:
             return before
-        if before is not None and now == replace(before, open_hour=hour) and self.open_hour(archive) != hour:
+        if before is not None and now == replace(before, open_hour=now.open_hour) and not self.nothing_waits(archive):
             return before
         # A first time everything is compared: all that Dagster has is behind event 0.
         since = before or Heard(now.revision, now.seals, -1, "", 0, 0, 0)
-        began = len(self.found.events), len(self.found.wiped)
+        began, self.undecided = (len(self.found.events), len(self.found.wiped)), False
         known = [self.instance.get_materialized_partitions(key) for key in keys_of(archive.name)[:2]]
         seals = status.seals(self.workspace, archive)
         empty = [seal for seal in seals if not seal.chunks]
         after = replace(
             now,
-            open_hour=hour if hour in known[0] else "",
+            open_hour=now.open_hour if now.open_hour in known[0] else "",
             chunks_event=self.chunks(archive, since, now, known[0], empty),
             sealed_event=self.sealed(archive, since, now, known[1], {seal.hour: seal for seal in seals}),
             replay_event=self.replay(archive, since, now),
         )
-        return before if self.is_full or began != (len(self.found.events), len(self.found.wiped)) else after
+        did_something = began != (len(self.found.events), len(self.found.wiped))
+        return before if did_something or self.undecided or self.is_full else after
 
     def chunks(
         self, archive: Archive, since: Heard, now: Heard, known: Collection[str], empty: Collection[Seal]
@@ -124,18 +136,15 @@ class _Tick:
         key, own = chunks_key(archive.name), str(archive.id)
         revisions = status.revisions(self.workspace, archive)
         expected = {seal.hour: 0 for seal in empty} | revisions
-        open_hour = now.open_hour if now.open_hour in revisions else self.open_hour(archive)
-        if open_hour:
-            expected.setdefault(open_hour, 0)
+        if now.open_hour not in revisions and self.nothing_waits(archive):
+            expected[now.open_hour] = 0
         changed = {hour for hour, revision in revisions.items() if revision > since.revision}
         changed |= {seal.hour for seal in empty if (seal.id or 0) > since.seals} | {now.open_hour}
         newest = newest_of(self.instance, key, since.chunks_event, now.chunks_event, known, expected, changed)
         # Of an hour that ended without a message, and is not sealed yet, it says no more than the catalog does.
         extra = {h for h in newest.extra if newest.says(h, "messages") != (own, 0)}
-        if not self.nats:
-            extra.discard(now.open_hour)
-        emptied = self.complete(archive, extra)
-        if emptied != extra or newest.is_foreign(own):
+        emptied, surplus = self.divided(archive, extra)
+        if surplus or newest.is_foreign(own):
             self.wipe(archive, key, keep_checks=not newest.is_foreign(own))
             wrong = expected.keys()
         else:
@@ -154,7 +163,8 @@ class _Tick:
         newest = newest_of(self.instance, key, since.sealed_event, now.sealed_event, known, expected, changed)
         # What changed since its seal and is complete is sealed anew within a minute: to wipe and report all hours for
         # that would ask every asset that depends on them to run once more.
-        if newest.is_foreign(own) or self.complete(archive, newest.extra) != newest.extra:
+        _, surplus = self.divided(archive, newest.extra)
+        if surplus or newest.is_foreign(own):
             self.wipe(archive, key)
             wrong = expected.keys()
         else:
@@ -191,26 +201,31 @@ class _Tick:
         self.report(wrong, event)
         return newest.reached
 
-    def open_hour(self, archive: Archive) -> str:
-        """The open hour, if nothing of it waits to be captured; empty if something does, and if NATS does not say."""
+    def nothing_waits(self, archive: Archive) -> bool:
+        """Whether the archive has everything that its stream has; not, if the stream does not answer."""
+        waiting = self.condition(archive).waiting
+        return waiting is not None and waiting.is_empty
+
+    def divided(self, archive: Archive, hours: Collection[str]) -> tuple[set[str], set[str]]:
+        """Of hours that the catalog has nothing of: those that are complete without, and those of which messages are
+        not captured. Neither, if NATS does not say."""
         # Imported here: see defs/__init__.py.
-        from nats3_dagster.archive.backlog import open_hour
-
-        if self.nats is None:
-            try:
-                _ = self.workspace.link  # connects
-                self.nats = True
-            except Nats3Error:
-                self.nats = False
-        try:
-            return (open_hour(self.workspace, archive) or "") if self.nats else ""
-        except Nats3Error:
-            return ""  # the archive's own sensor shows it
-
-    def complete(self, archive: Archive, hours: Collection[str]) -> set[str]:
         from nats3_dagster.archive.seal import complete_hours
 
-        return complete_hours(self.workspace, archive, hours) if hours else set()
+        if not hours:
+            return set(), set()
+        if self.condition(archive).source == "unreachable":
+            self.undecided = True
+            return set(), set()
+        complete = complete_hours(self.workspace, archive, hours)
+        return complete, {*hours} - complete
+
+    def condition(self, archive: Archive) -> "Condition":
+        from nats3_dagster.archive.condition import conditions
+
+        if not self.conditions:
+            self.conditions = conditions(self.workspace, self.moved)
+        return self.conditions[archive.id]
 
     def wipe(self, archive: Archive, key: AssetKey, *, keep_checks: bool = False) -> None:
         forget(self.instance, archive.name, key, keep_checks=keep_checks)

@@ -183,7 +183,12 @@ def test_without_nats_the_rest_is_right(
         patch.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
         assert daemon.tick() == [("chunks", hour) for hour in hours]
         assert daemon.tick() == []
-    assert daemon.tick() == [("chunks", now())]
+        # Whether a message of it waits is not known: it is not wiped, nor shown as complete.
+        retire(settings, hours[2:])
+        assert daemon.tick() == []
+        assert daemon.known() == set(hours)
+    assert daemon.tick() == [("chunks", hours[2]), ("chunks", now())]
+    daemon.settle()
 
 
 def test_replays_of_a_shell_count_by_what_they_published_whole(
