@@ -56,36 +56,38 @@ def test_the_servers_alone(nats3: Command, home: Path) -> None:
     assert nats3.ok("dev", "--stack-only", "-o", "json").json == started.json
     assert set(nats3.ok("dev", "stop", "-o", "json").json["stopped"]) == {"nats", "postgres", "s3"}
     assert running(nats3) == set()
-    assert "Nothing says where NATS is" in nats3.refused("store", "run", "x") + nats3("doctor").out
+    assert "The address of NATS is not set" in nats3.refused("store", "run", "x") + nats3("doctor").out
     assert nats3.ok("dev", "stop").out.split() == ["stopped", "nothing", "ran"]
 
 
 def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path) -> None:
     command = [sys.executable, "-m", "nats3_dagster.cli", "dev", "-o", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        text = ""
-        while not text.endswith("}\n"):  # printed when the UI answers
-            line = process.stdout.readline()
-            assert line, process.communicate()
-            text += line
-        told = json.loads(text)
-        with urllib.request.urlopen(f"{told['ui']}/server_info", timeout=10) as answer:
-            assert "dagster_version" in json.load(answer)
-        assert running(nats3) == {"nats", "postgres", "s3", "dagster"}
-        # `nats3 store create` in another shell knows whom to ask for a reload.
-        assert Settings.load().dagster_url == told["ui"]
-        assert reload_dagster(Settings.load()) == "Dagster has loaded nats3 anew; its daemon follows within a minute"
-        # A second one says where it runs, and touches nothing.
-        again = nats3.ok("dev", "-o", "json")
-        assert again.json == told
-        assert f"Dagster runs already at {told['ui']} (pid " in again.err
-        assert "stop it with nats3 dev stop" in again.err
-        at = {s["server"]: s["address"] for s in nats3.ok("dev", "status", "-o", "json").json}
-        assert at == {name: told[name] for name in ("nats", "postgres", "s3")} | {"dagster": told["ui"]}
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        try:
+            assert process.stdout is not None
+            text = ""
+            while not text.endswith("}\n"):  # printed when the UI answers
+                line = process.stdout.readline()
+                assert line, process.communicate()
+                text += line
+            told = json.loads(text)
+            with urllib.request.urlopen(f"{told['ui']}/server_info", timeout=10) as answer:
+                assert "dagster_version" in json.load(answer)
+            assert running(nats3) == {"nats", "postgres", "s3", "dagster"}
+            # `nats3 store create` in another shell knows whom to ask for a reload.
+            assert Settings.load().dagster_url == told["ui"]
+            assert reload_dagster(Settings.load()) == "Dagster reloaded nats3; its daemon follows within a minute"
+            # A second one says where it runs, and touches nothing.
+            again = nats3.ok("dev", "-o", "json")
+            assert again.json == told
+            assert f"Dagster runs already at {told['ui']} (pid " in again.err
+            assert "stop it with nats3 dev stop" in again.err
+            at = {s["server"]: s["address"] for s in nats3.ok("dev", "status", "-o", "json").json}
+            assert at == {name: told[name] for name in ("nats", "postgres", "s3")} | {"dagster": told["ui"]}
+            assert process.poll() is None
+        finally:  # an error here must not leave it running
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, ""), err
     assert "Traceback" not in err
     assert running(nats3) == set()
