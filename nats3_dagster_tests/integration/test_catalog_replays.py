@@ -90,6 +90,50 @@ def test_a_replay_from_plan_to_success(catalog, logs, chunks):
         catalog.replays.start_attempt(ID)
 
 
+def test_an_hour_is_whole_when_all_its_chunks_of_that_time_were_published_whole(catalog, logs):
+    one, two, three = "2026-11-21-08:00", "2026-11-21-09:00", "2026-11-21-10:00"
+    catalog.chunks.commit(logs, [
+        chunk(first, first + 9, hour=hour) for first, hour in ((31, one), (41, one), (51, two), (61, two), (71, three))
+    ])  # fmt: skip
+    by_first = {c.meta.covers.first: c for c in catalog.chunks.select(logs)}
+    # Of the first hour one chunk is not in the plan; of the last one not every message is selected.
+    planned = [by_first[first] for first in (41, 51, 61, 71)]
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), planned)
+    catalog.chunks.commit(logs, [chunk(81, 90, hour=two)])
+    catalog.replays.start_attempt(ID)
+    catalog.replays.record(ID, 1, [*(_result(c) for c in planned[:3]), _result(planned[3], 9)])
+    assert catalog.replays.whole_hours(logs, [ID, "f" * 16]) == {ID: {two}, "f" * 16: set()}
+    # Chunks that were deleted later, and some that were before.
+    catalog.chunks.retire(logs, [c.id for c in catalog.chunks.select(logs)])
+    assert catalog.replays.whole_hours(logs, [ID]) == {ID: {two}}
+
+
+def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks):
+    def version():
+        found = catalog.archives.versions()
+        assert [v.archive for v in found] == [logs, other]
+        return found[0].revision, found[0].replays
+
+    other = catalog.archives.create(spec("another"), state())
+    assert version() == (1, 0)
+    catalog.chunks.retire(logs, [chunks[0].id])  # and a gap in its place
+    assert version() == (3, 0)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks[1:])
+    catalog.replays.start_attempt(ID)
+    catalog.replays.record(ID, 1, [_result(c) for c in chunks[1:]])
+    assert version() == (3, 0)
+    catalog.replays.finish(ID, "succeeded")
+    assert version() == (3, 1)
+    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks[1:])
+    catalog.replays.delete("f" * 16)
+    assert version() == (3, 1)
+    catalog.replays.delete(ID)
+    assert version() == (3, 2)
+    catalog.archives.delete("another")
+    assert catalog.archives.former() == ({"another"}, {"LOGS"})
+    assert [v.archive for v in catalog.archives.versions()] == [logs]
+
+
 def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
     def progress():
         replay = catalog.replays.get(ID)

@@ -368,6 +368,46 @@ def test_an_older_event_after_a_newer_one_is_put_right(settings: Settings, bucke
     daemon.settle()
 
 
+def test_an_event_that_becomes_visible_after_a_later_one(settings: Settings, bucket: str, daemon: Daemon) -> None:
+    hours = past(settings, 2)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    daemon.settle()
+    with psycopg.connect(settings.postgres, autocommit=True) as connection:
+        # Somebody takes an id, and commits after the next ones.
+        (taken,) = connection.execute("select nextval('event_logs_id_seq')").fetchone() or (0,)
+        daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[1]))
+        daemon.settle()
+        daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[0]))
+        (newest,) = connection.execute("select max(id) from event_logs").fetchone() or (0,)
+        connection.execute("update event_logs set id = %s where id = %s", (taken, newest))
+        moved = connection.execute(
+            "update asset_keys set last_materialization = replace(last_materialization, %s, %s) "
+            "where last_materialization like %s",
+            (f'"storage_id": {newest}}}', f'"storage_id": {taken}}}', f'%"storage_id": {newest}}}'),
+        )
+        assert moved.rowcount == 1
+    assert "messages" not in daemon.says(hours[0])
+    assert daemon.tick() == [("chunks", hours[0])]
+    daemon.settle()
+
+
+def test_events_that_were_lost_on_their_way_are_reported_again(
+    settings: Settings, bucket: str, daemon: Daemon
+) -> None:
+    hours = past(settings, 2)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    seal(settings)
+    replayed(settings, Selection(hours=(hours[0],)))
+    answer = daemon.evaluate()
+    assert len(answer.asset_events) == 6
+    # The daemon kept the cursor, and wrote none.
+    daemon.cursor = answer.cursor
+    assert len(daemon.tick()) == 6
+    daemon.settle()
+
+
 def statuses(daemon: Daemon) -> tuple[set[str], set[str]]:
     """The hours of chunks that the UI shows as materialized and as failed."""
     hours = load().resolve_asset_graph().get(CHUNKS).partitions_def
