@@ -27,7 +27,7 @@ from nats3_dagster.workspace import Workspace
 
 def spec_of(arguments: argparse.Namespace) -> ReplaySpec:
     if not arguments.archive or not arguments.write_subject:
-        raise OperatorError("Nothing says what to replay", "Give ARCHIVE and --write-subject, or --resume ID")
+        raise OperatorError("No archive or replay is named", "Give ARCHIVE and --write-subject, or --resume ID")
     selection = Selection.parse(
         hours=arguments.hour, from_time=arguments.from_time, to_time=arguments.to_time,
         subjects=[arguments.read_subject],

@@ -65,7 +65,7 @@ def test_what_the_stream_no_longer_has_is_left_alone(
     assert (ran.json["bad"], ran.json["repaired"]) == (1, 0)
     assert ran.error == (
         "Error: 1 bad chunks of archive events hold what the stream no longer has. "
-        "Bring their objects back from a copy of the bucket"
+        "Restore their objects from a copy of the bucket"
     )
     assert chunks(nats3) == before
     assert s3_client.head_object(Bucket=bucket, Key=keys[0])
