@@ -8,6 +8,7 @@ import asyncio
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -48,6 +49,11 @@ _NATS = {"nats_session", "nats_factory"}
 # Of a suite in two processes; the other folders follow.
 _LONGEST_FIRST = ("browser", "orchestration", "acceptance", "faults")
 NatsFactory = Callable[..., NatsServer]
+
+
+def pytest_configure() -> None:
+    """A shell's background process ignores Ctrl-C, and so would all that tests start and interrupt."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
