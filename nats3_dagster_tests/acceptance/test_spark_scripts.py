@@ -69,7 +69,7 @@ def test_a_refusal_is_one_line_that_names_an_option_of_its_own(
         arguments = script.options().parse_args(words)
         return ending.run(lambda: script.main(arguments)), capfd.readouterr().err
 
-    missing = "Error: Nothing says what to replay. Give ARCHIVE and --write-subject, or --resume ID\n"
+    missing = "Error: No archive or replay is named. Give ARCHIVE and --write-subject, or --resume ID\n"
     assert refused("events") == (2, missing)
     status, line = refused("events", "--write-subject", "a.>")
     assert (status, line) == (

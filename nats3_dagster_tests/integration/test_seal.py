@@ -120,7 +120,7 @@ def test_an_hour_that_lacks_something_cannot_be_sealed(workspace, catalog, logs,
         seal(workspace, logs, 0)
     assert catalog.seals.select(logs) == ()
     assert s3_client.list_objects_v2(Bucket=logs.spec.bucket).get("KeyCount") == 0
-    with pytest.raises(OperatorError, match=f"logs is not complete in {HOURS[0]}. Capture what archive logs lacks"):
+    with pytest.raises(OperatorError, match=f"complete in {HOURS[0]}. Capture what is missing in archive logs"):
         check_sealed([HOURS[0], HOURS[3]], [HOURS[3]], "logs", LAST)
     with pytest.raises(OperatorError, match=f"Hour {HOURS[3]} has not ended"):
         check_sealed([HOURS[0], HOURS[3]], [HOURS[0]], "logs", HOURS[2])
