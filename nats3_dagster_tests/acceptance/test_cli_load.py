@@ -208,8 +208,8 @@ def test_an_interrupt_stops_it_cleanly_and_it_goes_on(
     assert lines[-2] == f"Replay {replay['id']} is not finished. To go on: nats3 load resume {replay['id']}"
     reached = wire.state("BACK")["messages"]
     assert wire.quiet("BACK", 1) == reached < MESSAGES
-    # Tasks report a few times a second, and the last count is not lost.
-    assert max(1, reached - 25) <= replay["published"] <= reached
+    # Tasks report five times a second: on a busy machine the last report is a second old, of 50 messages.
+    assert max(1, reached - 50) <= replay["published"] <= reached
     done = nats3.ok("load", "resume", replay["id"], "-o", "json").json
     assert (done["attempt"], done["published"], done["found"]) == (2, MESSAGES, reached)
     this = done["this_attempt"]
