@@ -12,12 +12,11 @@ it), 2 (it cannot be right) or 130 (interrupted: resume it).
 import argparse
 import json
 import sys
-from dataclasses import replace
 
 from nats3_dagster.cli import ending
 from nats3_dagster.cli.options import parse_size
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import ORDERS, Pace, ReplaySpec, Selection, parse_sequences
+from nats3_dagster.model import ORDERS, Pace, ReplaySpec, Selection
 from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.replay.begin import begin
@@ -30,12 +29,11 @@ def spec_of(arguments: argparse.Namespace) -> ReplaySpec:
         raise OperatorError("No archive or replay is named", "Give ARCHIVE and --write-subject, or --resume ID")
     selection = Selection.parse(
         hours=arguments.hour, from_time=arguments.from_time, to_time=arguments.to_time,
-        subjects=[arguments.read_subject],
+        sequences=arguments.sequences, subjects=[arguments.read_subject],
     )  # fmt: skip
-    sequences = parse_sequences(arguments.sequences) if arguments.sequences else None
     byte_rate = parse_size(arguments.byte_rate) if arguments.byte_rate else None
     return ReplaySpec(
-        arguments.archive, arguments.write_subject, replace(selection, sequences=sequences), arguments.order,
+        arguments.archive, arguments.write_subject, selection, arguments.order,
         Pace(arguments.rate, byte_rate, arguments.speed), create_stream=arguments.create_stream,
         into_own_stream=arguments.into_own_stream, over_gaps=arguments.over_gaps,
     )  # fmt: skip
