@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,18 +30,29 @@ from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.bench import rows, spark_rows
 from nats3_dagster_tests.bench.rows import Case
+from nats3_dagster_tests.integration.test_jetstream_cluster import three_servers
 
-READING = ("delivery_limit", "natspy_fetch", "reader", "capture")
-WRITING = ("ingest_limit", "natspy_publish", "publisher", "replay")
-NAMES = (*READING, *WRITING)
-# The plain client is 10 times slower: a tenth of the messages is enough for its rate.
-NATSPY_PART = 10
+# A row, and the limit that it is compared with. Those of `_r3` use streams of three copies in a cluster of three
+# servers; `_window` publishes into a stream that takes no batches.
+ROWS = {
+    "delivery_limit": "delivery_limit", "work_limit": "delivery_limit", "natspy_fetch": "delivery_limit",
+    "reader": "delivery_limit", "capture": "delivery_limit", "ingest_limit": "ingest_limit",
+    "natspy_publish": "ingest_limit", "publisher": "ingest_limit", "replay": "ingest_limit",
+    "replay_window": "ingest_limit", "delivery_limit_r3": "delivery_limit_r3", "capture_r3": "delivery_limit_r3",
+    "ingest_limit_r3": "ingest_limit_r3", "replay_r3": "ingest_limit_r3", "replay_window_r3": "ingest_limit_r3",
+}  # fmt: skip
+# The plain client is 10 times slower, a cluster on one machine 4 times: a part of the messages is enough for a rate.
+NATSPY_PART, CLUSTER_PART = 10, 4
+CLUSTER = "_r3"
 
 
 def main() -> None:
     arguments = _arguments()
-    with tempfile.TemporaryDirectory(prefix="nats3-bench-") as folder, NatsServer(Path(folder, "nats")) as nats, \
-            Postgres(Path(folder, "postgres")) as postgres, S3Server(Path(folder, "s3")) as s3:  # fmt: skip
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nats3-bench-")))
+        nats = stack.enter_context(NatsServer(folder / "nats"))
+        postgres = stack.enter_context(Postgres(folder / "postgres"))
+        s3 = stack.enter_context(S3Server(folder / "s3"))
         os.environ.update({
             "NATS3_NATS_URL": nats.url, "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint,
             "AWS_REGION": s3.region, "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
@@ -50,45 +62,57 @@ def main() -> None:
         create_bucket(settings.store, spark_rows.BUCKET)
         results: list[dict[str, Any]] = []
         for size in arguments.sizes:
-            results += _measure(settings, arguments, size)
+            results += _measure(settings, [n for n in arguments.only if CLUSTER not in n], arguments, size)
             _print(results)  # after each size: a bench takes minutes, and may be stopped
+        if in_cluster := [n for n in arguments.only if CLUSTER in n]:
+            nats.stop()  # three servers have two cores less to share
+            servers = stack.enter_context(three_servers(folder / "cluster"))
+            os.environ["NATS3_NATS_URL"] = servers[0].url
+            settings = Settings.load()
+            for size in arguments.sizes:
+                results += _measure(settings, in_cluster, arguments, size, 3)
+                _print(results)
     out = Path(".nats3", "bench.json")
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(results, indent=2) + "\n")
     print(f"written: {out}")
 
 
-def _measure(settings: Settings, arguments: argparse.Namespace, size: int) -> list[dict[str, Any]]:
+def _measure(
+    settings: Settings, names: list[str], arguments: argparse.Namespace, size: int, replicas: int = 1
+) -> list[dict[str, Any]]:
     """All rounds of one size: a result for each row."""
     # Fewer of the larger messages, so that each size moves about as many bytes.
-    messages = max(arguments.messages * min(256, size) // size, rows.BATCH) // rows.BATCH * rows.BATCH
-    rates: dict[str, list[float]] = {name: [] for name in arguments.only}
+    messages = arguments.messages * min(256, size) // size // (CLUSTER_PART if replicas > 1 else 1)
+    messages = max(messages, rows.BATCH) // rows.BATCH * rows.BATCH
+    rates: dict[str, list[float]] = {name: [] for name in names}
     peaks: dict[str, float] = {}
     with Progress(console=Console(stderr=True)) as bar, session() as spark:
         task = bar.add_task(f"{size} B", total=arguments.rounds * len(rates))
         spark_rows.peak_mb(spark)  # starts the workers and their imports
-        case = rows.fill(settings, messages, size)
+        case = rows.fill(settings, messages, size, replicas)
         for _ in range(arguments.rounds):
-            for name in arguments.only:
+            for name in names:
                 bar.update(task, description=f"{size} B {name}")
-                if name in WRITING:
-                    rows.empty_sink(case)
-                if name in rows.ROWS:
-                    seconds, count, peak = _in_process(name, case)
+                path = name.removesuffix(CLUSTER)
+                if ROWS[name].startswith("ingest_limit"):
+                    rows.empty_sink(case, batched="window" not in name)
+                if path in rows.ROWS:
+                    seconds, count, peak = _in_process(path, case)
                 else:
-                    seconds, count = getattr(spark_rows, name)(spark, case), case.messages
+                    seconds, count = getattr(spark_rows, path.removesuffix("_window"))(spark, case), case.messages
                     peak = spark_rows.peak_mb(spark)
                 rates[name].append(count / seconds)
                 peaks[name] = max(peaks.get(name, 0), peak)
                 bar.advance(task)
-    return [_result(name, size, rates, peaks) for name in arguments.only]
+    return [_result(name, size, rates, peaks) for name in names]
 
 
 def _in_process(name: str, case: Case) -> tuple[float, int, float]:
     """Run a row in a process of its own, so that its memory is its own: seconds, messages, peak MB."""
     count = case.messages // NATSPY_PART if name.startswith("natspy") else case.messages
     command = [sys.executable, "-m", "nats3_dagster_tests.bench.one", name]
-    command += [str(number) for number in (count, case.size, int(case.batched))]
+    command += [str(number) for number in (count, case.size, int(case.batched), case.replicas)]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=300).stdout
     seconds, peak = json.loads(output)
     return seconds, count, peak
@@ -96,7 +120,7 @@ def _in_process(name: str, case: Case) -> tuple[float, int, float]:
 
 def _result(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str, float]) -> dict[str, Any]:
     """One line of the table."""
-    limit, plain = ("delivery_limit", "natspy_fetch") if name in READING else ("ingest_limit", "natspy_publish")
+    plain = {"delivery_limit": "natspy_fetch", "ingest_limit": "natspy_publish"}.get(ROWS[name], "")
 
     def ratio(to: str) -> float | None:
         pairs = list(zip(rates[name], rates.get(to, []), strict=False))
@@ -105,17 +129,18 @@ def _result(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str
     rate = median(rates[name])
     return {
         "name": name, "size": size, "msgs_per_s": round(rate), "mb_per_s": round(rate * size / 1e6, 1),
-        "of_limit": ratio(limit), "of_natspy": ratio(plain), "peak_mb": round(peaks[name]),
+        "of_limit": ratio(ROWS[name]), "of_work": ratio("work_limit") if name == "capture" else None,
+        "of_natspy": ratio(plain), "peak_mb": round(peaks[name]),
     }  # fmt: skip
 
 
 def _print(results: list[dict[str, Any]]) -> None:
     table = Table(title="medians; ratios within a round")
-    for column in ("path", "size", "msg/s", "MB/s", "of limit", "of nats-py", "peak MB"):
+    for column in ("path", "size", "msg/s", "MB/s", "of limit", "of work", "of nats-py", "peak MB"):
         table.add_column(column, justify="left" if column == "path" else "right")
     for row in results:
         values = [row["name"], f"{row['size']} B", f"{row['msgs_per_s']:,}"]
-        values += [row["mb_per_s"], row["of_limit"], row["of_natspy"]]
+        values += [row["mb_per_s"], row["of_limit"], row["of_work"], row["of_natspy"]]
         table.add_row(*("-" if v is None else str(v) for v in values), f"{row['peak_mb']:,}")
     Console().print(table)
 
@@ -125,7 +150,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--messages", type=int, default=1_000_000, help="of 256 B; larger ones are fewer")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", type=lambda text: [int(s) for s in text.split(",")], default=[256, 1024])
-    parser.add_argument("--only", type=lambda text: [n for n in NAMES if n in text.split(",")], default=list(NAMES))
+    parser.add_argument("--only", type=lambda text: [n for n in ROWS if n in text.split(",")], default=list(ROWS))
     return parser.parse_args()
 
 

@@ -1,4 +1,5 @@
-"""The server's limits: a client that only counts deliveries, and prebuilt frames whose acks are only counted.
+"""The limits: a client that only counts deliveries, the same that also compresses and stores as many bytes, and
+prebuilt frames whose acks are only counted.
 
 Invariant: no code of ours is on these paths.
 """
@@ -7,13 +8,19 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import numpy as np
+import zstandard
 
 WINDOW_BYTES = 8 << 20
 # Two requests are under way. A server closes a connection with 64 MB pending: 50,000 messages of 1 KiB.
 PULL_MESSAGES = 16_384
+# As chunks have them: bytes before compression.
+PAGE_BYTES = 256 << 10
+OBJECT_BYTES = 64 << 20
 
 
 def _connect(url: str) -> socket.socket:
@@ -27,7 +34,8 @@ def _connect(url: str) -> socket.socket:
 
 def _request(connection: socket.socket, subject: str, **body: object) -> dict[str, object]:
     data = json.dumps(body).encode()
-    connection.sendall(b"SUB _B.api 9\r\nPUB %b _B.api %d\r\n%b\r\n" % (subject.encode(), len(data), data))
+    inbox = b"_B.api.%d" % connection.fileno()
+    connection.sendall(b"SUB %b 9\r\nPUB %b %b %d\r\n%b\r\n" % (inbox, subject.encode(), inbox, len(data), data))
     reply = b""
     while not reply.endswith(b"}\r\n"):
         reply += connection.recv(65536)
@@ -35,35 +43,79 @@ def _request(connection: socket.socket, subject: str, **body: object) -> dict[st
     return json.loads(reply[reply.index(b"\r\n") + 2 :])
 
 
-def count_deliveries(url: str, stream: str, messages: int) -> float:
-    """Seconds until a pull consumer has delivered that many messages to a client that counts their reply subjects."""
+def count_deliveries(
+    url: str, stream: str, messages: int, first: int = 1, counted: Callable[[int], None] = lambda total: None
+) -> float:
+    """Seconds until a pull consumer has delivered that many messages, from sequence `first` on, to a client that counts
+    their reply subjects. `counted` is called with the count after each read."""
     connection = _connect(url)
     config = {
-        "deliver_policy": "all",
+        "deliver_policy": "by_start_sequence",
+        "opt_start_seq": first,
         "ack_policy": "none",
         "mem_storage": True,
         "num_replicas": 1,
         "inactive_threshold": 10**10,
     }
     consumer = _request(connection, f"$JS.API.CONSUMER.CREATE.{stream}", stream_name=stream, config=config)
+    inbox = f"_B.got.{first}"
     pull = json.dumps({"batch": PULL_MESSAGES}).encode()
-    ask = f"PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer['name']} _B.got {len(pull)}\r\n".encode() + pull + b"\r\n"
-    mark, counted, asked, tail = b" $JS.ACK.", 0, 2 * PULL_MESSAGES, b""
+    subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer['name']}"
+    ask = f"PUB {subject} {inbox} {len(pull)}\r\n".encode() + pull + b"\r\n"
+    mark, total, asked, tail = b" $JS.ACK.", 0, 2 * PULL_MESSAGES, b""
     buffer = bytearray(1 << 20)
     began = time.perf_counter()
-    connection.sendall(b"SUB _B.got 1\r\n" + ask * 2)
-    while counted < messages:
+    connection.sendall(f"SUB {inbox} 1\r\n".encode() + ask * 2)
+    while total < messages:
         size = connection.recv_into(buffer)
         assert size, "the server has closed the connection"
         piece = tail + buffer[:size]
-        counted += piece.count(mark)
+        total += piece.count(mark)
         tail = bytes(piece[-len(mark) + 1 :])
-        if asked - counted < PULL_MESSAGES:
+        if asked - total < PULL_MESSAGES:
             connection.sendall(ask)
             asked += PULL_MESSAGES
+        counted(total)
     elapsed_s = time.perf_counter() - began
     connection.close()
     return elapsed_s
+
+
+def work(
+    url: str, stream: str, messages: int, payloads: memoryview, size: int, level: int,
+    put: Callable[[str, bytes], object],
+) -> float:  # fmt: skip
+    """Seconds until that many messages of `size` bytes were delivered, their bytes compressed once by zstd at `level`,
+    and stored by `put(key, data)` in objects of OBJECT_BYTES before compression.
+
+    Two connections deliver a half each. What is compressed are `payloads`, which stand in memory, so that nothing is
+    parsed: as many of them, in their order and from the beginning again where they end, as were delivered."""
+
+    def half(first: int, count: int) -> None:
+        compressor = zstandard.ZstdCompressor(level=level)
+        pieces: list[bytes] = []
+        start, done, end = (first - 1) * size % len(payloads), 0, count * size
+
+        def compress(delivered: int) -> None:
+            nonlocal done
+            ready = min(delivered, count) * size
+            while ready - done >= PAGE_BYTES or done < ready == end:
+                at = (start + done) % len(payloads)
+                page = payloads[at : at + min(PAGE_BYTES, ready - done)]
+                pieces.append(compressor.compress(page))
+                done += len(page)
+                if done == end or len(pieces) == OBJECT_BYTES // PAGE_BYTES:
+                    put(f"work/{first}-{done}", b"".join(pieces))
+                    pieces.clear()
+
+        count_deliveries(url, stream, count, first, compress)
+        assert done == end, (done, end)
+
+    counts = [messages // 2, messages - messages // 2]
+    began = time.perf_counter()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(half, (1, counts[0] + 1), counts))
+    return time.perf_counter() - began
 
 
 def ingest(url: str, frames: bytes, sizes: np.ndarray, repeats: int) -> float:

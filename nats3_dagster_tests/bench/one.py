@@ -7,6 +7,6 @@ from nats3_dagster.settings import Settings
 from nats3_dagster_tests.bench.rows import ROWS, Case
 from nats3_dagster_tests.bench.spark_rows import own_peak_mb
 
-name, messages, size, batched = sys.argv[1:]
-seconds = ROWS[name](Case(Settings.load(), int(messages), int(size), batched == "1"))
+name, messages, size, batched, replicas = sys.argv[1:]
+seconds = ROWS[name](Case(Settings.load(), int(messages), int(size), batched == "1", int(replicas)))
 print(json.dumps([seconds, own_peak_mb()]))

@@ -3,25 +3,33 @@
 Invariant: only the path is timed. Streams are filled, sessions started and workers warmed up before.
 """
 
-import json
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+import obstore
 import pyarrow as pa
 import pyarrow.compute as pc
+from obstore.store import S3Store
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import create_stream, delete_stream, stream_names, stream_state
-from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.model import ArchiveSpec, Incarnation, SeqRange
 from nats3_dagster.replay.mapping import Mapper, Outgoing
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import Transform
 from nats3_dagster_tests.bench import limits, natspy
+from nats3_dagster_tests.bench.payloads import payloads
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
 
 BATCH = 8192
 SUBJECTS = 64
@@ -36,73 +44,54 @@ class Case:
     messages: int
     # Payload of each in bytes.
     size: int
-    # Whether both streams take fast-ingest batches: server 2.14 or later.
+    # Whether BENCH takes fast-ingest batches, and SINK mostly as well: server 2.14 or later.
     batched: bool
+    # Copies of both streams.
+    replicas: int = 1
 
     @property
     def url(self) -> str:
         return self.settings.nats.servers[0]
 
 
-def payloads(size: int, count: int) -> list[bytes]:
-    """JSON as services log it: some fields repeat, some do not; cut or filled to `size` bytes."""
-    rng = random.Random(1)
-    texts = []
-    for n in range(count):
-        event = {
-            "ts": f"2026-11-21T07:{n // 60 % 60:02d}:{n % 60:02d}.{rng.randrange(10**6):06d}Z",
-            "level": rng.choice(["info", "info", "warn"]),
-            "service": rng.choice(["orders", "billing", "search"]),
-            "trace": f"{rng.getrandbits(64):016x}",
-            "user": rng.randrange(10**6),
-            "path": f"/v1/items/{rng.randrange(10**4)}",
-            "status": rng.choice([200, 200, 200, 404]),
-            "ms": round(rng.random() * 300, 2),
-        }
-        text = json.dumps(event)
-        while len(text) < size:
-            text += f',"k{len(text)}":"{rng.getrandbits(96):x}"'
-        texts.append(text[:size].encode())
-    return texts
-
-
-def batch_of(size: int, rows: int = BATCH) -> pa.RecordBatch:
-    """A batch of such messages, with the columns of a reader's batch."""
+def batch_of(size: int, rows: int = BATCH, first: int = 0) -> pa.RecordBatch:
+    """A batch of messages, those from number `first` on, with the columns of a reader's batch."""
     return pa.record_batch(
         {
-            "seq": pa.array(range(1, rows + 1), pa.int64()),
+            "seq": pa.array(range(first + 1, first + rows + 1), pa.int64()),
             "time_ns": pa.array(range(rows), pa.int64()),
             "subject": pa.array([f"bench.in.{n % SUBJECTS}" for n in range(rows)]),
             "headers": pa.nulls(rows, pa.binary()),
-            "data": pa.array(payloads(size, rows), pa.binary()),
+            "data": pa.array(payloads(size, rows, first), pa.binary()),
         }
     )
 
 
-def fill(settings: Settings, messages: int, size: int) -> Case:
+def fill(settings: Settings, messages: int, size: int, replicas: int = 1) -> Case:
     """Make BENCH anew, with as many messages of this size."""
-    case = Case(settings, messages, size, _make_stream(settings, "BENCH", "bench.in.>"))
-    batch = batch_of(size)
+    case = Case(settings, messages, size, _make_stream(settings, "BENCH", "bench.in.>", replicas), replicas)
     with Publisher(settings.nats, mode="batch" if case.batched else "window") as target:
         for at in range(0, messages, BATCH):
-            part = batch.slice(0, min(BATCH, messages - at))
+            part = batch_of(size, min(BATCH, messages - at), at)
             target.publish(part.column("subject"), part.column("headers"), part.column("data"))
         target.flush()
     return case
 
 
-def empty_sink(case: Case) -> None:
-    """Make SINK anew."""
-    _make_stream(case.settings, "SINK", "bench.sink.>")
+def empty_sink(case: Case, batched: bool = True) -> None:
+    """Make SINK anew; `batched`: to take batches, if the server knows them."""
+    _make_stream(case.settings, "SINK", "bench.sink.>", case.replicas, batched)
 
 
-def _make_stream(settings: Settings, name: str, subject: str) -> bool:
+def _make_stream(settings: Settings, name: str, subject: str, replicas: int, batched: bool = True) -> bool:
     """Make an empty stream; whether it takes batches. An older server has no such setting and leaves it out."""
-    config = {"name": name, "subjects": [subject], "storage": "file", "allow_batched": True}
+    config = {"name": name, "subjects": [subject], "allow_batched": batched, "num_replicas": replicas}
     with Link(settings.nats) as link:
         if name in stream_names(link):
             delete_stream(link, name)
-        return bool(create_stream(link, config).config.get("allow_batched"))
+        # A cluster that has just started refuses streams until it has a leader.
+        retrying = Retrying(retry=retry_if_exception_type(SourceError), stop=stop_after_delay(30), wait=wait_fixed(0.2))
+        return bool(retrying(create_stream, link, config).config.get("allow_batched"))
 
 
 def _outgoing(case: Case, *, with_ids: bool) -> Outgoing:
@@ -115,6 +104,20 @@ def _outgoing(case: Case, *, with_ids: bool) -> Outgoing:
 
 def delivery_limit(case: Case) -> float:
     return limits.count_deliveries(case.url, "BENCH", case.messages)
+
+
+def work_limit(case: Case) -> float:
+    """At the level that archives have by default."""
+    store = case.settings.store
+    config: S3Config = {
+        "endpoint": store.endpoint or "", "region": store.region, "access_key_id": store.access_key_id or "",
+        "secret_access_key": store.secret_access_key or "",
+    }  # fmt: skip
+    bucket = S3Store("bench", config=config, client_options={"allow_http": True})
+    texts = b"".join(payloads(case.size, min(case.messages, (32 << 20) // case.size)))
+    level = ArchiveSpec("bench", "BENCH", "bench").zstd_level
+    put = partial(obstore.put, bucket)
+    return limits.work(case.url, "BENCH", case.messages, memoryview(texts), case.size, level, put)
 
 
 def natspy_fetch(case: Case) -> float:
@@ -170,5 +173,5 @@ def publisher(case: Case) -> float:
 
 
 ROWS: dict[str, Callable[[Case], float]] = {
-    f.__name__: f for f in (delivery_limit, natspy_fetch, reader, ingest_limit, natspy_publish, publisher)
+    f.__name__: f for f in (delivery_limit, work_limit, natspy_fetch, reader, ingest_limit, natspy_publish, publisher)
 }

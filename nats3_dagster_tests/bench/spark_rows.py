@@ -1,4 +1,4 @@
-"""The two rows that go through Spark, end to end: `capture` from socket to committed chunks, `replay` back.
+"""The rows that go through Spark, end to end: `capture` from socket to committed chunks, `replay` back.
 
 Invariant: the session is started and its workers have run once before the clock starts. All the rest counts, planning
 and commits included.
