@@ -175,11 +175,17 @@ def _marks(raw: NDArray[np.uint8], starts: Int64s, marker: bytes) -> Int64s:
     """Where the marker stands in the line that starts here; -1 where it does not."""
     if marker.startswith(b"MSG "):
         marks = starts + (raw[starts] == ord("H"))
-    else:
-        spaces = np.flatnonzero(raw == 32)
-        second = np.searchsorted(spaces, starts) + 1
-        marks = np.where(second < len(spaces), spaces[np.minimum(second, len(spaces) - 1)], len(raw))
-    there = marks + len(marker) <= len(raw)
-    letters = raw[np.where(there, marks, 0)[:, None] + np.arange(len(marker))]
-    there &= (letters == np.frombuffer(marker, np.uint8)).all(axis=1)
-    return np.where(there, marks, -1)
+        there = marks + len(marker) <= len(raw)
+        return np.where(there & _holds(raw, np.where(there, marks, 0), marker), marks, -1)
+    # The `$` of `$JS.ACK.`, and not a space: in text every sixth byte is one (1 KiB of log lines: 2.5 us a message with
+    # spaces, 0.9 us so). A subject has no space, so the first marker in a line is the right one.
+    rare = marker.index(b"$")
+    marks = np.flatnonzero(raw[rare : len(raw) - len(marker) + rare + 1] == ord("$"))
+    marks = marks[_holds(raw, marks, marker)]
+    first = np.searchsorted(marks, starts)
+    return np.append(marks, -1)[np.minimum(first, len(marks))]
+
+
+def _holds(raw: NDArray[np.uint8], at: Int64s, text: bytes) -> NDArray[np.bool_]:
+    """Whether the text stands at each of these positions, behind which there are as many bytes."""
+    return (raw[at[:, None] + np.arange(len(text))] == np.frombuffer(text, np.uint8)).all(axis=1)
