@@ -27,6 +27,8 @@ def chunk(first, last, messages=None, *, archive="logs", incarnation=LOGS, **fie
         "hour": HOUR, "first_ns": HOUR_NS + first, "last_ns": HOUR_NS + last, "payload_bytes": messages * 100,
         "largest_bytes": 120, "stored_bytes": messages * 30 + 1, "sha256": sha256, "key": key, "bucket": "archive",
     }  # fmt: skip
+    if messages <= last - first:
+        fields.setdefault("absent_reason", "unselected" if fields.get("deleted") is None else "deleted")
     return ChunkMeta(
         archive=archive, incarnation=incarnation, covers=SeqRange(first, last), messages=messages, **{**made, **fields}
     )

@@ -5,10 +5,12 @@ chunk exist, in one Postgres transaction, after its object is safe in the store.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
+from nats3_dagster.archive.absence import absence_reason
 from nats3_dagster.archive.create import check_bucket
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.windows import hours_to_capture
@@ -36,6 +38,8 @@ class CaptureJob:
     store: StoreOptions
     # The subject on which tasks report how far they are; None for no reports.
     progress: str | None = None
+    # The settings of the stream that remove messages and that were ever seen, as in its configuration.
+    removing: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class CaptureResult:
     @property
     def lost(self) -> int:
         """Sequences that went from the stream before they were captured."""
-        return sum(g.size for g in self.gaps if g.is_loss)
+        return sum(g.size for g in self.gaps if g.is_loss) + sum(c.lost for c in self.chunks)
 
 
 def hours_asked(workspace: Workspace, name: str, hours: Sequence[str] = (), *, adopt: bool = False) -> list[str]:
@@ -136,12 +140,14 @@ def plan(
     window = SeqRange(first, last) if first <= last else None
     gone = SeqRange(expected, state.first_seq - 1) if expected < state.first_seq else None
     expired = tuple(catalog.coverage.missing(archive, state.incarnation, gone)) if gone else ()
+    removing = catalog.coverage.removing_settings(state.incarnation)
+    reason = absence_reason([state.config, removing], below_head=True)
     return CapturePlan(
         archive=archive,
-        job=CaptureJob(archive.spec, state, hour, settings.nats, settings.store, progress),
+        job=CaptureJob(archive.spec, state, hour, settings.nats, settings.store, progress, removing),
         window=window,
         missing=tuple(catalog.coverage.missing(archive, state.incarnation, window)) if window else (),
-        gaps=(Gap(state.incarnation, expired, "expired"),) if expired else (),
+        gaps=(Gap(state.incarnation, expired, reason),) if expired else (),
         begun=begun,
     )
 

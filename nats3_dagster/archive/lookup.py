@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from nats3_dagster.hours import hour_start, hours_between
-from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
+from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped
 from nats3_dagster.workspace import Workspace
 
 
@@ -23,15 +23,18 @@ def with_subjects(chunks: Iterable[Chunk], selection: Selection) -> tuple[Chunk,
 
 
 def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk]) -> list[SeqRange]:
-    """Sequences of the selection that `chunks` (see `chunks_of`) do not hold and that were not deleted at the source,
-    ascending. A loss right before or after a run of chunks counts: nothing tells on which side of the boundary those
-    messages were."""
+    """Sequences of the selection that `chunks` (see `chunks_of`) do not hold and that may have been lost, ascending. A
+    loss right before or after a run of chunks counts: nothing tells on which side of the boundary those messages
+    were."""
     losses = [gap for gap in workspace.catalog.gaps.select(archive) if gap.is_loss]
     ranges: set[SeqRange] = set()
     for incarnation, run in _runs(selection, chunks):
         ranges.update(workspace.catalog.coverage.missing(archive, incarnation, run))
         lost = (r for gap in losses if gap.incarnation == incarnation for r in gap.ranges)
         ranges.update(r for r in lost if r.first <= run.last + 1 and run.first <= r.last + 1)
+    every = selection.sequences or SeqRange(0, 2**63)
+    for absent in workspace.catalog.chunks.absent_ranges([c.id for c in chunks if c.meta.lost]):
+        ranges.update(clipped(absent, every))
     return sorted(ranges)
 
 

@@ -1,7 +1,8 @@
 """The worker's side of a capture: read a range of sequences, write chunks, put them into the store.
 
-Invariant: consecutive outcomes tile the range exactly. A sequence that the stream no longer has is either `deleted`
-inside the stream's bounds, or `expired` because the stream's head overtook the capture; then no chunk covers it.
+Invariant: consecutive outcomes tile the range exactly. A sequence that the stream no longer has is absent in a chunk
+that spans it, for the one reason that the chunk names; or it is in a gap, because the stream's head overtook the
+capture or the server lost it.
 """
 
 from collections.abc import Iterator
@@ -9,13 +10,14 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from nats3_dagster.archive.absence import Absences
 from nats3_dagster.archive.capture import CaptureJob
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
-from nats3_dagster.model import ChunkMeta, Gap, SeqRange
+from nats3_dagster.model import ChunkMeta, Gap, SeqRange, StreamState
 from nats3_dagster.objects import Bucket
 
 Outcome = ChunkMeta | Gap
@@ -29,6 +31,7 @@ class RangeCapture:
         self._job, self._seqs, self._link, self.messages = job, seqs, link, 0
         self._bucket = Bucket(job.store, job.spec.bucket)
         self._writer: ChunkWriter | None = None
+        self._absences = Absences(job.state, job.removing, filtered=bool(job.spec.subjects))
         self._start = self._next = seqs.first  # first sequence of the open chunk; first one not yet accounted for
 
     def outcomes(self) -> Iterator[Outcome]:
@@ -36,37 +39,37 @@ class RangeCapture:
         for batch in read_batches(self._job.nats, spec):
             yield from self._take(batch)
             self.messages += batch.num_rows
+        if self._next <= self._seqs.last:
+            self._look()
         yield from self._skip(self._seqs.last + 1)
         yield from self._roll(self._seqs.last)
 
     def _take(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
-        """Write a batch; where sequences are absent before a message, find out first whether they expired."""
+        """Write a batch; where sequences are absent before a message, find out first what became of them."""
         seqs = batch.column("seq").to_numpy()
         cut = 0
         if int(seqs[-1]) - self._next + 1 != len(seqs):
             before = np.concatenate(([self._next - 1], seqs[:-1]))
-            head = self._head()
-            for at in np.flatnonzero((seqs - before > 1) & (before + 1 < head)):
+            state = self._look()
+            # Damaged sequences are few: rather all absences one by one than their intersection here.
+            for at in np.flatnonzero((seqs - before > 1) & ((before + 1 < state.first_seq) | bool(state.damaged))):
                 yield from self._write(batch.slice(cut, at - cut))
-                yield from self._skip(int(seqs[at]), head)
+                yield from self._skip(int(seqs[at]))
                 cut = int(at)
         yield from self._write(batch.slice(cut))
 
-    def _skip(self, upto: int, head: int | None = None) -> Iterator[Outcome]:
-        """Account for the absent sequences before `upto`: those below the stream's first one have expired."""
-        if self._next >= upto:
-            return
-        if head is None:
-            head = self._head()
-        gone = min(upto, head) - 1
-        if gone >= self._next:
-            yield from self._roll(self._next - 1)
-            yield Gap(self._job.state.incarnation, (SeqRange(self._next, gone),), "expired")
-            self._start = self._next = gone + 1
+    def _skip(self, upto: int) -> Iterator[Outcome]:
+        """Account for those of the absent sequences before `upto` that no chunk may cover."""
+        for seqs, reason in self._absences.gaps(SeqRange(self._next, upto - 1)) if self._next < upto else ():
+            yield from self._roll(seqs.first - 1)
+            yield Gap(self._job.state.incarnation, (seqs,), reason)
+            self._start = self._next = seqs.last + 1
 
-    def _head(self) -> int:
-        """The stream's first sequence. Raises StreamChanged: another incarnation says nothing of what expired here."""
-        return same_stream(self._link, self._job.state.incarnation).first_seq
+    def _look(self) -> StreamState:
+        """The stream as it is now. Raises StreamChanged: another incarnation says nothing of what is absent here."""
+        state = same_stream(self._link, self._job.state.incarnation)
+        self._absences.look(state)
+        return state
 
     def _write(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         while batch.num_rows:
@@ -85,11 +88,10 @@ class RangeCapture:
         if last < self._start:
             return
         covers = SeqRange(self._start, last)
-        unfiltered = not self._job.spec.subjects
         if self._writer is None:
-            yield Gap(self._job.state.incarnation, (covers,), "deleted" if unfiltered else "unselected")
+            yield Gap(self._job.state.incarnation, (covers,), self._absences.inside)
         else:
-            data, meta = self._writer.finish(covers, list_deleted=unfiltered)
+            data, meta = self._writer.finish(covers, self._absences.inside)
             self._bucket.put_new(meta.key, data, meta.sha256)
             yield meta
         self._writer, self._start = None, last + 1

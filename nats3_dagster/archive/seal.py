@@ -158,7 +158,7 @@ def _manifest(
                     ManifestChunk(
                         key=m.key, sha256=m.sha256, stored_bytes=m.stored_bytes, first_seq=m.covers.first,
                         last_seq=m.covers.last, messages=m.messages, payload_bytes=m.payload_bytes,
-                        first_ns=m.first_ns, last_ns=m.last_ns,
+                        first_ns=m.first_ns, last_ns=m.last_ns, absent_reason=m.absent_reason,
                     ) for m in (c.meta for c in chunks)
                 ),
                 tuple(_gaps_within(gaps, window)),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nats3_dagster.archive.absence import lost_by_reason
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import (
@@ -36,11 +37,7 @@ class Holdings:
     @property
     def losses(self) -> dict[Reason, int]:
         """Sequences that were lost, by reason; a reason without any is left out."""
-        losses: dict[Reason, int] = {}
-        for gap in self.gaps:
-            if gap.is_loss:
-                losses[gap.reason] = losses.get(gap.reason, 0) + gap.size
-        return losses
+        return lost_by_reason(self.gaps, self.coverages)
 
 
 @dataclass(frozen=True, slots=True)

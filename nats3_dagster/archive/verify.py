@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from nats3_dagster.archive.absence import lost_by_reason
 from nats3_dagster.archive.fetch import fetch_each
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing
-from nats3_dagster.model import Archive, Chunk, ChunkMeta, Reason, Seal, SeqRange
+from nats3_dagster.model import LOSSES, Archive, Chunk, ChunkMeta, Reason, Seal, SeqRange
 from nats3_dagster.workspace import Workspace
 
 # Chunks fetched while one is checked: at 64 MiB a chunk, more would be memory and no speed.
@@ -35,7 +36,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Holes:
-    """Sequences up to the newest captured one that are in no chunk and no gap; and what gaps say was lost."""
+    """Sequences up to the newest captured one that are in no chunk and no gap; and what was lost."""
 
     # Ascending within each incarnation.
     ranges: tuple[SeqRange, ...]
@@ -43,6 +44,8 @@ class Holes:
     gone: bool
     # Sequences in gaps by reason, 0 where there is none.
     gaps: dict[Reason, int]
+    # Sequences that were lost, in gaps and between the messages of chunks, by reason, 0 where there is none.
+    losses: dict[Reason, int]
 
     @property
     def sequences(self) -> int:
@@ -95,9 +98,10 @@ def verify_seals(workspace: Workspace, seals: Iterable[Seal]) -> Iterator[tuple[
 def find_holes(workspace: Workspace, archive: Archive) -> Holes:
     """Asked of the catalog alone."""
     coverage = workspace.catalog.coverage
+    parts = coverage.all(archive)
     ranges: list[SeqRange] = []
     gone = False
-    for part in coverage.all(archive):
+    for part in parts:
         if part.last >= part.start:
             missing = coverage.missing(archive, part.incarnation, SeqRange(part.start, part.last))
             seen = coverage.last_state(part.incarnation)
@@ -105,7 +109,11 @@ def find_holes(workspace: Workspace, archive: Archive) -> Holes:
             ranges += missing
     gaps = workspace.catalog.gaps.select(archive)
     reasons: tuple[Reason, ...] = get_args(Reason)
-    return Holes(tuple(ranges), gone, {reason: sum(g.size for g in gaps if g.reason == reason) for reason in reasons})
+    lost = lost_by_reason(gaps, parts)
+    return Holes(
+        tuple(ranges), gone, {reason: sum(g.size for g in gaps if g.reason == reason) for reason in reasons},
+        {reason: lost.get(reason, 0) for reason in LOSSES},
+    )  # fmt: skip
 
 
 def _compare(seen: ChunkMeta, expected: ChunkMeta) -> None:

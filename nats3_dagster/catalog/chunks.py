@@ -21,6 +21,8 @@ from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, Seq
 
 # A parameter may have 1 GB, and one chunk's deleted ranges several MB.
 STATEMENT_CHARS = 64 << 20
+# Chunks whose absent sequences are asked for at a time.
+_LISTS = 200
 
 
 class Chunks:
@@ -84,6 +86,13 @@ class Chunks:
             subjects = _subjects(sql, ids) if with_subjects else {}
             deleted = _deleted(sql, ids) if with_deleted else {}
         return tuple(row.chunk(deleted.get(row.id), subjects.get(row.id)) for row in rows)
+
+    def absent_ranges(self, chunk_ids: Sequence[int]) -> Iterator[tuple[SeqRange, ...]]:
+        """The absent sequences of each of these chunks that has its list of them, ascending."""
+        for at in range(0, len(chunk_ids), _LISTS):
+            with self._session.reading() as sql:
+                lists = _deleted(sql, list(chunk_ids[at : at + _LISTS]))
+            yield from lists.values()
 
     def of_hour(self, archive: Archive, hour: str, incarnation: Incarnation | None = None) -> tuple[Chunk, ...]:
         """The live chunks of an hour, in the order of the stream."""
@@ -153,7 +162,7 @@ def _add_chunks(
             "deleted": None if c.deleted is None else to_multirange(c.deleted), "first_ns": c.first_ns,
             "last_ns": c.last_ns, "payload_bytes": c.payload_bytes, "largest_bytes": c.largest_bytes,
             "stored_bytes": c.stored_bytes, "sha256": c.sha256, "bucket": c.bucket, "key": c.key,
-            "subjects": len(subjects[c.bucket, c.key]) or None, "minutes": c.minutes,
+            "subjects": len(subjects[c.bucket, c.key]) or None, "minutes": c.minutes, "absent_reason": c.absent_reason,
         }
         for c in chunks
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from nats3_dagster.catalog.rows import CoverageRow, StreamRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Archive, Coverage, Incarnation, SeqRange, StreamState
+from nats3_dagster.model.stream import removing_settings
 from nats3_dagster.steps import Next
 
 
@@ -71,9 +72,16 @@ class Coverages:
             row = sql.row(StreamRow, "stream_state", **_named(incarnation))
         return row.state() if row else None
 
+    def removing_settings(self, incarnation: Incarnation) -> dict[str, Any]:
+        """The settings by which the stream removes messages that were ever observed, as in its configuration."""
+        with self._session.reading() as sql:
+            row = sql.row(StreamRow, "stream_state", **_named(incarnation))
+        return row.removing if row else {}
+
     def _keep_state(self, sql: Statements, state: StreamState) -> int:
         return sql.value(
             int, "observe_stream", **_named(state.incarnation), config=json.dumps(dict(state.config)),
+            removing=json.dumps(removing_settings(state.config)),
             first_seq=state.first_seq, last_seq=state.last_seq, first_ns=state.first_ns, last_ns=state.last_ns,
             messages=state.messages, bytes=state.bytes,
         )  # fmt: skip

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nats3_dagster.catalog.pool import Session
+from nats3_dagster.catalog.rows import lost_by_reason
 from nats3_dagster.model import Archive, HourSummary, HourWindow, Incarnation, SeqRange
 
 
@@ -26,6 +27,12 @@ class HourRow:
     first_ns: int
     last_ns: int
     revision: int
+    # Of `absent`, what was lost, by reason.
+    expired: int
+    superseded: int
+    ttl: int
+    superseded_or_ttl: int
+    damaged: int
 
     @property
     def span(self) -> tuple[Incarnation, SeqRange]:
@@ -103,5 +110,5 @@ def _summary(hour: str, rows: list[HourRow]) -> HourSummary:
         absent=sum(row.absent for row in rows), payload_bytes=sum(row.payload_bytes for row in rows),
         stored_bytes=sum(row.stored_bytes for row in rows), first_ns=min(row.first_ns for row in rows),
         last_ns=max(row.last_ns for row in rows), spans=tuple(row.span for row in rows),
-        revision=max(row.revision for row in rows),
+        revision=max(row.revision for row in rows), lost=lost_by_reason(rows),
     )  # fmt: skip

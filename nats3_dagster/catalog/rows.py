@@ -1,9 +1,9 @@
 """Rows that several statements answer with: a field for each column, and the value of the model that they make."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from nats3_dagster.model import (
     Archive,
@@ -15,9 +15,29 @@ from nats3_dagster.model import (
     Coverage,
     Incarnation,
     Mode,
+    Reason,
     SeqRange,
     StreamState,
 )  # fmt: skip
+
+
+class LostColumns(Protocol):
+    """Absent sequences of chunks that were lost: a column for each reason."""
+
+    expired: int
+    superseded: int
+    ttl: int
+    superseded_or_ttl: int
+    damaged: int
+
+
+def lost_by_reason(rows: Iterable[LostColumns]) -> dict[Reason, int]:
+    """The sums of the rows by reason; a reason without any is left out."""
+    lost: dict[Reason, int] = {"expired": 0, "superseded": 0, "ttl": 0, "superseded_or_ttl": 0, "damaged": 0}
+    for row in rows:
+        for reason in lost:
+            lost[reason] += getattr(row, reason)
+    return {reason: count for reason, count in lost.items() if count}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,6 +118,8 @@ class StreamRow:
     messages: int
     bytes: int
     observed_at: datetime
+    # The settings that remove messages and that were ever seen, as in its configuration.
+    removing: dict[str, Any]
 
     def state(self) -> StreamState:
         return StreamState(
@@ -124,6 +146,12 @@ class CoverageRow:
     stored_bytes: int
     first_ns: int | None
     last_ns: int | None
+    # Of `absent`, what was lost, by reason.
+    expired: int
+    superseded: int
+    ttl: int
+    superseded_or_ttl: int
+    damaged: int
 
     @property
     def incarnation(self) -> Incarnation:
@@ -133,7 +161,7 @@ class CoverageRow:
         return Coverage(
             incarnation=self.incarnation, start=self.start_seq, frontier=self.frontier, last=self.last_seq,
             chunks=self.chunks, messages=self.messages, absent=self.absent, payload_bytes=self.payload_bytes,
-            stored_bytes=self.stored_bytes, first_ns=self.first_ns, last_ns=self.last_ns,
+            stored_bytes=self.stored_bytes, first_ns=self.first_ns, last_ns=self.last_ns, lost=lost_by_reason([self]),
         )  # fmt: skip
 
 
@@ -164,6 +192,7 @@ class ChunkRow:
     committed_at: datetime
     # None while the chunk is live.
     deleted_at: datetime | None
+    absent_reason: Reason | None
 
     def chunk(self, deleted: tuple[SeqRange, ...] | None = None, subjects: Mapping[str, int] | None = None) -> Chunk:
         meta = ChunkMeta(
@@ -171,7 +200,7 @@ class ChunkRow:
             covers=self.seqs, messages=self.messages, first_ns=self.first_ns, last_ns=self.last_ns,
             payload_bytes=self.payload_bytes, largest_bytes=self.largest_bytes, stored_bytes=self.stored_bytes,
             sha256=self.sha256, key=self.key, bucket=self.bucket, deleted=deleted, subjects=subjects,
-            minutes=None if self.minutes is None else tuple(self.minutes),
+            minutes=None if self.minutes is None else tuple(self.minutes), absent_reason=self.absent_reason,
         )  # fmt: skip
         return Chunk(id=self.id, meta=meta, committed_at=self.committed_at, dagster_run_id=self.dagster_run_id)
 

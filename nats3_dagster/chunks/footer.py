@@ -12,20 +12,22 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast, get_args
 
 import pyarrow.parquet as pq
 
 from nats3_dagster.chunks.columns import FORMAT_VERSION, SCHEMA
 from nats3_dagster.errors import ChunkError, OperatorError
 from nats3_dagster.hours import hour_start
-from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.model import Incarnation, Reason, SeqRange
 from nats3_dagster.steps import Next
 
 _SPACE = "nats3."
 VERSION = _SPACE + "format_version"
 DIGEST = _SPACE + "digest"
 DAMAGED = Next.OBJECT_DAMAGED()
+# The value of `absent_reason` where no sequence is absent.
+_NONE = "none"
 
 
 class RowGroup(NamedTuple):
@@ -48,7 +50,7 @@ class Footer:
     incarnation: Incarnation
     hour: str  # YYYY-MM-DD-HH:00, UTC
     covers: SeqRange  # the sequences that the chunk accounts for
-    lists_deleted: bool  # whether a sequence that is not in the file was deleted at the source
+    absent_reason: Reason | None  # why covered sequences are not in the file; None where all are
     payload_bytes: int  # subjects, header blocks and payloads of all messages
     largest_bytes: int  # header block and payload of the largest message
     stream_config: str = field(repr=False)  # canonical JSON
@@ -78,7 +80,7 @@ class Footer:
             _SPACE + "hour": self.hour,
             _SPACE + "covers_first": str(self.covers.first),
             _SPACE + "covers_last": str(self.covers.last),
-            _SPACE + "lists_deleted": "true" if self.lists_deleted else "false",
+            _SPACE + "absent_reason": self.absent_reason or _NONE,
             _SPACE + "messages": str(self.messages),
             _SPACE + "payload_bytes": str(self.payload_bytes),
             _SPACE + "largest_bytes": str(self.largest_bytes),
@@ -145,7 +147,7 @@ def _parsed(pairs: Mapping[str, str]) -> Footer:
             incarnation=Incarnation(text("stream"), number("stream_created_ns")),
             hour=text("hour"),
             covers=SeqRange(number("covers_first"), number("covers_last")),
-            lists_deleted=text("lists_deleted") == "true",
+            absent_reason=_reason(text("absent_reason")),
             payload_bytes=number("payload_bytes"),
             largest_bytes=number("largest_bytes"),
             stream_config=text("stream_config"),
@@ -153,6 +155,15 @@ def _parsed(pairs: Mapping[str, str]) -> Footer:
         )
     except (KeyError, ValueError, TypeError, OperatorError) as error:
         raise ChunkError(f"The chunk's metadata cannot be read: {error}", DAMAGED) from error
+
+
+def _reason(text: str) -> Reason | None:
+    """Raises ValueError for a word that no release wrote."""
+    if text == _NONE:
+        return None
+    if text not in get_args(Reason):
+        raise ValueError(f"{text!r} is no reason")
+    return cast("Reason", text)
 
 
 def _agree(footer: Footer, pairs: Mapping[str, str]) -> None:
@@ -164,6 +175,8 @@ def _agree(footer: Footer, pairs: Mapping[str, str]) -> None:
     apart = all(a < b for a, b in zip(bounds[::2], bounds[1::2], strict=False))
     if not (footer.row_groups and rows and apart and bounds[-1] <= footer.covers.last):
         raise ChunkError("The chunk's row groups do not lie in the sequences it covers", DAMAGED)
+    if (footer.absent_reason is None) != (footer.messages == footer.covers.size):
+        raise ChunkError("The chunk's metadata contradicts itself", DAMAGED)
     written = footer.metadata()
     del written[DIGEST]
     if written != pairs:

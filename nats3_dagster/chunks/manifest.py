@@ -38,6 +38,7 @@ class ManifestChunk:
     payload_bytes: int  # subjects, header blocks and payloads
     first_ns: int  # smallest store time
     last_ns: int  # largest store time
+    absent_reason: Reason | None = None  # why it has fewer messages than sequences; null where it has not
 
 
 @dataclass(frozen=True, slots=True)

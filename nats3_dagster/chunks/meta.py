@@ -43,6 +43,7 @@ def meta_of(
         deleted=deleted,
         subjects=subjects,
         minutes=None if minutes is None else tuple(minutes.tolist()),
+        absent_reason=footer.absent_reason,
     )
 
 

@@ -30,6 +30,7 @@ _IDENTITY = (
     "messages",
     "payload_bytes",
     "largest_bytes",
+    "absent_reason",
     "first_ns",
     "last_ns",
 )
@@ -157,7 +158,7 @@ class ChunkReader:
             self.footer,
             sha256=self.meta.sha256,
             stored_bytes=self.meta.stored_bytes,
-            deleted=ranges_between(covers, first, last, gaps) if self.footer.lists_deleted else None,
+            deleted=None if self.footer.absent_reason == "unselected" else ranges_between(covers, first, last, gaps),
             subjects=None if counts is None else dict(sorted(counts.items())),
             minutes=minutes,
         )

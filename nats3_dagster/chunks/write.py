@@ -28,7 +28,7 @@ from nats3_dagster.chunks.columns import (
 from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
 from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
+from nats3_dagster.model import ChunkMeta, Incarnation, Reason, SeqRange
 from nats3_dagster.model.numbers import Int64s
 
 # Measured with 1M messages of 256 B of JSON, one core: 0.5 us a message, of which zstd level 3 is 0.3 and pages and
@@ -126,11 +126,11 @@ class ChunkWriter:
         rows = min(fitting(ends, 0, max_bytes - self.payload_bytes), max_messages - self.messages)
         return max(rows, 0) if self.messages else min(max(rows, 1), batch.num_rows)
 
-    def finish(self, covers: SeqRange, list_deleted: bool) -> tuple[pa.Buffer, ChunkMeta]:
+    def finish(self, covers: SeqRange, absent_reason: Reason) -> tuple[pa.Buffer, ChunkMeta]:
         """The whole object, and the catalog's row of it. The writer cannot be used afterwards.
 
-        `list_deleted`: the archive takes every subject, so a sequence within `covers` that is not here was deleted at
-        the source. Raises ChunkError for a chunk without messages or with one out of `covers`."""
+        `absent_reason`: why sequences within `covers` are not here, if any are; which ones is listed unless it is
+        `unselected`. Raises ChunkError for a chunk without messages or with one out of `covers`."""
         if not self.messages:
             raise ChunkError(f"No message to write for the sequences {covers}", "A chunk must hold one at least")
         if self._first_seq < covers.first or self._last_seq > covers.last:
@@ -139,6 +139,7 @@ class ChunkWriter:
                 "Nothing was written; plan the capture again",
             )
         self._write_row_group()
+        reason = absent_reason if self.messages < covers.size else None
         footer = Footer(
             archive=self._archive,
             bucket=self._bucket,
@@ -146,7 +147,7 @@ class ChunkWriter:
             incarnation=self._incarnation,
             hour=self._hour,
             covers=covers,
-            lists_deleted=list_deleted,
+            absent_reason=reason,
             payload_bytes=self.payload_bytes,
             largest_bytes=self.largest_bytes,
             stream_config=self._stream_config,
@@ -160,7 +161,7 @@ class ChunkWriter:
             footer,
             sha256=sha256,
             stored_bytes=data.size,
-            deleted=self._deleted(covers) if list_deleted else None,
+            deleted=None if reason == "unselected" else self._deleted(covers),
             subjects=None if self._subjects is None else dict(sorted(self._subjects.items())),
             minutes=self._minutes,
         )

@@ -33,13 +33,13 @@ def chunk(report: ChunkReport, dagster_url: str | None) -> dict[str, Any]:
     """All of a chunk: the run that captured it, the partition it is in, the replays that published it and their runs;
     with the address of each in the Dagster UI where that is known."""
     chunk = report.chunk
-    subjects, deleted = chunk.meta.subjects, chunk.meta.deleted
+    subjects, absent = chunk.meta.subjects, chunk.meta.deleted
     partition = f"{dagster_url}/assets/{chunk.meta.archive}/chunks?view=partitions&partition={chunk.meta.hour}"
     return summary(chunk) | {
         "dagster_run_url": _run_url(dagster_url, chunk.dagster_run_id),
         "dagster_partition_url": partition if dagster_url else None,
         "subjects": None if subjects is None else dict(sorted(subjects.items(), key=lambda s: (-s[1], s[0]))),
-        "deleted": None if deleted is None else [list(r) for r in deleted],
+        "absent_ranges": None if absent is None else [list(r) for r in absent],
         "replays": [_replay(r) | {"dagster_run_url": _run_url(dagster_url, r.dagster_run_id)} for r in report.replays],
     }
 
@@ -65,7 +65,9 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
         "chunk": str(view["id"]), "archive": view["archive"], "hour": view["hour"],
         "stream": f"{view['stream']}, created {view['stream_created']}",
         "sequences": f"{view['first_seq']}-{view['last_seq']}",
-        "messages": view["messages"], "absent": view["absent"], "size": Size(view["payload_bytes"]),
+        "messages": view["messages"],
+        "absent": f"{view['absent']:,} {view['absent_reason']}" if view["absent"] else 0,
+        "size": Size(view["payload_bytes"]),
         "stored": Size(view["stored_bytes"]), "ratio": view["ratio"], "first": view["first_time"],
         "last": view["last_time"],
         "object": f"{view['bucket']}/{view['key']}", "sha256": view["sha256"], "committed": when(view["committed_at"]),

@@ -171,7 +171,8 @@ def _coverage_line(view: dict[str, Any]) -> str:
 def chunk_meta(meta: ChunkMeta) -> dict[str, Any]:
     return {
         "hour": meta.hour, "first_seq": meta.covers.first, "last_seq": meta.covers.last, "messages": meta.messages,
-        "absent": meta.absent, "payload_bytes": meta.payload_bytes, "stored_bytes": meta.stored_bytes,
+        "absent": meta.absent, "absent_reason": meta.absent_reason,
+        "payload_bytes": meta.payload_bytes, "stored_bytes": meta.stored_bytes,
         "ratio": ratio(meta.payload_bytes, meta.stored_bytes), "first_time": time_of(meta.first_ns),
         "last_time": time_of(meta.last_ns), "stream": meta.incarnation.stream,
         "stream_created": time_of(meta.incarnation.created_ns), "bucket": meta.bucket, "key": meta.key,
@@ -194,6 +195,7 @@ RUN: Columns = {
     "HOUR": lambda r: r["hour"],
     "MESSAGES": lambda r: r["messages"],
     "GAPS": lambda r: Prose(", ".join(f"{g['sequences']:,} {g['reason']}" for g in r["gaps"]) or "none"),
+    "LOST": lambda r: r["lost"],
     "CHUNKS": lambda r: len(r["chunks"]),
     "STORED": lambda r: Size(r["stored_bytes"]),
     "SIZE": lambda r: Size(r["payload_bytes"]),

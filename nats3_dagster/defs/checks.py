@@ -114,7 +114,7 @@ def _no_gaps(workspace: Workspace, archive: Archive) -> AssetCheckResult:
         metadata={
             "holes": len(holes.ranges), "sequences_in_holes": holes.sequences,
             "first_holes": ", ".join(map(str, holes.ranges[:SHOWN])) or "none",
-            "sequences_expired": holes.gaps["expired"], "sequences_missing": holes.gaps["missing"],
+            **{f"sequences_{reason}": count for reason, count in holes.losses.items()},
             "sequences_retired": holes.gaps["retired"],
         },
     )  # fmt: skip

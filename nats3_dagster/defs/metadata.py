@@ -12,7 +12,7 @@ from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSch
 from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive, Chunk, ReplayChunk, Seal, StreamState, clipped
+from nats3_dagster.model import LOSSES, Archive, Chunk, ReplayChunk, Seal, StreamState, clipped
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -57,10 +57,13 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
     absent: Counter[str] = Counter()
     for window, gap in report.gaps:
         absent[gap.reason] += sum(r.size for r in clipped(gap.ranges, window))
+    for meta in metas:
+        if meta.lost and meta.absent_reason:
+            absent[meta.absent_reason] += meta.lost
     metadata: Metadata = {
         "dagster/partition_row_count": messages, "messages": messages, "payload_bytes": payload, "stored_bytes": stored,
         "ratio": round(payload / stored, 2) if stored else 0.0, "chunks": len(metas),
-        "gaps": absent["expired"] + absent["missing"] + absent["retired"],
+        "gaps": sum(absent[reason] for reason in LOSSES) + absent["retired"],
         "in_the_shell": f"nats3 chunk list {report.archive.name} --hour {report.hour}",
     }  # fmt: skip
     for reason, count in sorted(absent.items()):

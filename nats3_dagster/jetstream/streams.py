@@ -248,11 +248,24 @@ async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:
 
 def _state(info: Mapping[str, Any]) -> StreamState:
     state, config = info["state"], info["config"]
+    damaged: dict[str, Any] = state.get("lost") or {}
     return StreamState(
         Incarnation(config["name"], parse_time(info["created"])),
         first_seq=state["first_seq"], last_seq=state["last_seq"], first_ns=_time(state["first_ts"]),
         last_ns=_time(state["last_ts"]), messages=state["messages"], bytes=state["bytes"], config=config,
+        damaged=_ranges(damaged.get("msgs") or ()),
     )  # fmt: skip
+
+
+def _ranges(seqs: Iterable[int]) -> tuple[SeqRange, ...]:
+    """The sequences as ranges, ascending."""
+    ranges: list[SeqRange] = []
+    for seq in sorted(seqs):
+        if ranges and ranges[-1].last == seq - 1:
+            ranges[-1] = SeqRange(ranges[-1].first, seq)
+        else:
+            ranges.append(SeqRange(seq, seq))
+    return tuple(ranges)
 
 
 def _time(text: str) -> int:

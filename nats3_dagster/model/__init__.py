@@ -15,7 +15,7 @@ from nats3_dagster.model.archive import (
     Mode,
     Seal,
 )
-from nats3_dagster.model.chunk import MAX_SUBJECTS, Chunk, ChunkMeta, DeadObject, Gap, Reason
+from nats3_dagster.model.chunk import LOSSES, MAX_SUBJECTS, Chunk, ChunkMeta, DeadObject, Gap, Reason
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
     ORDERS,
@@ -32,8 +32,8 @@ from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, clipped, parse_sequences
 
 __all__ = [
-    "MAX_SUBJECTS", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion", "Chunk", "ChunkMeta",
-    "ChunkResult", "Coverage", "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode", "OnProgress",
-    "Order", "Pace", "Progress", "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal",
-    "Selection", "SeqRange", "StreamState", "clipped", "parse_sequences",
+    "LOSSES", "MAX_SUBJECTS", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion", "Chunk",
+    "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode",
+    "OnProgress", "Order", "Pace", "Progress", "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState",
+    "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "clipped", "parse_sequences",
 ]  # fmt: skip

@@ -1,11 +1,13 @@
 """An archive: what was asked for, what it covers, its hours and their seals."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.model.chunk import Reason
 from nats3_dagster.model.stream import Incarnation, SeqRange, check_stream_name
 
 Mode = Literal["stream", "consumer"]
@@ -116,6 +118,8 @@ class Coverage:
     # Store times of the messages; None where there is none.
     first_ns: int | None
     last_ns: int | None
+    # Those of the absent sequences that were lost, by reason; a reason without any is left out.
+    lost: Mapping[Reason, int] = field(default_factory=dict[Reason, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,8 @@ class HourSummary:
     spans: tuple[tuple[Incarnation, SeqRange], ...]
     # The archive's revision when the hour last changed.
     revision: int
+    # Those of the absent sequences that were lost, by reason; a reason without any is left out.
+    lost: Mapping[Reason, int] = field(default_factory=dict[Reason, int])
 
 
 @dataclass(frozen=True, slots=True)

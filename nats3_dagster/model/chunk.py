@@ -7,9 +7,15 @@ from typing import Literal
 
 from nats3_dagster.model.stream import Incarnation, SeqRange
 
-Reason = Literal["deleted", "expired", "unselected", "missing", "retired"]
-# Reasons of gaps whose messages went from the stream before they were captured.
-_LOST = ("expired", "missing")
+# Why no chunk has a message of a sequence. `deleted`: by somebody, nothing else can have removed it. `expired`: the
+# stream's limits, or a purge, moved its head over it. `superseded`: the limit of messages per subject. `ttl`: the time
+# to live of single messages. `superseded_or_ttl`: one of these two. `damaged`: the server lost it with a damaged block.
+# `missing`: gone with its stream. `unselected`: not taken by the archive's filter. `retired`: taken out of the archive.
+Reason = Literal[
+    "deleted", "expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "unselected", "missing", "retired"
+]
+# Reasons of messages that may have gone from the stream before they were captured.
+LOSSES: tuple[Reason, ...] = ("expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "missing")
 # Above this many subjects in one chunk the catalog keeps no per-subject counts: a stream with a subject per message
 # would otherwise write a catalog row per message.
 MAX_SUBJECTS = 10_000
@@ -38,17 +44,24 @@ class ChunkMeta:
     key: str
     bucket: str
     # The absent sequences where the archive takes every subject, so that Postgres can check
-    # `messages + size(deleted) == size(covers)`; None where a filter makes the reason unknowable, or not asked for.
+    # `messages + size(deleted) == size(covers)`; None where a filter leaves open which ones, or not asked for.
     deleted: tuple[SeqRange, ...] | None = field(default=None, repr=False)
     # Messages by subject; None with more than MAX_SUBJECTS of them, or not asked for.
     subjects: Mapping[str, int] | None = field(default=None, repr=False)
     # Messages by minute of the hour, 60 numbers; None where the footer alone was read.
     minutes: tuple[int, ...] | None = field(default=None, repr=False)
+    # Why the absent sequences are; None where there are none.
+    absent_reason: Reason | None = None
 
     @property
     def absent(self) -> int:
         """Sequences that the chunk covers and has no message of."""
         return self.covers.size - self.messages
+
+    @property
+    def lost(self) -> int:
+        """Absent sequences whose messages may have gone from the stream before they were captured."""
+        return self.absent if self.absent_reason in LOSSES else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +91,7 @@ class Gap:
     def is_loss(self) -> bool:
         """Whether messages may have gone from the stream before they were captured. What was deleted or not selected
         was somebody's will, and what was retired had been captured."""
-        return self.reason in _LOST
+        return self.reason in LOSSES
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,8 @@ class StreamState:
     bytes: int
     # The server's JSON, unchanged.
     config: Mapping[str, Any] = field(repr=False)
+    # Sequences that the server lost with damaged blocks, ascending.
+    damaged: tuple[SeqRange, ...] = field(default=(), repr=False)
 
     @property
     def name(self) -> str:
@@ -86,3 +88,14 @@ class StreamState:
     @property
     def subjects(self) -> tuple[str, ...]:
         return tuple(self.config.get("subjects") or ())
+
+
+def removing_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a stream's configuration by which it removes messages by itself."""
+    names = ["max_age", "allow_msg_ttl", "subject_delete_marker_ttl"]
+    if config.get("discard", "old") == "old":  # a stream that refuses new messages removes none for being full
+        names += ["max_msgs", "max_bytes"]
+    if not config.get("discard_new_per_subject"):
+        names.append("max_msgs_per_subject")
+    # Servers write "no limit" as 0 or -1.
+    return {name: config[name] for name in names if int(config.get(name) or 0) > 0}

@@ -31,7 +31,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
     writer.write(pa.record_batch(arrays, schema=MESSAGES))
-    data, meta = writer.finish(SeqRange(1, COUNT), True)
+    data, meta = writer.finish(SeqRange(1, COUNT), "deleted")
     folder = tmp_path_factory.mktemp("archive")
     path = folder / meta.key
     path.parent.mkdir(parents=True)

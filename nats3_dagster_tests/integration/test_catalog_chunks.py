@@ -31,6 +31,9 @@ def _gap(*pairs, reason: Reason = "expired", incarnation=LOGS):
     return Gap(incarnation, ranges(*pairs), reason)
 
 
+LOST = ("expired", "superseded", "ttl", "superseded_or_ttl", "damaged")
+
+
 def _covers(chunks):
     return [tuple(c.meta.covers) for c in chunks]
 
@@ -135,7 +138,6 @@ def test_the_same_sequences_in_another_archive_or_incarnation_are_no_overlap(cat
 @pytest.mark.parametrize(
     ("first", "then", "say"),
     [
-        (([], [(5, 8)]), ([(1, 5)], []), "chunk 1-5 and in the gap 5-8"),
         (([(1, 5)], []), ([], [(5, 8)]), "chunk 1-5 and in the gap 5-8"),
         (([(1, 5)], []), ([], [(7, 8), (3, 3)]), "chunk 1-5 and in the gap 3-3"),
         (([], [(5, 8)]), ([], [(1, 5)]), "Sequences 1-5 of archive logs: a gap of 5-8 is recorded"),
@@ -153,6 +155,58 @@ def test_a_sequence_is_in_a_chunk_or_in_a_gap(catalog, logs, first, then, say):
     assert (_covers(catalog.chunks.select(logs)), catalog.gaps.select(logs)) == before
 
 
+@pytest.mark.parametrize("reason", ["deleted", "expired", "superseded", "ttl", "damaged", "missing", "unselected"])
+def test_a_chunk_takes_its_sequences_out_of_gaps(catalog, logs, postgres_url, reason):
+    catalog.chunks.commit(logs, [], [_gap((1, 9), (11, 11), (13, 20), (30, 40), reason=reason)], run_id="run-1")
+    catalog.chunks.commit(logs, [chunk(5, 15), chunk(33, 35)], run_id="run-2")
+    assert _covers(catalog.chunks.select(logs)) == [(5, 15), (33, 35)]
+    assert catalog.gaps.select(logs) == (_gap((1, 4), (16, 20), (30, 32), (36, 40), reason=reason),)
+    assert catalog.coverage.covered(logs, LOGS, SeqRange(1, 99)) == ranges((1, 20), (30, 40))
+    with psycopg.connect(postgres_url) as connection:
+        kept = "select count(*) filter (where dagster_run_id = 'run-1'), count(distinct recorded_at) from nats3.gap"
+        assert connection.execute(kept).fetchone() == (4, 1)
+
+
+def test_what_was_retired_does_not_come_back(catalog, logs):
+    """A capture that was under way while somebody took its sequences out of the archive."""
+    catalog.chunks.commit(logs, [chunk(1, 10)])
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
+    with pytest.raises(Conflict, match="chunk 5-12 and in the gap 1-10"):
+        catalog.chunks.commit(logs, [chunk(5, 12)])
+
+
+def test_hours_beside_a_gap_change_with_it(catalog, logs):
+    def hours_that_change(chunks, gaps):
+        seen = catalog.hours.revision(logs)
+        catalog.chunks.commit(logs, chunks, gaps)
+        return [h.hour[11:13] for h in catalog.hours.select(logs, since=seen)]
+
+    hours = [f"2026-11-21-{n:02}:00" for n in range(7, 12)]
+    begins = (1, 21, 41, 61, 81)
+    catalog.chunks.commit(logs, [chunk(n, n + 9, hour=h) for n, h in zip(begins, hours, strict=True)])
+    assert hours_that_change([], [_gap((31, 35))]) == ["08", "09"]
+    # Nothing of an hour was lost behind its last message; the hours that follow account for it.
+    assert hours_that_change([], [_gap((51, 55), reason="unselected")]) == ["10"]
+    assert hours_that_change([], [_gap((91, 95))]) == ["11"]
+    assert hours_that_change([], [_gap((96, 97), reason="deleted")]) == []
+    # The hours whose gap shrinks, and the hour of the chunk.
+    assert hours_that_change([chunk(34, 35, hour=hours[0])], []) == ["07", "08", "09"]
+
+
+@pytest.mark.parametrize("reason", LOST)
+def test_what_chunks_lost_is_summed_by_reason(catalog, logs, reason):
+    lost = chunk(1, 10, 7, deleted=ranges((2, 3), (5, 5)), absent_reason=reason)
+    other = chunk(11, 20, 9, deleted=ranges((12, 12)), absent_reason="deleted")
+    catalog.chunks.commit(logs, [lost, other])
+    assert [c.meta.absent_reason for c in catalog.chunks.select(logs)] == [reason, "deleted"]
+    assert catalog.coverage.of(logs, LOGS).lost == {reason: 3}
+    assert [(h.absent, h.lost) for h in catalog.hours.select(logs)] == [(4, {reason: 3})]
+    catalog.chunks.commit(logs, [chunk(21, 30, 8, deleted=ranges((22, 23)), absent_reason=reason)])
+    assert catalog.coverage.of(logs, LOGS).lost == {reason: 5}
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
+    assert catalog.coverage.of(logs, LOGS).lost == catalog.hours.select(logs)[0].lost == {reason: 2}
+
+
 @pytest.mark.parametrize(
     ("bad", "rule"),
     [
@@ -162,6 +216,10 @@ def test_a_sequence_is_in_a_chunk_or_in_a_gap(catalog, logs, first, then, say):
         (chunk(1, 10, 8, deleted=ranges((2, 4))), "chunk_deleted_accounts"),
         (chunk(1, 10, 8, deleted=ranges((10, 11))), "chunk_deleted_accounts"),
         (chunk(1, 10, 8, deleted=()), "chunk_deleted_accounts"),
+        (chunk(1, 10, 9, deleted=ranges((2, 2)), absent_reason=None), "chunk_absent_reason"),
+        (chunk(1, 10, 9, absent_reason="superseded"), "chunk_absent_reason"),
+        (chunk(1, 10, 9, deleted=ranges((2, 2)), absent_reason="retired"), "chunk_absent_reason"),
+        (chunk(1, 10, absent_reason="deleted"), "chunk_absent_reason"),
         (chunk(0, 10), "chunk_seqs_proper"),
         (chunk(1, 10, first_ns=5, last_ns=4), "chunk_times_ordered"),
         (chunk(1, 10, sha256="0"), "chunk_sha256_check"),
@@ -200,6 +258,7 @@ def test_an_object_belongs_to_one_chunk(catalog, logs):
     [
         "update nats3.chunk set seqs = '[1,5)'", "update nats3.chunk set sha256 = repeat('0', 64)",
         "update nats3.chunk set deleted_at = null", "delete from nats3.chunk",
+        "update nats3.chunk set absent_reason = null",
         "update nats3.gap set reason = 'deleted'", "delete from nats3.gap",
     ],
 )  # fmt: skip
@@ -350,17 +409,21 @@ from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id left j
 _HOURS = """
 select archive_id, incarnation_id, hour, count(*)::bigint, sum(messages)::bigint, sum(absent)::bigint,
        sum(payload_bytes)::bigint, sum(stored_bytes)::bigint, min(lower(seqs)), max(upper(seqs)) - 1, min(first_ns),
-       max(last_ns)
+       max(last_ns), coalesce(sum(absent) filter (where absent_reason = 'superseded'), 0)::bigint,
+       coalesce(sum(absent) filter (where absent_reason = 'ttl'), 0)::bigint
 from nats3.chunk where deleted_at is null group by 1, 2, 3 order by 1, 2, 3"""
 _KEPT_HOURS = """
 select archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes, first_seq, last_seq,
-       first_ns, last_ns from nats3.hour order by 1, 2, 3"""
+       first_ns, last_ns, superseded, ttl from nats3.hour order by 1, 2, 3"""
 _SUMS = """
 select archive_id, incarnation_id, count(*)::bigint, sum(messages)::bigint, sum(absent)::bigint,
-       sum(payload_bytes)::bigint, sum(stored_bytes)::bigint, min(first_ns), max(last_ns)
+       sum(payload_bytes)::bigint, sum(stored_bytes)::bigint, min(first_ns), max(last_ns),
+       coalesce(sum(absent) filter (where absent_reason = 'superseded'), 0)::bigint,
+       coalesce(sum(absent) filter (where absent_reason = 'ttl'), 0)::bigint
 from nats3.chunk where deleted_at is null group by 1, 2 order by 1, 2"""
 _KEPT_SUMS = """
-select archive_id, incarnation_id, chunks, messages, absent, payload_bytes, stored_bytes, first_ns, last_ns
+select archive_id, incarnation_id, chunks, messages, absent, payload_bytes, stored_bytes, first_ns, last_ns, superseded,
+       ttl
 from nats3.coverage where chunks > 0 order by 1, 2"""
 
 
@@ -386,8 +449,12 @@ def test_whatever_happens_the_sums_and_the_coverage_follow_the_rows(catalog, log
                 case _:
                     hour, messages = chance.choice([HOUR, NEXT_HOUR]), chance.randint(1, last - first + 1)
                     kind = {"archive": archive.name, "incarnation": incarnation, "hour": hour}
+                    lost = {}
+                    if messages <= last - first:
+                        absent = ranges((first, last - messages))
+                        lost = {"deleted": absent, "absent_reason": chance.choice(["deleted", "superseded", "ttl"])}
                     catalog.chunks.commit(
-                        archive, [chunk(first, last, messages, **kind), chunk(last + 1, last + 2, **kind)]
+                        archive, [chunk(first, last, messages, **kind, **lost), chunk(last + 1, last + 2, **kind)]
                     )
         except Conflict:
             refused += 1

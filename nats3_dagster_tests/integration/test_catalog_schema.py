@@ -105,6 +105,13 @@ def test_a_catalog_of_an_earlier_release_keeps_its_rows(postgres_url):
     _run(
         postgres_url, "drop view nats3.chunk_view, nats3.coverage_view", "drop index nats3.seal_newest",
         "alter table nats3.replay drop column progress_published, drop column progress_found",
+        "alter table nats3.incarnation drop column removing",
+        "alter table nats3.chunk drop column absent_reason cascade",
+        *(
+            f"alter table nats3.{table} drop column expired, drop column superseded, drop column ttl, "
+            "drop column superseded_or_ttl, drop column damaged"
+            for table in ("hour", "coverage")
+        ),
         "update nats3.alembic_version set version_num = '0002'",
     )  # fmt: skip
     with pytest.raises(CatalogError, match=f"schema 0002, and this release {VERSION}"):

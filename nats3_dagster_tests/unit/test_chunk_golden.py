@@ -16,7 +16,7 @@ import pytest
 
 from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk
 from nats3_dagster.hours import hour_of
-from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
+from nats3_dagster.model import ChunkMeta, Incarnation, Reason, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 
 FOLDER = Path(__file__).parent.parent / "data" / "v1"
@@ -30,7 +30,7 @@ class Recipe(NamedTuple):
     sha256: str
     messages: list[tuple[int, int, str, bytes | None, bytes]]
     covers: SeqRange
-    list_deleted: bool
+    absent_reason: Reason
     config: dict[str, Any]
     says: dict[str, Any]
 
@@ -40,7 +40,7 @@ class Recipe(NamedTuple):
             columns = zip(*[(message[0], START + message[1], *message[2:])], strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
             writer.write(pa.record_batch(arrays, schema=MESSAGES))
-        data, meta = writer.finish(self.covers, self.list_deleted)
+        data, meta = writer.finish(self.covers, self.absent_reason)
         return data.to_pybytes(), meta
 
     def rows(self) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ RECIPES = {
     # Header blocks as servers send them and as clients must not touch them, payloads that are no text, absent
     # sequences at both ends and inside, a clock that steps back, and times before and after the hour.
     "messages": Recipe(
-        sha256="657c7855e5cb32e9303124f235f4116dc5508d1c8c72c4b42e6089e723d3e054",
+        sha256="c287026a18e5b8aa158d922456c2c314de2b0724ca73c00d9c4affae0520ca53",
         messages=[
             (3, 0, "orders.new", None, b"first"),
             (4, 1, "orders.new", b"NATS/1.0\r\n\r\n", b""),
@@ -67,26 +67,27 @@ RECIPES = {
             (13, -1, "$KV.orders.1", None, b"before the hour"),
         ],
         covers=SeqRange(1, 20),
-        list_deleted=True,
+        absent_reason="superseded",
         config={"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"title": "Aufträge"}, "max_age": 0},
         says={
             "messages": 8, "payload_bytes": 515, "largest_bytes": 286,
             "first_ns": START - 1, "last_ns": START + 3_600_000_000_001,
-            "deleted": (SeqRange(1, 2), SeqRange(6, 8), SeqRange(14, 20)),
+            "absent_reason": "superseded", "deleted": (SeqRange(1, 2), SeqRange(6, 8), SeqRange(14, 20)),
             "subjects": {"$KV.orders.1": 1, "orders.Müller.日本": 1, "orders.new": 3, "orders.new.eu": 1,
                          "orders.paid": 2},
         },
     ),
     # Several row groups, sequences as large as they get, and a filter: absent sequences have no known reason.
     "groups": Recipe(
-        sha256="dc609e51b435879014f3c1fe81466386bcaa9b11d6c64fa2bb217bd4e4ea2ae1",
+        sha256="19364e51341875663c6b5d620cce000c69c8ecdb90023cba29f2e1ff3edd684c",
         messages=[(2**62 + 2 * n, n * 10**9, f"orders.{n % 2}", None, bytes([n]) * 900_000) for n in range(6)],
         covers=SeqRange(2**62, 2**62 + 10),
-        list_deleted=False,
+        absent_reason="unselected",
         config={},
         says={
             "messages": 6, "payload_bytes": 5_400_048, "largest_bytes": 900_000, "first_ns": START,
-            "last_ns": START + 5 * 10**9, "deleted": None, "subjects": {"orders.0": 3, "orders.1": 3},
+            "last_ns": START + 5 * 10**9, "absent_reason": "unselected", "deleted": None,
+            "subjects": {"orders.0": 3, "orders.1": 3},
         },
     ),
 }  # fmt: skip

@@ -40,7 +40,7 @@ def made(count: int = 40, size: int = 0, archive: str = "logs") -> tuple[bytes, 
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
     writer.write(pa.record_batch(arrays, schema=MESSAGES))
-    data, meta = writer.finish(SeqRange(1, 2 * count + 1), True)
+    data, meta = writer.finish(SeqRange(1, 2 * count + 1), "deleted")
     return data.to_pybytes(), meta
 
 
@@ -267,7 +267,8 @@ def columns_but(change: Callable[[pa.Table], pa.Table]) -> pa.Table:
         (rewritten(row_groups="[]"), "do not lie"),
         (rewritten(row_groups="[[1,2]]"), "cannot be read"),
         (rewritten(row_groups="{}"), "do not lie|cannot be read"),
-        (rewritten(lists_deleted="maybe"), "contradicts itself"),
+        (rewritten(absent_reason="maybe"), "'maybe' is no reason"),
+        (rewritten(absent_reason="none"), "contradicts itself"),
         (rewritten(more="1"), "contradicts itself"),
         (rewritten(columns_but(lambda t: t.drop_columns(["data"]))), "columns are not those"),
         (rewritten(columns_but(lambda t: t.append_column("x", t["seq"]))), "columns are not those"),
@@ -304,7 +305,7 @@ def test_the_footer_alone_rebuilds_the_catalogs_row() -> None:
     assert open_chunk(SMALL).meta == replace(SMALL_META, deleted=None, subjects=None, minutes=None)
     assert open_chunk(SMALL).footer.stream_config == '{"name":"LOGS"}'
     footer = Footer(
-        "logs", "cold", "", LOGS, "2026-11-15-07:00", SeqRange(1, 81), True, SMALL_META.payload_bytes,
+        "logs", "cold", "", LOGS, "2026-11-15-07:00", SeqRange(1, 81), "deleted", SMALL_META.payload_bytes,
         SMALL_META.largest_bytes, '{"name":"LOGS"}',
         (RowGroup(40, 2, 80, SMALL_META.first_ns, SMALL_META.last_ns),),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, Incarnation, SeqRange
+from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, Incarnation, Reason, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 
 LOGS = Incarnation("LOGS", 1_790_000_000_123_456_789)
@@ -45,10 +45,10 @@ def new_writer(level: int = 3, **config: Any) -> ChunkWriter:
     return ChunkWriter("logs", LOGS, HOUR, "cold", "team", level, config)
 
 
-def write(rows: Sequence[Message], covers: SeqRange, list_deleted: bool = True) -> tuple[bytes, ChunkMeta]:
+def write(rows: Sequence[Message], covers: SeqRange, absent_reason: Reason = "deleted") -> tuple[bytes, ChunkMeta]:
     writer = new_writer()
     writer.write(batch_of(rows))
-    data, meta = writer.finish(covers, list_deleted)
+    data, meta = writer.finish(covers, absent_reason)
     return data.to_pybytes(), meta
 
 
@@ -91,7 +91,7 @@ def test_deleted_and_messages_fill_the_range(rows: list[Message], before: int, a
 
 
 def test_deleted_is_unknown_under_a_filter() -> None:
-    data, meta = write(plain(3, first=5), SeqRange(1, 10), list_deleted=False)
+    data, meta = write(plain(3, first=5), SeqRange(1, 10), absent_reason="unselected")
     assert meta.deleted is None
     assert meta.absent == 7
     assert open_chunk(data, meta).verify() == meta
@@ -109,7 +109,7 @@ def test_the_bytes_do_not_depend_on_batches(rows: list[Message], cuts: list[int]
             coded = pa.array(["unused", *batch.column("subject").to_pylist()]).dictionary_encode()[1:]
             batch = batch.set_column(2, "subject", coded)
         writer.write(batch)
-    data, again = writer.finish(covers, True)
+    data, again = writer.finish(covers, "deleted")
     assert data.to_pybytes() == whole
     assert again == meta
 
@@ -122,8 +122,8 @@ def test_large_row_groups_do_not_depend_on_batches(size: int) -> None:
     for step in range(0, len(rows), 7):
         many.write(batch_of(rows[step : step + 7]))
     covers = SeqRange(1, len(rows))
-    data, meta = one.finish(covers, True)
-    assert many.finish(covers, True)[1].sha256 == meta.sha256
+    data, meta = one.finish(covers, "deleted")
+    assert many.finish(covers, "deleted")[1].sha256 == meta.sha256
     groups = open_chunk(data, meta).footer.row_groups
     assert len(groups) > 1
     assert all(group.rows * (size + 6) <= 2 << 20 or group.rows == 1 for group in groups)
@@ -150,7 +150,7 @@ def test_the_configuration_is_written_in_one_way() -> None:
     for config in {"b": 1, "a": {"y": "ü", "x": []}}, {"a": {"x": [], "y": "ü"}, "b": 1}:
         writer = new_writer(**config)
         writer.write(batch_of(plain(1)))
-        texts.add(open_chunk(*writer.finish(SeqRange(1, 1), True)).footer.stream_config)
+        texts.add(open_chunk(*writer.finish(SeqRange(1, 1), "deleted")).footer.stream_config)
     assert texts == {'{"a":{"x":[],"y":"ü"},"b":1}'}
 
 
@@ -195,7 +195,7 @@ def test_a_chunk_without_messages_is_refused() -> None:
     writer = new_writer()
     writer.write(batch_of([]))
     with pytest.raises(ChunkError, match="No message"):
-        writer.finish(SeqRange(1, 9), True)
+        writer.finish(SeqRange(1, 9), "deleted")
 
 
 def test_a_subject_that_is_no_text_is_refused_by_its_sequence() -> None:
@@ -204,7 +204,7 @@ def test_a_subject_that_is_no_text_is_refused_by_its_sequence() -> None:
     writer = new_writer()
     writer.write(batch_of(plain(2, first=7)).set_column(2, MESSAGES.field("subject"), subject))
     with pytest.raises(ChunkError, match="message 8 is not UTF-8"):
-        writer.finish(SeqRange(7, 8), True)
+        writer.finish(SeqRange(7, 8), "deleted")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_only_a_row_group_is_held_uncompressed() -> None:
         peak = max(peak, pa.total_allocated_bytes() - before)
     assert writer.payload_bytes >= 64 << 20
     assert peak < 16 << 20
-    data, meta = writer.finish(SeqRange(1, 1024), True)
+    data, meta = writer.finish(SeqRange(1, 1024), "deleted")
     assert open_chunk(data, meta).verify() == meta
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from nats3_dagster.archive.absence import lost_by_reason
 from nats3_dagster.archive.backlog import Backlog, Loss, backlog, time_to_loss
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.source import source_state
@@ -71,11 +72,13 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
             "end, and gives sequences out again", "Make a new stream, and archive that one",
         )  # fmt: skip
         return
-    lost = sum(g.size for g in catalog.gaps.select(archive, incarnation=state.incarnation) if g.is_loss)
+    lost = lost_by_reason(catalog.gaps.select(archive, incarnation=state.incarnation), [coverage])
     if lost:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in lost.items())
         yield Finding(
-            "warn", AREA, f"{who}: {lost:,} messages were deleted before they were captured", _more_often(archive)
-        )
+            "warn", AREA, f"{who}: {sum(lost.values()):,} messages were removed before they were captured ({why})",
+            _more_often(archive),
+        )  # fmt: skip
     yield _near_to_loss(workspace, archive, state, who)
     if (window := int(state.config.get("duplicate_window") or 0) // SECOND_NS) > LONG_WINDOW_S:
         yield Finding(

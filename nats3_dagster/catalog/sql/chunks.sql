@@ -1,13 +1,15 @@
 -- name: add_chunks(archive, run_id, chunks)
 -- Adds the chunks of a JSON array, all in one statement, so that the triggers sum them once.
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, deleted, first_ns, last_ns, payload_bytes,
-                         largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, dagster_run_id)
+                         largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, absent_reason,
+                         dagster_run_id)
 select :archive, incarnation_id, hour, int8range(first_seq, last_seq, '[]'), messages, deleted::int8multirange, first_ns,
-       last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, :run_id
+       last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, absent_reason,
+       :run_id
 from json_to_recordset(:chunks::json) as c(
     incarnation_id bigint, hour text, first_seq bigint, last_seq bigint, messages bigint, deleted text, first_ns bigint,
     last_ns bigint, payload_bytes bigint, largest_bytes bigint, stored_bytes bigint, sha256 text, bucket text, key text,
-    subjects integer, minutes integer[])
+    subjects integer, minutes integer[], absent_reason text)
 order by incarnation_id, first_seq
 returning id, bucket, key;
 

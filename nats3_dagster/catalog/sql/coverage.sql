@@ -1,10 +1,11 @@
--- name: observe_stream(stream, created_ns, config, first_seq, last_seq, first_ns, last_ns, messages, bytes)
+-- name: observe_stream(stream, created_ns, config, removing, first_seq, last_seq, first_ns, last_ns, messages, bytes)
 -- Keeps the state of a stream as it was seen now; the id of its incarnation.
 insert into nats3.incarnation as i
-    (stream, created_ns, config, first_seq, last_seq, first_ns, last_ns, messages, bytes)
-values (:stream, :created_ns, :config::jsonb, :first_seq, :last_seq, :first_ns, :last_ns, :messages, :bytes)
+    (stream, created_ns, config, removing, first_seq, last_seq, first_ns, last_ns, messages, bytes)
+values (:stream, :created_ns, :config::jsonb, :removing::jsonb, :first_seq, :last_seq, :first_ns, :last_ns, :messages,
+        :bytes)
 on conflict (stream, created_ns) do update set
-    config = excluded.config, first_seq = excluded.first_seq, last_seq = excluded.last_seq,
+    config = excluded.config, removing = i.removing || excluded.removing, first_seq = excluded.first_seq, last_seq = excluded.last_seq,
     first_ns = excluded.first_ns, last_ns = excluded.last_ns, messages = excluded.messages, bytes = excluded.bytes,
     observed_at = now()
 returning id;

@@ -1,0 +1,143 @@
+"""Absent sequences: why they are, by the stream's configuration; and a real message is worth more than a reason."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nats3_dagster.archive import capture, range_capture
+from nats3_dagster.archive.absence import absence_reason
+from nats3_dagster.archive.create import create
+from nats3_dagster.archive.range_capture import Outcome, RangeCapture
+from nats3_dagster.archive.status import holdings
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, Reason, SeqRange
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.acceptance.stories import hours_of
+from nats3_dagster_tests.wire import Wire
+
+SECOND_NS = 10**9
+
+
+def archive_of(workspace: Workspace, bucket: str, **spec: Any) -> Archive:
+    return create(workspace, ArchiveSpec("events", "EV", bucket, **spec))
+
+
+def plan(workspace: Workspace, archive: Archive, wire: Wire) -> capture.CapturePlan:
+    """Of the hour that has the newest message."""
+    return capture.plan(workspace, archive, hours_of(wire, "EV")[-1])
+
+
+def read(workspace: Workspace, planned: capture.CapturePlan) -> list[Outcome]:
+    """Read what the plan asks for, and put its chunks, in this process."""
+    return [o for seqs in planned.tasks(1) for o in RangeCapture(planned.job, seqs, workspace.link).outcomes()]
+
+
+def take(workspace: Workspace, archive: Archive, wire: Wire) -> capture.CaptureResult:
+    """A whole capture in this process."""
+    planned = plan(workspace, archive, wire)
+    return capture.commit(workspace, planned, read(workspace, planned))
+
+
+def chunks(outcomes: Iterable[Outcome]) -> list[tuple[SeqRange, int, Reason | None]]:
+    return [(o.covers, o.messages, o.absent_reason) for o in outcomes if isinstance(o, ChunkMeta)]
+
+
+@pytest.mark.parametrize(
+    ("config", "above", "below"),
+    [
+        ({"max_age": 5, "max_msgs": -1, "max_msgs_per_subject": -1}, "deleted", "expired"),
+        ({"max_msgs_per_subject": 1}, "superseded", "superseded"),
+        ({"max_msgs_per_subject": 1, "max_bytes": -1, "max_age": 0}, "superseded", "superseded"),
+        ({"max_msgs_per_subject": 1, "max_age": 5}, "superseded", "expired"),
+        ({"max_msgs_per_subject": 1, "max_bytes": 5, "discard": "new"}, "superseded", "superseded"),
+        ({"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True}, "deleted", "expired"),
+        ({"allow_msg_ttl": True}, "ttl", "expired"),
+        ({"subject_delete_marker_ttl": 5}, "ttl", "expired"),
+        ({"allow_msg_ttl": True, "max_msgs_per_subject": 9}, "superseded_or_ttl", "expired"),
+        ({}, "deleted", "expired"),
+    ],
+)
+def test_deleted_is_only_what_nothing_else_can_have_removed(config: dict[str, Any], above: str, below: str) -> None:
+    for configs in ([config], [{}, config], [config, {}]):
+        assert absence_reason(configs, below_head=False) == above
+        assert absence_reason(configs, below_head=True) == below
+
+
+def test_what_newer_messages_of_the_subject_removed_is_lost(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
+    wire.publish([("ev.old", b"", b"x")])
+    archive = archive_of(workspace, bucket)
+    take(workspace, archive, wire)
+    wire.publish([("ev.hot", b"", b"%d" % n) for n in range(1000)])
+    result = take(workspace, archive, wire)
+    assert (chunks(result.chunks), result.lost) == ([(SeqRange(2, 1001), 1, "superseded")], 999)
+    assert holdings(workspace, "events").losses == {"superseded": 999}
+
+
+def test_below_the_head_only_newer_messages_can_have_removed_it(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
+    wire.publish([("ev.hot", b"", b"x")])
+    archive = archive_of(workspace, bucket)
+    wire.publish([("ev.hot", b"", b"x")] * 9)
+    assert [(g.reason, g.ranges) for g in take(workspace, archive, wire).gaps] == [("superseded", ((1, 9),))]
+
+
+def test_a_limit_that_was_lifted_is_remembered(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Another capture or a sensor may have observed the new configuration before this capture."""
+    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
+    wire.publish([("ev.old", b"", b"x")])
+    archive = archive_of(workspace, bucket)
+    wire.publish([("ev.hot", b"", b"x")] * 9)
+    config = wire.api("STREAM.INFO.EV")["config"]
+    wire.api("STREAM.UPDATE.EV", **{**config, "max_msgs_per_subject": -1})
+    for _ in range(2):
+        plan(workspace, archive, wire)
+    assert chunks(take(workspace, archive, wire).chunks) == [(SeqRange(1, 10), 2, "superseded")]
+
+
+@pytest.mark.needs_nats("2.11")
+def test_what_its_time_to_live_removed_is_lost(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", allow_msg_ttl=True)
+    archive = archive_of(workspace, bucket)
+    short = b"NATS/1.0\r\nNats-TTL: 1s\r\n\r\n"
+    wire.publish([("ev.a", b"", b"x"), ("ev.b", short, b"x"), ("ev.c", b"", b"x")])
+    until = time.monotonic() + 10
+    while wire.state("EV")["messages"] == 3 and time.monotonic() < until:
+        time.sleep(0.05)
+    result = take(workspace, archive, wire)
+    assert (chunks(result.chunks), result.lost) == ([(SeqRange(1, 3), 2, "ttl")], 1)
+    assert holdings(workspace, "events").losses == {"ttl": 1}
+
+
+def test_what_the_server_lost_with_a_block_is_a_gap_of_its_own(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive = archive_of(workspace, bucket)
+    wire.publish([("ev.a", b"", b"x")] * 10)
+    for seq in (3, 4, 7, 10):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    planned = plan(workspace, archive, wire)
+    look = range_capture.same_stream
+
+    def damaged(*args: Any) -> Any:
+        """A server reports a damaged block only until it is restarted, and no request makes one."""
+        return replace(look(*args), damaged=(SeqRange(4, 4), SeqRange(10, 10)))
+
+    monkeypatch.setattr(range_capture, "same_stream", damaged)
+    outcomes = read(workspace, planned)
+    assert chunks(outcomes) == [(SeqRange(1, 3), 2, "deleted"), (SeqRange(5, 9), 4, "deleted")]
+    gaps = [(o.ranges, o.reason) for o in outcomes if isinstance(o, Gap)]
+    assert gaps == [((SeqRange(4, 4),), "damaged"), ((SeqRange(10, 10),), "damaged")]
+
+
+def test_a_filter_leaves_open_what_is_absent(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
+    archive = archive_of(workspace, bucket, subjects=("ev.a",))
+    wire.publish([("ev.b", b"", b"x"), ("ev.a", b"", b"x"), ("ev.b", b"", b"x"), ("ev.a", b"", b"x")])
+    wire.publish([("ev.c", b"", b"x")])
+    result = take(workspace, archive, wire)
+    assert result.lost == sum(g.size for g in result.gaps if g.reason == "superseded")
+    assert [c[2] for c in chunks(result.chunks)] == ["unselected"]
