@@ -29,6 +29,9 @@ from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import overlap
 
 ASK_S = 0.5
+# Between two looks at a target that must agree; how long others that publish into it may keep them from that.
+LOOK_S = 0.25
+QUIET_S = 2.0
 # Above every attempt: a request with it stops a replay, until it is run again.
 PAUSE = 1 << 31
 # Hints where no stream listens on a subject: before the first message of a replay is stored, and after.
@@ -53,7 +56,8 @@ def raise_fence(link: Link, replay_id: str, attempt: int, timeout_s: float = 10.
 
 def settle(link: Link, stream: str, pattern: str = ">", timeout_s: float = 10.0) -> None:
     """Return when the stream has stored every message that reached it before, so that who reads it misses none of
-    them. Only subjects that `pattern` takes are published to. Raises Interrupted when that takes longer."""
+    them. Only subjects that `pattern` takes are published to: one message of `until_stored`. Raises Interrupted when
+    that takes longer."""
 
     async def work(client: Connection) -> None:
         subjects = (await stream_info(client, stream)).subjects
@@ -94,16 +98,34 @@ async def until_gone(client: Connection, inbox: str, until: float) -> None:
     )
 
 
-async def until_stored(client: Connection, subject: str, until: float) -> None:
-    """Return when the stream that listens on `subject` has stored all that came to it before; it gets nothing new.
+async def until_quiet(client: Connection, subject: str, until: float) -> None:
+    """`until_stored`, repeated until two answers LOOK_S apart name the same last sequence, for QUIET_S at most.
+
+    For a connection that was lost: a server that fails to write to it removes its subscriptions while it still parses
+    what it had read of it. Raises as `until_stored`."""
+    quiet_at = min(until, time.monotonic() + QUIET_S)
+    before, sequence = -1, await until_stored(client, subject, until)
+    while sequence != before and time.monotonic() < quiet_at:
+        await asyncio.sleep(LOOK_S)
+        before, sequence = sequence, await until_stored(client, subject, until)
+
+
+async def until_stored(client: Connection, subject: str, until: float) -> int:
+    """Return when the stream that listens on `subject` has stored all that came to it before; it stores nothing new.
+    The last sequence that it has given, 0 where it takes nothing at all.
+
+    The question is a message that the stream must refuse. Others that subscribe to `subject` receive it too: it is
+    empty and has the header `Nats-Expected-Last-Sequence`.
 
     Raises Interrupted if it has not at `until`, TargetError if there is no such stream any more."""
     last = await _last_sequence(client, subject, until)
-    while last:
-        stream, sequence = last
+    if not last:
+        return 0
+    stream, sequence = last
+    while True:
         info = await request(client, f"STREAM.INFO.{stream}", patience_s=max(0.0, until - time.monotonic()))
         if info["state"]["last_seq"] >= sequence:
-            return
+            return sequence
         if time.monotonic() > until:
             raise Interrupted(f"Stream {stream} has not stored its messages up to {sequence}", "Has it a leader?")
         await asyncio.sleep(0.05)

@@ -75,10 +75,18 @@ class Outbox:
         """Send nothing more. True when the stream of the last message has surely stored all that was sent to it."""
         self.fail(reason)
         until = time.monotonic() + STOP_S
+        if not await self.parsed():
+            return False
         with suppress(Error, SourceError):
-            await self._client.flush(int(STOP_S))
             if self.sent:
                 await until_stored(self._client, self.last_subject, until)
+            return True
+        return False
+
+    async def parsed(self) -> bool:
+        """Whether the server has parsed all that was sent: its PONG comes in turn. Waits STOP_S for it."""
+        with suppress(Error, OSError):
+            await self._client.flush(int(STOP_S))
             return True
         return False
 

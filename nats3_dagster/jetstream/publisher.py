@@ -20,7 +20,14 @@ from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.batch import BatchOutbox
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.encode import Encoded, Publication, encode
-from nats3_dagster.jetstream.fence import attempt_at_work, fence_subject, superseded, until_gone, until_stored
+from nats3_dagster.jetstream.fence import (
+    attempt_at_work,
+    fence_subject,
+    superseded,
+    until_gone,
+    until_quiet,
+    until_stored,
+)
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.outbox import STOP_S, Outbox
@@ -76,10 +83,10 @@ class Publisher:
             if kind is None:
                 self.flush()
         finally:
-            lost = self._link.call(self._close)
+            lost, parsed = self._link.call(self._close)
             self._link.__exit__(None, None, None)
             if isinstance(self._outbox.failure, Interrupted) and self._outbox.sent:
-                self._settle(lost)
+                self._settle(lost, parsed)
 
     @property
     def published(self) -> int:
@@ -148,17 +155,18 @@ class Publisher:
         self._in_batch += len(part)
         return encoded
 
-    def _settle(self, lost: bool) -> None:
+    def _settle(self, lost: bool, parsed: bool) -> None:
         """Wait until nothing of ours is on its way to the target any more, so that it can be asked. With `lost` the
-        server itself has closed the connection, or is no more. Raises TargetError when that cannot be known, or when
-        the target is gone."""
+        server itself has closed the connection, or is no more; with `parsed` it has read all that was sent. Raises
+        TargetError when that cannot be known, or when the target is gone."""
         until = time.monotonic() + SETTLE_S
         while True:
             try:
                 with Link(self._options, reconnect=False) as link:
-                    link.call(until_gone, self._outbox.inbox, until)
+                    if not parsed:
+                        link.call(until_gone, self._outbox.inbox, until)
                     with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (fence.settle)
-                        link.call(until_stored, self._outbox.last_subject, until)
+                        link.call(until_stored if parsed else until_quiet, self._outbox.last_subject, until)
                 return
             except TargetError as error:
                 raise TargetError(error.what, error.hint) from error
@@ -205,17 +213,19 @@ class Publisher:
         await outbox.open()
         return outbox
 
-    async def _close(self, client: Connection) -> bool:
-        """Whether the connection was already lost."""
-        lost = client.lost.is_set()
+    async def _close(self, client: Connection) -> tuple[bool, bool]:
+        """Whether the connection was already lost, and whether the server has parsed all that was sent on it."""
+        lost, parsed = client.lost.is_set(), False
         if self._stopping:
             # The newer attempt waits for this answer, and the failure it brought has made our caller close.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._answered.wait(), STOP_S + 1)
         self._outbox.close()
         if self._outbox.acked < self._given:
+            if self._outbox.sent and not lost:
+                parsed = await self._outbox.parsed()
             client.abort()
-        return lost
+        return lost, parsed
 
     async def _on_fence(self, message: Msg) -> None:
         """A newer attempt asks us to stop; an older one, or ours, asks who is at work."""
