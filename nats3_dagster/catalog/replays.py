@@ -38,6 +38,17 @@ from nats3_dagster.steps import Next
 
 
 @dataclass(slots=True, kw_only=True)
+class DoneRow:
+    """A chunk that a replay has done."""
+
+    stream: str
+    created_ns: int
+    seqs: SeqRange
+    # Messages.
+    selected: int
+
+
+@dataclass(slots=True, kw_only=True)
 class ReplayRow:
     """A replay with its targets and runs: units as in Replay."""
 
@@ -197,18 +208,20 @@ class Replays:
         with self._session.transaction() as sql:
             sql.run("keep_progress", replay=replay_id, attempt=attempt, published=published, found=found)
 
-    def finish(self, replay_id: str, state: ReplayState, error: str | None = None) -> None:
-        """End the attempt and the replay. Raises CatalogError when `state` is succeeded and chunks are left."""
+    def finish(self, replay_id: str, attempt: int, state: ReplayState, error: str | None = None) -> None:
+        """End the attempt and the replay, unless a later attempt has begun or the replay has succeeded. Raises
+        CatalogError when `state` is succeeded and chunks are left."""
         with self._session.transaction() as sql:
-            row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or _unknown(replay_id)
+            if not sql.row(AttemptRow, "lock_replay", replay=replay_id):
+                _unknown(replay_id)
             try:
-                sql.run("end_replay", replay=replay_id, state=state, error=error)
+                sql.run("end_replay", replay=replay_id, attempt=attempt, state=state, error=error)
             except errors.CheckViolation as broken:
                 raise CatalogError(
                     f"Replay {replay_id} has chunks left and cannot have succeeded",
                     "Run it again: it goes on where it was",
                 ) from broken
-            sql.run("end_attempt", replay=replay_id, attempt=row.attempt, state=state, error=error)
+            sql.run("end_attempt", replay=replay_id, attempt=attempt, state=state, error=error)
 
     def delete(self, replay_id: str) -> None:
         """Take the replay out of the lists; what it published stays. Raises OperatorError when there is none, Conflict
@@ -226,6 +239,12 @@ class Replays:
                 "Create a new replay of what is left in the archive",
             )
         return tuple(row.chunk() for row in rows)
+
+    def done(self, replay_id: str) -> tuple[tuple[Incarnation, SeqRange, int], ...]:
+        """Incarnation, sequences and selected messages of each chunk that is done, in the order of the plan."""
+        with self._session.reading() as sql:
+            rows = sql.rows(DoneRow, "done_chunks", replay=replay_id)
+        return tuple((Incarnation(row.stream, row.created_ns), row.seqs, row.selected) for row in rows)
 
     def chunks(self, replay_id: str) -> tuple[ReplayChunk, ...]:
         """What became of each chunk, in the order of the plan."""

@@ -76,6 +76,14 @@ def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
         yield Answer(token, "", cast("dict[str, Any]", body))
 
 
+def last_id(answer: Answer) -> str | None:
+    """The id of the stream's last message, empty if it has none, where it refused one that expects another; None for
+    any other answer."""
+    if answer.error.get("err_code") != ErrCode.WRONG_LAST_MSG_ID:
+        return None
+    return str(answer.error.get("description")).partition(": ")[2]
+
+
 def refusal(answer: Answer, subject: str) -> TargetError:
     """The error for a message that a stream refused: Interrupted if the stream may take it later."""
     if answer.status:
@@ -85,6 +93,6 @@ def refusal(answer: Answer, subject: str) -> TargetError:
         return Interrupted("The stream forgot a batch, as after a change of its leader")
     stream, reason = answer.body.get("stream") or "A stream", answer.error.get("description")
     text = f"{stream} refused a message on {subject}: {reason} ({err_code})"
-    if message_passes(answer.error):
+    if message_passes(answer.error) or err_code == ErrCode.WRONG_LAST_MSG_ID:
         return Interrupted(text)
     return TargetError(text, "Change the stream's configuration or limits, then run the replay again")

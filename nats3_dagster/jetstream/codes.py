@@ -19,6 +19,7 @@ class ErrCode(IntEnum):
     NO_STORAGE = 10047  # insufficient storage resources available
     STREAM_NAME_IN_USE = 10058  # stream name already in use with a different configuration
     STREAM_NOT_FOUND = 10059  # stream not found
+    WRONG_LAST_MSG_ID = 10070  # wrong last msg ID: {id}
     NOT_ENABLED = 10076  # JetStream not enabled
     FILTER_NOT_IN_STREAM = 10093  # consumer filter subject is not a valid subset of the interest subjects
     STREAM_OFFLINE = 10118  # stream is offline

@@ -14,7 +14,7 @@ import numpy as np
 from nats.errors import Error
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
-from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers, refusal
+from nats3_dagster.jetstream.acks import Answer, answers, last_id, plain_numbers, refusal
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
 from nats3_dagster.jetstream.encode import Encoded
@@ -48,6 +48,7 @@ class Outbox:
         self.drained_bytes = 0  # of all frames given, those that were handed to the socket
         self.last_subject = ""
         self.failure: TargetError | None = None
+        self.last_id: str | None = None  # of the target's last message, where it refused one that expects another
         self._stopped = False
         self._asking: asyncio.Task[None] | None = None
         self._sent_at = 0.0  # when anything was sent last, of time.monotonic
@@ -196,6 +197,8 @@ class Outbox:
     def _refused(self, answer: Answer, subject: str) -> None:
         """A stream refused a message, or there is no stream: nothing more is sent."""
         self._stopped = True
+        if self.failure is None:
+            self.last_id = last_id(answer)
         if answer.status != Status.NO_RESPONDERS:
             self.fail(refusal(answer, subject))
         elif self.failure is None and self._asking is None:

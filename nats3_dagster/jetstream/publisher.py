@@ -98,6 +98,12 @@ class Publisher:
         """How many messages the target knew already by their `Nats-Msg-Id`."""
         return self._outbox.duplicates
 
+    @property
+    def last_id(self) -> str | None:
+        """The `Nats-Msg-Id` of the target's last message, empty if it has none, when it refused one of ours that
+        expects another; None if the publisher did not end so."""
+        return self._outbox.last_id
+
     def publish(self, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> None:
         """Send messages (string, binary or null, binary); returns when they are queued, which waits for room.
 

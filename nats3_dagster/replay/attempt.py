@@ -12,7 +12,7 @@ from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult
-from nats3_dagster.replay.job import ReplayJob, combine
+from nats3_dagster.replay.job import ReplayJob, combine, joined
 from nats3_dagster.replay.plan import check_objects
 from nats3_dagster.replay.targets import check_resumable
 from nats3_dagster.workspace import Workspace
@@ -45,7 +45,10 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None, pr
     number = replays.start_attempt(replay_id, run_id)
     if number > 1:
         raise_fence(workspace.link, replay_id, number)
-    job = ReplayJob(replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched, progress)
+    job = ReplayJob(
+        replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched, progress,
+        joined(replays.done(replay_id)),
+    )  # fmt: skip
     return Attempt(job, chunks)
 
 
@@ -58,7 +61,7 @@ def abandon(workspace: Workspace, job: ReplayJob, error: BaseException) -> None:
     """Record that the attempt ended without any answer of its tasks."""
     # What is no Exception is an interrupt: Ctrl-C, or Dagster's own class where Spark has not set Python's handler.
     state = "failed" if isinstance(error, Exception) else "canceled"
-    workspace.catalog.replays.finish(job.id, state, str(error) or None)
+    workspace.catalog.replays.finish(job.id, job.attempt, state, str(error) or None)
 
 
 def record(
@@ -73,5 +76,5 @@ def record(
         done = ()
     workspace.catalog.replays.record(job.id, job.attempt, done, run_id)
     state = "failed" if error else "succeeded"
-    workspace.catalog.replays.finish(job.id, state, str(error) if error else None)
+    workspace.catalog.replays.finish(job.id, job.attempt, state, str(error) if error else None)
     return done

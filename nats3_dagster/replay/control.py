@@ -31,8 +31,8 @@ def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
             raise_fence(workspace.link, replay_id, PAUSE)
         try:
             with workspace.catalog.replays.lock(replay_id):
-                if workspace.catalog.replays.get(replay_id).state != "succeeded":
-                    workspace.catalog.replays.finish(replay_id, "paused", reason)
+                attempt = workspace.catalog.replays.get(replay_id).attempt
+                workspace.catalog.replays.finish(replay_id, attempt, "paused", reason)
                 return workspace.catalog.replays.get(replay_id)
         except Conflict:
             time.sleep(0.2)

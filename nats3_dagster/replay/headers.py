@@ -20,8 +20,8 @@ FIRST_LINE: Final = b"NATS/1.0\r\n"
 # What a replay inserts, in this order.
 _REPLAY, _STREAM, _INCARNATION = "Nats3-Replay", "Nats3-Stream", "Nats3-Incarnation"
 _SEQUENCE, _TIME = "Nats3-Sequence", "Nats3-Time"
-# The last one, for the duplicate window of a target that does not take batches.
-_MSG_ID = "Nats-Msg-Id"
+# The last ones, for a target that does not take batches: its duplicate window, and the chain (`replay_headers`).
+_MSG_ID, _EXPECTED_ID = "Nats-Msg-Id", "Nats-Expected-Last-Msg-Id"
 _OURS = (_REPLAY, _STREAM, _INCARNATION, _SEQUENCE, _TIME)
 _ORIGINAL_PREFIX = "Nats3-Original-"
 # Renamed headers that `header_room` allows for. Scheduled messages have the most in use: five, an id and a TTL.
@@ -47,7 +47,11 @@ _CONTROL = rf"(?i)(\r\n)({_RENAMED})(:)"
 _ORIGINAL = rf"(?i)(\r\n){_ORIGINAL_PREFIX}({_RENAMED})(:)"
 # A first line may have a status: `NATS/1.0 100 Idle`.
 _FIRST = r"NATS/1\.0[^\r\n]*\r\n"
-_INSERTED = rf"^({_FIRST})" + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS) + rf"(?:{_MSG_ID}: [^\r\n]*\r\n)?"
+_INSERTED = rf"^({_FIRST})" + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS) + (
+    rf"(?:{_MSG_ID}: [^\r\n]*\r\n)?(?:{_EXPECTED_ID}: [^\r\n]*\r\n)?"
+)
+# A sequence of ours; others that may publish into a target can write anything there.
+_INT64 = r"\d{1,18}|[1-8]\d{18}|9[01]\d{17}"
 Text = str | pa.Array
 
 
@@ -57,18 +61,29 @@ def header_room(stream: str) -> int:
     values = {
         _REPLAY: "0" * 16, _STREAM: stream, _INCARNATION: token, _SEQUENCE: seq,
         _TIME: "2026-11-21T07:56:44.123456789Z", _MSG_ID: f"{'0' * 16}:{token}:{seq}",
+        _EXPECTED_ID: f"{'0' * 16}:{token}:{seq}",
     }  # fmt: skip
     lines = "".join(f"{name}: {value}\r\n" for name, value in values.items())
     # A message without headers also gets a first and a last line.
     return len(FIRST_LINE) + len(lines.encode()) + len("\r\n") + _RENAMED_AT_MOST * len(_ORIGINAL_PREFIX)
 
 
+def message_id(replay_id: str, incarnation: Incarnation, seq: int) -> str:
+    """The `Nats-Msg-Id` of a replayed message."""
+    return f"{replay_id}:{incarnation.token}:{seq}"
+
+
 def replay_headers(
-    headers: pa.Array, replay_id: str, incarnation: Incarnation, seqs: pa.Array, times_ns: pa.Array, *, with_ids: bool
-) -> pa.Array:
+    headers: pa.Array, replay_id: str, incarnation: Incarnation, seqs: pa.Array, times_ns: pa.Array, *, with_ids: bool,
+    after: str | None = None,
+) -> pa.Array:  # fmt: skip
     """Header blocks (binary, null for none) of archived messages as they are replayed: what says where a message comes
     from in front, and headers that would act on the target renamed to `Nats3-Original-<name>`. `seqs` and `times_ns`
-    are the messages' own (int64). `with_ids` adds an id for the target's duplicate window."""
+    are the messages' own (int64). `with_ids` adds an id for the target's duplicate window.
+
+    `after` makes the messages a chain: each expects that the target's last message is the one before it, the first one
+    the message with the id `after` (empty: it expects nothing). So what the target stores is a beginning of the chain:
+    one message that it refuses or loses lets it refuse all that follow."""
     numbers = seqs.cast(pa.string())
     inserts: list[tuple[str, Text]] = [
         (_REPLAY, replay_id), (_STREAM, incarnation.stream), (_INCARNATION, incarnation.token), (_SEQUENCE, numbers),
@@ -76,7 +91,7 @@ def replay_headers(
     ]  # fmt: skip
     if with_ids:
         ids = pc.binary_join_element_wise(f"{replay_id}:{incarnation.token}", numbers, ":")
-        inserts.append((_MSG_ID, ids))
+        inserts.append((_MSG_ID, ids if after is None else _chained(ids, after)))
     return _inserted(_renamed(headers), inserts)
 
 
@@ -85,7 +100,7 @@ def replayed_sequences(headers: pa.Array, replay_id: str) -> Iterator[tuple[str,
     fields = pc.extract_regex(
         headers.drop_null(),
         rf"^{_FIRST}{_REPLAY}: {replay_id}\r\n{_STREAM}: [^\r]*\r\n"
-        rf"{_INCARNATION}: (?P<token>[^\r]*)\r\n{_SEQUENCE}: (?P<seq>\d+)\r\n",
+        rf"{_INCARNATION}: (?P<token>[0-9A-Za-z.:-]+)\r\n{_SEQUENCE}: (?P<seq>{_INT64})\r\n",
     ).drop_null()
     if not len(fields):
         return
@@ -101,6 +116,14 @@ def original_headers(headers: pa.Array) -> pa.Array:
     blocks = pc.replace_substring_regex(headers, _INSERTED, r"\1")
     blocks = pc.replace_substring_regex(blocks, _ORIGINAL, r"\1\2\3")
     return pc.if_else(pc.equal(blocks, FIRST_LINE + b"\r\n"), pa.scalar(None, pa.binary()), blocks)
+
+
+def _chained(ids: pa.Array, after: str) -> pa.Array:
+    """Each id, and under it the line that expects the one before."""
+    before = pa.concat_arrays([pa.array([after]), ids[:-1]])
+    line = pa.scalar(f"\r\n{_EXPECTED_ID}: ")
+    expected = pc.if_else(pc.equal(before, ""), "", pc.binary_join_element_wise(line, before, ""))
+    return pc.binary_join_element_wise(ids, expected, "")
 
 
 def _renamed(headers: pa.Array) -> pa.Array:

@@ -5,8 +5,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.model import Chunk, ChunkResult, Replay, ReplaySpec, ReplayTarget
+from nats3_dagster.model import Chunk, ChunkResult, Incarnation, Replay, ReplaySpec, ReplayTarget, SeqRange
 from nats3_dagster.objects import StoreOptions
+
+
+@dataclass(frozen=True, slots=True)
+class DoneRange:
+    """Sequences of an archived stream that a replay is done with."""
+
+    # Of the incarnation.
+    token: str
+    covers: SeqRange
+    # How many of their messages the targets acknowledged.
+    messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,8 @@ class ReplayJob:
     batched: bool
     # Subject on which tasks report their progress; None for no reports.
     progress: str | None = None
+    # What earlier attempts are done with.
+    done: tuple[DoneRange, ...] = ()
 
     @property
     def resumed(self) -> bool:
@@ -84,6 +97,18 @@ def shares(job: ReplayJob, chunks: Sequence[Chunk], parallel: int) -> list[Share
         size = -(-len(slim) // parallel)
         parts = [slim[at : at + size] for at in range(0, len(slim), size)]
     return [Share(job, part, index, len(parts)) for index, part in enumerate(parts)]
+
+
+def joined(done: Iterable[tuple[Incarnation, SeqRange, int]]) -> tuple[DoneRange, ...]:
+    """Chunks that are done, in the order of the plan, with their messages; those that follow each other as one."""
+    ranges: list[DoneRange] = []
+    for incarnation, covers, messages in done:
+        last = ranges[-1] if ranges else None
+        if last and last.token == incarnation.token and last.covers.last + 1 == covers.first:
+            covers, messages = SeqRange(last.covers.first, covers.last), last.messages + messages
+            ranges.pop()
+        ranges.append(DoneRange(incarnation.token, covers, messages))
+    return tuple(ranges)
 
 
 def combine(results: Iterable[ChunkResult]) -> tuple[ChunkResult, ...]:

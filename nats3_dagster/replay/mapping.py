@@ -4,6 +4,7 @@ Invariant: header block and payload are those of the archived message but for wh
 """
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nats3_dagster.model import Incarnation
-from nats3_dagster.replay.headers import replay_headers
+from nats3_dagster.replay.headers import message_id, replay_headers
 from nats3_dagster.subjects import Transform
+
+# Which messages of a batch the targets hold, by their subjects (string) and sequences, ascending.
+Known = Callable[[pa.Array, NDArray[np.int64]], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,15 @@ class Mapper:
     ) -> None:
         self._transform, self._replay_id, self._with_ids = transform, replay_id, with_ids
         self._share, self._shares = share, shares
+        self._after: str | None = None  # see replay_headers
 
-    def select(self, batch: pa.RecordBatch, published: NDArray[np.int64] | None = None) -> tuple[pa.RecordBatch, int]:
-        """The messages of the batch that this replay sends, under their new subjects, less those already `published`
-        (sorted sequences); and how many those were."""
+    def begin(self, *, chained: bool) -> None:
+        """What follows goes out over a new connection, as a chain (see replay_headers) or not."""
+        self._after = "" if chained else None
+
+    def select(self, batch: pa.RecordBatch, known: Known | None = None) -> tuple[pa.RecordBatch, int]:
+        """The messages of the batch that this replay sends, under their new subjects, less those that the targets hold
+        already; and how many those were."""
         subjects = batch.column("subject")
         if not pa.types.is_dictionary(subjects.type):
             subjects = subjects.dictionary_encode()
@@ -70,18 +79,19 @@ class Mapper:
         batch = batch.set_column(batch.schema.get_field_index("subject"), "subject", mapped)
         if any(name is None for name in names):
             batch = batch.filter(mapped.is_valid())
-        if published is None or not batch.num_rows:
+        if known is None or not batch.num_rows:
             return batch, 0
-        seqs = batch.column("seq").to_numpy()
-        known = np.isin(seqs, published, assume_unique=True)
-        return batch.filter(pa.array(~known)), int(known.sum())
+        there = known(batch.column("subject"), batch.column("seq").to_numpy())
+        return batch.filter(pa.array(~there)), int(there.sum())
 
     def outgoing(self, batch: pa.RecordBatch, incarnation: Incarnation) -> Outgoing:
         """What `select` left, with the headers that a replay adds."""
         headers = replay_headers(
             batch.column("headers"), self._replay_id, incarnation, batch.column("seq"), batch.column("time_ns"),
-            with_ids=self._with_ids,
+            with_ids=self._with_ids, after=self._after,
         )  # fmt: skip
+        if self._after is not None:
+            self._after = message_id(self._replay_id, incarnation, batch.column("seq")[-1].as_py())
         times_ns = batch.column("time_ns").to_numpy()
         return Outgoing(batch.column("subject"), headers, batch.column("data"), times_ns)
 

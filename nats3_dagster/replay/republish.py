@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
 from nats3_dagster.archive.fetch import fetch_chunks
@@ -17,18 +19,20 @@ from nats3_dagster.errors import Interrupted
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publisher import INFLIGHT_MESSAGES, Publisher
 from nats3_dagster.jetstream.task_progress import Counts
-from nats3_dagster.model import Chunk, ChunkResult
+from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult
 from nats3_dagster.objects import Bucket
-from nats3_dagster.replay.job import Share
-from nats3_dagster.replay.mapping import Mapper, Outgoing
+from nats3_dagster.replay.job import DoneRange, Share
+from nats3_dagster.replay.mapping import Known, Mapper, Outgoing
 from nats3_dagster.replay.pace import Pacer
-from nats3_dagster.replay.published import Published, ask_targets
+from nats3_dagster.replay.published import OrderKept, Published, ask_targets, order_kept
 from nats3_dagster.subjects import Transform
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
 AHEAD = 1
-# Attempts in a row that finish no chunk.
+# Attempts in a row that finish no chunk. Each has a smaller window than the one before: a target that drops what it
+# cannot store at once takes a few messages.
 RECONNECTS = 5
+_SMALLER = 8
 
 
 @dataclass(slots=True)
@@ -55,8 +59,14 @@ class Republisher:
             share=share.index if parted else 0, shares=share.count if parted else 1,
         )  # fmt: skip
         self._bucket = cache(partial(Bucket, self._job.store))
+        # One stream and one publisher: what goes out can be a chain (see replay_headers).
+        self._chained = not self._job.batched and share.count == 1 and len(self._job.targets) == 1
+        self._chains_broken = 0  # by other publishers
+        self._unchained = 0  # chunks to come that are published one message at a time
         self._published: Published | None = None
+        self._order: OrderKept | None = None
         self._ask = self._job.resumed
+        self._done = list(self._job.done)
         # Of the finished chunks, and the chunk under way: replaced in one go, for another thread asks `counts`.
         self._progress: tuple[Counts, _UnderWay | None] = (Counts(), None)
 
@@ -77,24 +87,43 @@ class Republisher:
         )  # fmt: skip
         for attempt in retrying:
             with attempt:
-                # A copy: taking chunks off the list that is walked would skip every second one.
-                for result in self._publish(tuple(remaining)):
-                    remaining.pop(0)
-                    fruitful = attempt.retry_state.attempt_number
-                    yield result
+                while remaining:
+                    failed = attempt.retry_state.attempt_number - 1 - fruitful
+                    # A copy: taking chunks off the list that is walked would skip every second one.
+                    for result in self._publish(tuple(remaining), max(0, failed)):
+                        remaining.pop(0)
+                        fruitful = attempt.retry_state.attempt_number
+                        yield result
 
-    def _publish(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
-        """All chunks over one connection. Raises Interrupted when that is lost; the next call then asks first."""
+    def _publish(self, chunks: Sequence[Chunk], failed: int) -> Iterator[ChunkResult]:
+        """All chunks over one connection, or those that are not to be a chain. `failed`: attempts before this one that
+        finished no chunk. Raises Interrupted when the connection is lost; the next call then asks first."""
         if self._ask:
-            self._published = ask_targets(self._link, self._job, self._transform.pattern)
+            self._published = ask_targets(self._link, self._job, self._transform.pattern, self._done)
+            self._order = order_kept(self._link, self._job)
         self._ask = True
         mode = "batch" if self._job.batched else "window"
         # More than two shares divide what two may have under way.
-        fence, inflight = (self._job.id, self._job.attempt), 2 * INFLIGHT_MESSAGES // max(2, self._share.count)
-        with Publisher(self._job.nats, mode=mode, fence=fence, inflight_messages=inflight) as publisher:
-            pacer = Pacer(self._job.spec.pace, sleep=publisher.pause)
-            for chunk, reader in fetch_chunks(self._bucket, chunks, AHEAD):
-                yield self._publish_chunk(publisher, pacer, chunk, reader)
+        inflight = 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER**failed
+        if self._unchained:
+            # One message at a time is a beginning as well.
+            chunks, inflight = chunks[: self._unchained], 1
+        self._mapper.begin(chained=self._chained and not self._unchained)
+        fence = self._job.id, self._job.attempt
+        publisher = Publisher(self._job.nats, mode=mode, fence=fence, inflight_messages=max(1, inflight))
+        try:
+            with publisher:
+                pacer = Pacer(self._job.spec.pace, sleep=publisher.pause)
+                for chunk, reader in fetch_chunks(self._bucket, chunks, AHEAD):
+                    yield self._publish_chunk(publisher, pacer, chunk, reader)
+                    self._unchained = max(0, self._unchained - 1)
+        except Interrupted:
+            if publisher.last_id is not None and not publisher.last_id.startswith(self._job.id):
+                # Somebody else publishes into the target. Now and then the chain is tried again.
+                self._unchained = 2**self._chains_broken
+                self._chains_broken += 1
+            raise
+        self._ask = False
 
     def _publish_chunk(self, publisher: Publisher, pacer: Pacer, chunk: Chunk, reader: ChunkReader) -> ChunkResult:
         """Returns when the targets have acknowledged all messages of the chunk."""
@@ -110,17 +139,30 @@ class Republisher:
                 _send(publisher, pacer, self._mapper.outgoing(batch, chunk.meta.incarnation))
         publisher.flush()
         found, published = under_way.found, selected - under_way.found
+        self._done.append(DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected))
         self._progress = Counts(finished.published + published, finished.found + found), None
         return ChunkResult(chunk.id, selected, published, found, publisher.duplicates - duplicates)
 
     def _select(self, chunk: Chunk, reader: ChunkReader) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The chunk's messages that are to be published, under their new subjects, and how many of each batch were
         published before."""
-        selection, published = self._job.spec.selection, None
-        if self._published:
-            published = self._published.within(chunk.meta.incarnation.token, chunk.meta.covers)
+        selection, known = self._job.spec.selection, self._known(chunk.meta)
         for batch in reader.batches(seqs=selection.sequences, times=selection.times, dictionary=True):
-            yield self._mapper.select(batch, published)
+            yield self._mapper.select(batch, known)
+
+    def _known(self, meta: ChunkMeta) -> Known | None:
+        """What of a chunk the targets hold; None if they hold nothing of it or of what comes behind."""
+        published, order, token = self._published, self._order, meta.incarnation.token
+        if published is None or not published.reaches(token, meta.covers.first):
+            return None
+
+        def known(subjects: pa.Array, seqs: NDArray[np.int64]) -> NDArray[np.bool_]:
+            there = published.known(token, seqs)
+            if order:
+                order.check(subjects, there)
+            return there
+
+        return known
 
 
 def _send(publisher: Publisher, pacer: Pacer, messages: Outgoing) -> None:

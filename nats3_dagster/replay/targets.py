@@ -37,6 +37,13 @@ def takes_batches(streams: Sequence[StreamState], version: tuple[int, ...]) -> b
     return version >= FAST_INGEST and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
 
 
+def removes(state: StreamState) -> bool:
+    """Whether the stream is made to remove messages that are not its oldest: by a limit per subject, or because its
+    consumers have acknowledged them."""
+    config = state.config
+    return config.get("retention", "limits") != "limits" or config.get("max_msgs_per_subject", -1) > 0
+
+
 def check_targets(
     transform: Transform, chunks: Iterable[Chunk], streams: Sequence[StreamState], create: str | None
 ) -> None:

@@ -71,13 +71,13 @@ def test_a_replay_from_plan_to_success(catalog, logs, chunks):
     running = catalog.replays.get(ID)
     assert (running.state, running.run_ids) == ("running", ("run-1",))
     catalog.replays.record(ID, 1, [_result(chunks[0]), _result(chunks[1], 4, selected=4)], "run-1")
-    catalog.replays.finish(ID, "failed", "the target was full")
+    catalog.replays.finish(ID, 1, "failed", "the target was full")
     failed = catalog.replays.get(ID)
     assert (failed.state, failed.error) == ("failed", "the target was full")
     assert (failed.chunks_done, failed.published) == (2, 14)
     assert catalog.replays.start_attempt(ID, "run-2") == 2
     catalog.replays.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 7, 3, 2)], "run-2")
-    catalog.replays.finish(ID, "succeeded")
+    catalog.replays.finish(ID, 2, "succeeded")
     done = catalog.replays.get(ID)
     # What was done in the first attempt stays as it was.
     assert (done.selected, done.published, done.found, done.duplicates) == (24, 21, 3, 2)
@@ -122,7 +122,7 @@ def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks)
     catalog.replays.start_attempt(ID)
     catalog.replays.record(ID, 1, [_result(c) for c in chunks[1:]])
     assert version() == (3, 0)
-    catalog.replays.finish(ID, "succeeded")
+    catalog.replays.finish(ID, 1, "succeeded")
     assert version() == (3, 1)
     catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks[1:])
     catalog.replays.delete("f" * 16)
@@ -146,7 +146,7 @@ def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
     # One chunk is done, and the counts that are left are of the others.
     catalog.replays.record(ID, 1, [_result(chunks[0], 8, 2)])
     assert progress() == (8, 2, 4, 1, 15)
-    catalog.replays.finish(ID, "canceled")
+    catalog.replays.finish(ID, 1, "canceled")
     # A driver that comes too late with what it counted changes nothing.
     catalog.replays.keep_progress(ID, 1, 99, 0)
     assert progress() == (8, 2, 4, 1, 15)
@@ -157,7 +157,7 @@ def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
     # The last report was lost: the exact counts hold.
     catalog.replays.keep_progress(ID, 2, 5, 4)
     catalog.replays.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 6, 4)])
-    catalog.replays.finish(ID, "succeeded")
+    catalog.replays.finish(ID, 2, "succeeded")
     assert progress() == (24, 6, 0, 0, 30)
 
 
@@ -166,7 +166,7 @@ def test_an_attempt_that_was_killed_counts_as_lost(catalog, logs, chunks, postgr
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     for _ in range(2):
         catalog.replays.start_attempt(ID)
-    catalog.replays.finish(ID, state)
+    catalog.replays.finish(ID, 2, state)
     with psycopg.connect(postgres_url) as connection:
         rows = connection.execute("select attempt, state from nats3.replay_attempt order by 1").fetchall()
     assert rows == [(1, "lost"), (2, state)]
@@ -186,8 +186,29 @@ def test_a_replay_with_chunks_left_has_not_succeeded(catalog, logs, chunks):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     catalog.replays.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
     with pytest.raises(CatalogError, match="has chunks left.*goes on where it was"):
-        catalog.replays.finish(ID, "succeeded")
+        catalog.replays.finish(ID, 1, "succeeded")
     assert catalog.replays.get(ID).state == "running"
+
+
+def test_a_driver_of_an_older_attempt_ends_nothing(catalog, logs, chunks):
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    for _ in range(2):
+        catalog.replays.start_attempt(ID)
+    catalog.replays.finish(ID, 1, "canceled")
+    assert catalog.replays.get(ID).state == "running"
+    catalog.replays.record(ID, 2, [_result(c) for c in chunks])
+    catalog.replays.finish(ID, 2, "succeeded")
+    catalog.replays.finish(ID, 2, "canceled", "too late")
+    done = catalog.replays.get(ID)
+    assert (done.state, done.error) == ("succeeded", None)
+
+
+def test_what_is_done_by_its_sequences(catalog, logs, chunks):
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    attempt = catalog.replays.start_attempt(ID)
+    catalog.replays.record(ID, attempt, [_result(chunks[1], 4, selected=4), _result(chunks[0])])
+    done = catalog.replays.done(ID)
+    assert done == tuple((c.meta.incarnation, c.meta.covers, n) for c, n in zip(chunks, (10, 4), strict=False))
 
 
 def test_an_attempt_that_was_overtaken_records_nothing(catalog, logs, chunks):

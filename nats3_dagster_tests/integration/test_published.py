@@ -1,13 +1,15 @@
 """What a target holds of a replay, asked of the target: nothing that was on its way to it overtakes the answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from nats3_dagster.errors import StreamChanged
+from nats3_dagster.errors import StreamChanged, TargetError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ReplaySpec, ReplayTarget, SeqRange
 from nats3_dagster.objects import StoreOptions
-from nats3_dagster.replay.job import ReplayJob
+from nats3_dagster.replay.job import DoneRange, ReplayJob
 from nats3_dagster.replay.published import ask_targets
 
 REPLAY, TOKEN, COUNT = "0123456789abcdef", "20261121T000000.000000000Z", 5000
@@ -19,6 +21,12 @@ def job_of(nats, link, *streams):
     )
     spec = ReplaySpec("a", "back.>")
     return ReplayJob(REPLAY, 2, spec, targets, nats.options, StoreOptions("file:///nowhere"), False)
+
+
+def sequences(published):
+    """Of all that may be published, those that are."""
+    every = np.arange(1, 10 * COUNT + 1)
+    return every[published.known(TOKEN, every)]
 
 
 def burst(link, subject, first, count=COUNT):
@@ -44,9 +52,7 @@ def test_what_was_under_way_is_found(nats, wire, link, subjects):
     job = job_of(nats, link, "BACK")
     for turn in range(4):
         burst(link, "back.a.b", turn * COUNT + 1)
-        published = ask_targets(link, job, "back.>")
-        found = published.within(TOKEN, SeqRange(1, 10 * COUNT))
-        assert found is not None
+        found = sequences(ask_targets(link, job, "back.>"))
         assert np.array_equal(found, np.arange(1, (turn + 1) * COUNT + 1))
     assert wire.state("BACK")["last_seq"] == 4 * COUNT
 
@@ -57,8 +63,7 @@ def test_in_every_target(nats, wire, link):
     job = job_of(nats, link, "A", "B")
     burst(link, "back.a", 1)
     burst(link, "back.b", COUNT + 1)
-    found = ask_targets(link, job, "back.>").within(TOKEN, SeqRange(1, 10 * COUNT))
-    assert found is not None
+    found = sequences(ask_targets(link, job, "back.>"))
     assert np.array_equal(found, np.arange(1, 2 * COUNT + 1))
 
 
@@ -73,8 +78,7 @@ def test_in_a_target_that_stores_other_subjects(nats, wire, link, transform):
         wire.publish([("other", b"", b"")] * 3)
         # The last messages are still on their way: the probe must reach the stream under a subject it listens on.
         burst(link, "back.a.b" if turn % 2 else "back.c", turn * COUNT + 1)
-        found = ask_targets(link, job, "back.>").within(TOKEN, SeqRange(1, 10 * COUNT))
-        assert found is not None
+        found = sequences(ask_targets(link, job, "back.>"))
         assert np.array_equal(found, np.arange(1, (turn + 1) * COUNT + 1))
     assert wire.state("BACK")["messages"] == 4 * (COUNT + 3)
     message = wire.api("STREAM.MSG.GET.BACK", seq=wire.state("BACK")["last_seq"])["message"]
@@ -88,3 +92,99 @@ def test_a_target_that_was_made_again(nats, wire, link):
     wire.create_stream("A", "back.a")
     with pytest.raises(StreamChanged, match="deleted and made again"):
         ask_targets(link, job, "back.>")
+
+
+# Targets that remove messages
+
+
+def acknowledge(link, stream, seqs):
+    """A consumer acknowledges these messages, of all that it gets."""
+
+    async def work(client):
+        js = client.jetstream()
+        subscription = await js.pull_subscribe("back.>", durable="app", stream=stream)
+        while True:
+            try:
+                messages = await subscription.fetch(100, timeout=0.5)
+            except TimeoutError:
+                return
+            for message in messages:
+                if message.metadata.sequence.stream in seqs:
+                    await message.ack_sync()
+
+    link.call(work)
+
+
+def consumer(wire, stream):
+    config = {"durable_name": "app", "ack_policy": "explicit"}
+    wire.api(f"CONSUMER.DURABLE.CREATE.{stream}.app", stream_name=stream, config=config)
+
+
+def test_one_unacknowledged_message_is_no_proof_of_the_newest(nats, wire, link):
+    """The target's newest visible message is 10; messages up to 100 were published and are gone."""
+    wire.create_stream("BACK", "back.>", retention="interest")
+    consumer(wire, "BACK")
+    job = job_of(nats, link, "BACK")
+    burst(link, "back.a", 1, 100)
+    assert sequences(ask_targets(link, job, "back.>")).tolist() == list(range(1, 101))
+    acknowledge(link, "BACK", set(range(1, 101)) - {10})
+    with pytest.raises(TargetError, match="cannot be known"):
+        ask_targets(link, job, "back.>")
+
+
+def test_a_work_queue_is_asked(nats, wire, link):
+    wire.create_stream("BACK", "back.>", retention="workqueue")
+    consumer(wire, "BACK")
+    job = job_of(nats, link, "BACK")
+    assert sequences(ask_targets(link, job, "back.>")).tolist() == []  # nothing was stored
+    burst(link, "back.a", 1, 100)
+    acknowledge(link, "BACK", set(range(1, 50)))
+    assert sequences(ask_targets(link, job, "back.>")).tolist() == list(range(1, 101))
+    wire.api("STREAM.MSG.DELETE.BACK", seq=100)  # as by an acknowledgement
+    with pytest.raises(TargetError, match="cannot be known"):
+        ask_targets(link, job, "back.>")
+
+
+def test_a_key_that_somebody_else_wrote_after_us(nats, wire, link):
+    """Our newest message is gone: its value must not be written over the application's."""
+    wire.create_stream("BACK", "back.>", max_msgs_per_subject=1)
+    job = job_of(nats, link, "BACK")
+    burst(link, "back.a", 99, 1)
+    wire.publish([("back.c", b"", b"other")] * 100)
+    burst(link, "back.b", 100, 1)
+    assert sequences(ask_targets(link, job, "back.>")).tolist() == list(range(1, 101))
+    wire.publish([("back.b", b"", b"newer")])
+    with pytest.raises(TargetError, match="cannot be known"):
+        ask_targets(link, job, "back.>")
+
+
+def test_a_target_from_which_a_message_was_deleted(nats, wire, link):
+    wire.create_stream("BACK", "back.>")
+    job = job_of(nats, link, "BACK")
+    burst(link, "back.a", 1, 100)
+    wire.api("STREAM.MSG.DELETE.BACK", seq=50)
+    # One publisher in order: what lies before the newest message was published.
+    assert sequences(ask_targets(link, job, "back.>")).tolist() == list(range(1, 101))
+    with pytest.raises(TargetError, match="cannot be known"):
+        ask_targets(link, replace(job, spec=replace(job.spec, order="subject")), "back.>")
+
+
+def test_a_target_that_lost_what_it_acknowledged(nats, wire, link):
+    wire.create_stream("BACK", "back.>")
+    job = job_of(nats, link, "BACK")
+    burst(link, "back.a", 1, 90)
+    done = (DoneRange(TOKEN, SeqRange(1, 50), 50), DoneRange(TOKEN, SeqRange(51, 100), 50))
+    assert len(sequences(ask_targets(link, job, "back.>", done[:1]))) == 90
+    with pytest.raises(TargetError, match="acknowledged 50 messages of the sequences 51-100 and holds 40"):
+        ask_targets(link, job, "back.>", done)
+
+
+def test_marks_that_are_not_ours(nats, wire, link):
+    """Who may publish into a target can write any header."""
+    wire.create_stream("BACK", "back.>")
+    job = job_of(nats, link, "BACK")
+    mark = f"NATS/1.0\r\nNats3-Replay: {REPLAY}\r\n".encode()
+    life = b"Nats3-Stream: S\r\nNats3-Incarnation: %b\r\nNats3-Sequence: %b\r\n\r\n"
+    forged = [b"\r\n", life % (b"\xff", b"1"), life % (TOKEN.encode(), b"9" * 25), life % (TOKEN.encode(), b"x")]
+    wire.publish([("back.a", mark + rest, b"") for rest in forged])
+    assert sequences(ask_targets(link, job, "back.>")).tolist() == []

@@ -220,7 +220,7 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     results = [ChunkResult(first, 100, 100, 0, 0), ChunkResult(second, 60, 60, 0, 0)]
     ws.catalog.replays.record(replay_id, number, results)
     assert control.delete_chunks(ws, replay_id) == 0
-    ws.catalog.replays.finish(replay_id, "succeeded")
+    ws.catalog.replays.finish(replay_id, number, "succeeded")
     assert control.delete_chunks(ws, replay_id) == 1
     assert [o["Key"] for o in s3_client.list_objects_v2(Bucket=bucket)["Contents"]] == ["chunk-1"]
     assert set(status.chunks_by_hour(ws, begun)) == set(HOURS)

@@ -120,7 +120,7 @@ def replayed(settings: Settings, selection: Selection, cut: int = 0) -> str:
         if cut:
             results[0] = replace(results[0], selected=results[0].selected - cut, published=results[0].published - cut)
         replays.record(replay_id, attempt, results)
-        replays.finish(replay_id, "succeeded")
+        replays.finish(replay_id, attempt, "succeeded")
         return replay_id
 
 

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nats3_dagster.model import Incarnation
-from nats3_dagster.replay.headers import header_room, original_headers, replay_headers, replayed_sequences
+from nats3_dagster.replay.headers import (
+    header_room,
+    message_id,
+    original_headers,
+    replay_headers,
+    replayed_sequences,
+)
 
 REPLAY, LIFE, TOKEN = "00ff00ff00ff00ff", Incarnation("S", 1_700_000_000_000_000_001), "20231114T221320000000001Z"
 ACTING = [
@@ -40,10 +46,12 @@ block = st.lists(line, min_size=1, max_size=5).map(
 odd = block.map(lambda b: b.replace(b"NATS/1.0\r\n", b"NATS/1.0 503 No Way\r\n", 1))
 
 
-def send(blocks: list[bytes | None], *, stream: str = "S", first: int = 0, with_ids: bool = True) -> pa.Array:
+def send(
+    blocks: list[bytes | None], *, stream: str = "S", first: int = 0, with_ids: bool = True, after: str | None = None
+) -> pa.Array:
     numbers = pa.array(range(first, first + len(blocks)), pa.int64())
     life = Incarnation(stream, LIFE.created_ns)
-    return replay_headers(pa.array(blocks, pa.binary()), REPLAY, life, numbers, numbers, with_ids=with_ids)
+    return replay_headers(pa.array(blocks, pa.binary()), REPLAY, life, numbers, numbers, with_ids=with_ids, after=after)
 
 
 @given(st.lists(st.one_of(st.none(), block, odd), max_size=8), st.booleans())
@@ -62,6 +70,18 @@ def test_what_went_in_comes_back(blocks: list[bytes | None], with_ids: bool) -> 
             assert not re.search(rb"(?mi)^" + name.encode() + b":", b"\n".join(lines[len(ours) :]))
 
 
+@given(st.lists(st.one_of(st.none(), block, odd), min_size=1, max_size=8), st.sampled_from(["", "an id"]))
+def test_messages_of_a_chain_expect_the_one_before(blocks: list[bytes | None], after: str) -> None:
+    sent = send(blocks, first=5, after=after)
+    assert original_headers(sent).to_pylist() == blocks
+    ids = [message_id(REPLAY, LIFE, n) for n in range(5, 5 + len(blocks))]
+    expected = re.compile(rb"\r\nNats-Msg-Id: ([^\r]*)(?:\r\nNats-Expected-Last-Msg-Id: ([^\r]*))?\r\n")
+    for out, own, before in zip(sent.to_pylist(), ids, [after, *ids], strict=False):
+        match = expected.search(out)
+        assert match
+        assert (match[1].decode(), (match[2] or b"").decode()) == (own, before)
+
+
 @given(st.lists(st.one_of(st.none(), block, odd), max_size=8), st.booleans())
 def test_what_a_replay_sent_is_recognised(blocks: list[bytes | None], with_ids: bool) -> None:
     """Whatever the message had of its own, a status in the first line included: or it would be published twice."""
@@ -75,7 +95,7 @@ def test_what_a_replay_sent_is_recognised(blocks: list[bytes | None], with_ids: 
 def test_the_room_is_enough_for_what_is_added(stream: str) -> None:
     scheduled = [name for name in ACTING if "Schedule" in name or name in ("Nats-TTL", "Nats-Msg-Id")]
     block = b"NATS/1.0\r\n" + b"".join(b"%s: 1\r\n" % name.encode() for name in scheduled) + b"\r\n"
-    sent = send([None, block], stream=stream, first=2**63 - 2)
+    sent = send([None, block], stream=stream, first=2**63 - 2, after=message_id(REPLAY, LIFE, 2**63 - 3))
     room = header_room(stream)
     for before, after in zip((b"", block), sent.to_pylist(), strict=True):
         assert len(after) - len(before) <= room < len(after) - len(before) + 150

@@ -63,9 +63,10 @@ where replay_id = :replay and attempt = :attempt and state = 'running';
 update nats3.replay set progress_published = :published, progress_found = :found
 where id = :replay and attempt = :attempt and state = 'running';
 
--- name: end_replay(replay, state, error)!
--- Ends the replay.
-update nats3.replay set state = :state, error = :error, finished_at = now() where id = :replay;
+-- name: end_replay(replay, attempt, state, error)!
+-- Ends the replay, unless a later attempt has begun or it has succeeded.
+update nats3.replay set state = :state, error = :error, finished_at = now()
+where id = :replay and attempt = :attempt and state <> 'succeeded';
 
 -- name: delete_replay(replay)!
 -- Takes the replay out of all lists.
@@ -101,6 +102,13 @@ returning s.done;
 select c.*
 from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
 where p.replay_id = :replay and p.state <> 'done'
+order by p.position;
+
+-- name: done_chunks(replay)
+-- The chunks that the replay has done, in the order of its plan: whose sequences, and how many messages it selected.
+select c.stream, c.created_ns, c.seqs, p.selected
+from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
+where p.replay_id = :replay and p.state = 'done'
 order by p.position;
 
 -- name: replay_chunks(replay)
