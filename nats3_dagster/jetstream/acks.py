@@ -5,7 +5,7 @@ anything else is read one by one.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,6 +15,11 @@ from nats3_dagster.jetstream.scan import FrameError, Frames, numbers_at
 
 # A plain acknowledgement is {"stream":"S","seq":7} or {"stream":"S","domain":"D","seq":7}.
 _PLAIN, _REMARKABLE = b'\r\n{"stream":', (b'"error"', b'"duplicate"')
+
+
+def plain_starts(streams: Iterable[str]) -> tuple[bytes, ...]:
+    """What plain acknowledgements of these streams begin with; of any stream if there are none."""
+    return tuple(_PLAIN + json.dumps(name, ensure_ascii=False).encode() + b"," for name in streams) or (_PLAIN,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +45,11 @@ class Answer:
         return int(text)
 
 
-def plain_numbers(frames: Frames, marker: bytes) -> list[int] | None:
-    """The numbers of the acknowledged messages, or None if there is any other answer among them. Raises FrameError."""
+def plain_numbers(frames: Frames, marker: bytes, starts: Sequence[bytes] = (_PLAIN,)) -> list[int] | None:
+    """The numbers of the acknowledged messages, or None if there is any other answer among them: one that begins with
+    none of `starts` (plain_starts). Raises FrameError."""
     buffer, start, end = frames.buffer, frames.start, frames.end
-    if buffer.count(_PLAIN, start, end) != len(frames):
+    if sum(buffer.count(plain, start, end) for plain in starts) != len(frames):
         return None
     if any(buffer.find(word, start, end) >= 0 for word in _REMARKABLE):
         return None
@@ -51,6 +57,16 @@ def plain_numbers(frames: Frames, marker: bytes) -> list[int] | None:
     if -1 in numbers:
         raise FrameError("NATS answered to an unknown reply subject")
     return numbers
+
+
+def last_stored(frames: Frames) -> tuple[str, int]:
+    """Stream and stream sequence of the last one of plain acknowledgements. Raises FrameError."""
+    content = frames.buffer[int(frames.eols[-1]) + 2 : frames.end - 2]
+    try:
+        body = json.loads(content)
+        return str(body["stream"]), int(body["seq"])
+    except (ValueError, KeyError, TypeError):
+        raise FrameError(f"NATS answered a message with {content[:100]!r}") from None
 
 
 def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:

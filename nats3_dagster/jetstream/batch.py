@@ -88,7 +88,8 @@ class BatchOutbox(Outbox):
         elif answer.status or answer.error:
             self._refused(answer, self.subject_of(self._first + answer.number - 1))
         elif "batch" in body:
-            self._on_end(_count(body, "count"))
+            if self._advances(str(body.get("stream")), _count(body, "seq")):
+                self._on_end(_count(body, "count"))
         else:
             raise FrameError(f"A stream answered with something unknown: {body}")
 

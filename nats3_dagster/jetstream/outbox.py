@@ -7,14 +7,14 @@ a hole, so `acked` messages are surely in the target, whatever became of the oth
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy as np
 from nats.errors import Error
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
-from nats3_dagster.jetstream.acks import Answer, answers, last_id, plain_numbers, refusal
+from nats3_dagster.jetstream.acks import Answer, answers, last_id, last_stored, plain_numbers, plain_starts, refusal
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
 from nats3_dagster.jetstream.encode import Encoded
@@ -28,13 +28,15 @@ STOP_S = 3.0
 class Outbox:
     """A window of messages without an answer yet. Numbers count the messages given, from 0.
 
+    `streams` are the only ones that may acknowledge, none for any; and they may know none of the messages before.
     `messages` and `size` (bytes of frames) bound the window. `changed` is called whenever the caller may go on, or must
     stop (`failure`)."""
 
     def __init__(
-        self, client: Connection, messages: int, size: int, ack_timeout_s: float, changed: Callable[[], None]
-    ) -> None:
-        self._client, self._changed = client, changed
+        self, client: Connection, messages: int, size: int, ack_timeout_s: float, changed: Callable[[], None],
+        streams: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self._client, self._changed, self._streams, self._starts = client, changed, streams, plain_starts(streams)
         self._messages, self._size, self._ack_timeout_s = messages, size, ack_timeout_s
         self.inbox = client.new_inbox()
         self._marker = f"MSG {self.inbox}.".encode()
@@ -46,6 +48,7 @@ class Outbox:
         self._early: set[int] = set()  # acknowledged, while an earlier message is not
         self.sent = self.acked = self.duplicates = self.queued = 0
         self.drained_bytes = 0  # of all frames given, those that were handed to the socket
+        self.stored: dict[str, int] = {}  # by stream: a sequence that it has acknowledged, mostly the last one
         self.last_subject = ""
         self.failure: TargetError | None = None
         self.last_id: str | None = None  # of the target's last message, where it refused one that expects another
@@ -155,9 +158,10 @@ class Outbox:
 
     def _on_frames(self, frames: Frames) -> None:
         try:
-            numbers = plain_numbers(frames, self._marker)
+            numbers = plain_numbers(frames, self._marker, self._starts)
             if numbers is not None:
-                self._on_numbers(numbers)
+                if self._advances(*last_stored(frames)):
+                    self._on_numbers(numbers)
                 return
             numbers = [self._number_of(answer) for answer in answers(frames, self._marker)]
             self._on_numbers([n for n in numbers if n is not None])
@@ -189,10 +193,38 @@ class Outbox:
         if answer.status or answer.error:
             self._refused(answer, self.subject_of(answer.number))
             return None
-        if "stream" not in answer.body:
+        if not isinstance(answer.body.get("stream"), str) or not isinstance(answer.body.get("seq"), int):
             raise FrameError(f"A stream answered with something unknown: {answer.body}")
-        self.duplicates += bool(answer.body.get("duplicate"))
-        return answer.number
+        duplicate = bool(answer.body.get("duplicate"))
+        self.duplicates += duplicate
+        if duplicate and self._streams:
+            # Whoever publishes has made sure that the streams do not hold it: it came late, or it is gone again.
+            self.fail(Interrupted(
+                f"Stream {answer.body['stream']} knows a message on {self.subject_of(answer.number)} that it did not "
+                "hold when it was asked",
+            ))  # fmt: skip
+        elif duplicate or self._advances(answer.body["stream"], answer.body["seq"]):
+            return answer.number
+        return None
+
+    def _advances(self, stream: str, seq: int) -> bool:
+        """Whether it is right that this stream acknowledges with this sequence; if not, that ends everything."""
+        if self._streams and stream not in self._streams:
+            self.fail(TargetError(
+                f"Stream {stream} took a message, and the replay publishes into {', '.join(self._streams)}",
+                "Subjects were moved from one stream to the other, or a mapping of the account leads there: create a "
+                "new replay, and delete what this one left",
+            ))  # fmt: skip
+            return False
+        if self._streams and len(self._streams) == 1 and seq <= self.stored.get(stream, 0):
+            self.fail(TargetError(
+                f"Stream {stream} acknowledged sequence {seq} after {self.stored[stream]}: it does not keep what it "
+                "acknowledges, or it was made again",
+                "Create a new replay when the stream keeps its messages",
+            ))  # fmt: skip
+            return False
+        self.stored[stream] = max(seq, self.stored.get(stream, 0))
+        return True
 
     def _refused(self, answer: Answer, subject: str) -> None:
         """A stream refused a message, or there is no stream: nothing more is sent."""

@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Literal
@@ -48,15 +48,16 @@ class Publisher:
 
     Mode `window` is for any stream; messages should have a `Nats-Msg-Id`. Mode `batch` needs a server that knows fast
     ingest (codes.FAST_INGEST) and a stream with `allow_batched`. `fence` is (replay id, attempt): a newer attempt's
-    `raise_fence` stops this publisher. Entering raises SourceError as Link does, TargetError if a newer attempt
-    publishes already, and Interrupted if an older one did until now."""
+    `raise_fence` stops this publisher. `streams` are the only ones that may take messages, none for any; with them a
+    message that a stream knows already is Interrupted. Entering raises SourceError as Link does, TargetError if a
+    newer attempt publishes already, and Interrupted if an older one did until now."""
 
     def __init__(
         self, options: NatsOptions, *, mode: Literal["window", "batch"] = "window",
         fence: tuple[str, int] | None = None, inflight_messages: int = INFLIGHT_MESSAGES,
-        inflight_bytes: int = INFLIGHT_BYTES, ack_timeout_s: float = 10.0,
+        inflight_bytes: int = INFLIGHT_BYTES, ack_timeout_s: float = 10.0, streams: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self._options, self._mode, self._fence = options, mode, fence
+        self._options, self._mode, self._fence, self._streams = options, mode, fence, streams
         self._limits = inflight_messages, inflight_bytes, ack_timeout_s
         self._link = Link(options, reconnect=False)
         self._changed = threading.Condition()
@@ -97,6 +98,11 @@ class Publisher:
     def duplicates(self) -> int:
         """How many messages the target knew already by their `Nats-Msg-Id`."""
         return self._outbox.duplicates
+
+    @property
+    def stored(self) -> dict[str, int]:
+        """By stream, a stream sequence up to which it has acknowledged: the last one where there is one stream."""
+        return dict(self._outbox.stored)
 
     @property
     def last_id(self) -> str | None:
@@ -215,7 +221,7 @@ class Publisher:
                 raise Interrupted(f"An earlier attempt of replay {self._fence[0]} was still publishing; it has stopped")
             subject = fence_subject(self._fence[0])
             self._listening = await client.subscribe(subject, cb=self._on_fence)  # pyright: ignore[reportUnknownMemberType]
-        outbox = (BatchOutbox if self._mode == "batch" else Outbox)(client, *self._limits, self._notify)
+        outbox = (BatchOutbox if self._mode == "batch" else Outbox)(client, *self._limits, self._notify, self._streams)
         await outbox.open()
         return outbox
 

@@ -10,7 +10,7 @@ from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.streams import ServerInfo, server_info, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
-from nats3_dagster.replay.targets import check_creation, check_targets, takes_batches
+from nats3_dagster.replay.targets import check_creation, check_provable, check_targets, takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
@@ -79,6 +79,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         batched = server.version >= FAST_INGEST
         return ReplayPlan(archive, spec, transform.pattern, parts, (), batched)
     check_targets(transform, chunks, streams, spec.create_stream)
+    check_provable(spec, streams)
     targets = tuple(target_of(s) for s in streams)
     return ReplayPlan(archive, spec, transform.pattern, parts, targets, takes_batches(streams, server.version))
 

@@ -45,8 +45,8 @@ class Published:
         published = self.seqs.get(token)
         if published is None or not len(seqs):
             return np.zeros(len(seqs), np.bool_)
-        start, end = int(np.searchsorted(published, seqs[0])), int(np.searchsorted(published, seqs[-1], "right"))
-        return np.isin(seqs, published[start:end], assume_unique=True)
+        part = published[np.searchsorted(published, int(seqs[0])) : np.searchsorted(published, int(seqs[-1]), "right")]
+        return np.isin(seqs, part, assume_unique=True)
 
     def reaches(self, token: str, seq: int) -> bool:
         """Whether anything at or behind this sequence is published."""

@@ -25,6 +25,7 @@ from nats3_dagster.replay.job import DoneRange, Share
 from nats3_dagster.replay.mapping import Known, Mapper, Outgoing
 from nats3_dagster.replay.pace import Pacer
 from nats3_dagster.replay.published import OrderKept, Published, ask_targets, order_kept
+from nats3_dagster.replay.targets import check_kept
 from nats3_dagster.subjects import Transform
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
@@ -109,8 +110,10 @@ class Republisher:
             # One message at a time is a beginning as well.
             chunks, inflight = chunks[: self._unchained], 1
         self._mapper.begin(chained=self._chained and not self._unchained)
-        fence = self._job.id, self._job.attempt
-        publisher = Publisher(self._job.nats, mode=mode, fence=fence, inflight_messages=max(1, inflight))
+        publisher = Publisher(
+            self._job.nats, mode=mode, fence=(self._job.id, self._job.attempt), inflight_messages=max(1, inflight),
+            streams=[target.incarnation.stream for target in self._job.targets],
+        )  # fmt: skip
         try:
             with publisher:
                 pacer = Pacer(self._job.spec.pace, sleep=publisher.pause)
@@ -126,7 +129,7 @@ class Republisher:
         self._ask = False
 
     def _publish_chunk(self, publisher: Publisher, pacer: Pacer, chunk: Chunk, reader: ChunkReader) -> ChunkResult:
-        """Returns when the targets have acknowledged all messages of the chunk."""
+        """Returns when the targets have acknowledged all messages of the chunk, and are still the same streams."""
         duplicates = publisher.duplicates
         finished, _ = self._progress
         under_way = _UnderWay(publisher, publisher.published)
@@ -138,6 +141,7 @@ class Republisher:
             if batch.num_rows:
                 _send(publisher, pacer, self._mapper.outgoing(batch, chunk.meta.incarnation))
         publisher.flush()
+        check_kept(self._link, self._job.targets, publisher.stored)
         found, published = under_way.found, selected - under_way.found
         self._done.append(DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected))
         self._progress = Counts(finished.published + published, finished.found + found), None

@@ -1,17 +1,20 @@
 """Targets: the streams that take what a replay publishes, and whether they take all of it."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 
-from nats3_dagster.errors import OperatorError, StreamChanged
+from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import create_stream, find_stream, server_info, stream_name_taken, stream_state
-from nats3_dagster.model import Chunk, ReplayTarget, StreamState
+from nats3_dagster.model import Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, matches, overlap
 
 # Subjects that a server lets no stream capture.
 _RESERVED = ("$JS.>", "$JSC.>", "$NRG.>")
+# How long a new leader of a stream may take to have all that the one before acknowledged.
+CATCH_UP_S = 5.0
 
 
 def check_creation(link: Link, name: str, pattern: str) -> None:
@@ -42,6 +45,44 @@ def removes(state: StreamState) -> bool:
     consumers have acknowledged them."""
     config = state.config
     return config.get("retention", "limits") != "limits" or config.get("max_msgs_per_subject", -1) > 0
+
+
+def check_provable(spec: ReplaySpec, streams: Sequence[StreamState]) -> None:
+    """Raises OperatorError where an interrupted replay could not know what it has published: a stream removes messages,
+    and what goes there is no chain, because several publishers or several streams take part."""
+    if spec.order == "stream" and len(streams) <= 1:
+        return
+    for stream in filter(removes, streams):
+        why = (
+            f"its limit max_msgs_per_subject is {stream.config['max_msgs_per_subject']}"
+            if stream.config.get("retention", "limits") == "limits"
+            else f"its retention is {stream.config['retention']}"
+        )
+        what = f"Stream {stream.name} removes messages ({why}): "
+        if spec.order != "stream":
+            raise OperatorError(
+                f"{what}with the order {spec.order} an interrupted replay could not know what it has published",
+                "Use the order stream",
+            )
+        raise OperatorError(
+            f"{what}into {len(streams)} streams an interrupted replay could not know what it has published",
+            "Create a replay for each of the streams, with the subjects that it captures",
+        )
+
+
+def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str, int]) -> None:
+    """Check that the targets are the streams they were when the replay began, and have not lost what they acknowledged
+    up to these stream sequences. Raises StreamChanged, TargetError."""
+    for target in targets:
+        until, seq = time.monotonic() + CATCH_UP_S, stored.get(target.incarnation.stream, 0)
+        while (state := target_state(link, target)).last_seq < seq:
+            if time.monotonic() > until:
+                raise TargetError(
+                    f"Stream {state.name} acknowledged sequence {seq} and ends at {state.last_seq}: it lost what it "
+                    "had stored",
+                    "Create a new replay, and delete what this one left",
+                )
+            time.sleep(0.1)
 
 
 def check_targets(

@@ -48,6 +48,31 @@ def archive(ws: Workspace, s3_client: Any, bucket: str, largest_bytes: int = 10)
         ws.catalog.chunks.commit(made, [meta])
 
 
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"retention": "workqueue"}, "its retention is workqueue"),
+        ({"retention": "interest"}, "its retention is interest"),
+        ({"max_msgs_per_subject": 3}, "its limit max_msgs_per_subject is 3"),
+    ],
+)
+def test_a_target_that_removes_messages_gets_one_publisher(
+    ws: Workspace, wire: Wire, s3_client: Any, bucket: str, config: dict[str, Any], why: str
+) -> None:
+    """What is no chain must be asked for message by message."""
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.a", **config)
+    to_one = replace(TO_BACK, write_subject="back.a", selection=Selection(subjects=("ev.a",)))
+    if config.get("retention") != "interest":
+        assert plan(ws, to_one)
+    for order in ("subject", "none"):
+        with pytest.raises(OperatorError, match=f"Stream BACK removes messages .{why}.: with the order {order}"):
+            plan(ws, replace(to_one, order=order))  # type: ignore[arg-type]
+    wire.create_stream("MORE", "back.b")
+    with pytest.raises(OperatorError, match=f"Stream BACK removes messages .{why}.: into 2 streams"):
+        plan(ws, TO_BACK)
+
+
 def streams(wire: Wire) -> list[str]:
     return sorted(wire.api("STREAM.NAMES")["streams"])
 

@@ -4,8 +4,10 @@ Without Spark and the catalog: the archive is one capture into a local folder.
 """
 
 import contextlib
+import shutil
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from nats3_dagster.archive.capture import CaptureJob
 from nats3_dagster.archive.range_capture import RangeCapture
 from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.errors import TargetError
+from nats3_dagster.errors import StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Chunk, ChunkMeta, ReplaySpec, ReplayTarget, Selection, SeqRange
@@ -122,3 +124,86 @@ def test_another_publisher_in_the_target(nats, file_store) -> None:
         assert failure is None
         assert [r.published + r.found for r in results] == [300] * 10
         assert payloads(wire) == list(range(3000))
+
+
+def test_a_stream_that_is_made_again_in_the_middle(nats, file_store, monkeypatch) -> None:
+    """Also where it goes on acknowledging: with a window of one nothing breaks."""
+    chunks = archived(nats, file_store, numbered(40), 10)
+    with Wire(nats.url) as wire:
+        wire.create_stream("BACK", "back.>")
+        job = job_of(nats, file_store, "BACK")
+        done = 0
+        with Link(nats.options) as link, pytest.raises(StreamChanged, match="made again"):
+            for _ in Republisher(Share(job, chunks, 0, 1), link).results():
+                done += 1
+                if done == 2:
+                    wire.api("STREAM.DELETE.BACK")
+                    wire.create_stream("BACK", "back.>")
+        assert done == 2
+
+
+def test_a_stream_that_forgot_what_it_acknowledged(nats, own_nats, file_store, tmp_path) -> None:
+    """As after a power cut: the store folder of an earlier time."""
+    chunks = archived(nats, file_store, numbered(40), 10)
+    with Wire(own_nats.url) as wire:
+        wire.create_stream("BACK", "back.>")
+    job = replace(job_of(own_nats, file_store, "BACK"), nats=own_nats.options)
+    results = []
+    with Link(own_nats.options) as link, pytest.raises(TargetError, match="sequences 11-20 and holds 0: it lost"):
+        for result in Republisher(Share(job, chunks, 0, 1), link).results():
+            results.append(result)
+            if len(results) > 2:
+                continue
+            own_nats.stop()
+            if len(results) == 1:
+                shutil.copytree(own_nats.folder / "data", tmp_path / "earlier")
+            else:
+                shutil.rmtree(own_nats.folder / "data")
+                shutil.copytree(tmp_path / "earlier", own_nats.folder / "data")
+            own_nats.start()
+    assert len(results) == 2
+
+
+def test_subjects_that_another_stream_takes_now(nats, file_store) -> None:
+    chunks = archived(nats, file_store, numbered(20), 10)
+    with Wire(nats.url) as wire:
+        wire.create_stream("BACK", "back.>")
+        job = job_of(nats, file_store, "BACK")
+        wire.api("STREAM.UPDATE.BACK", name="BACK", subjects=["elsewhere"], storage="file")
+        wire.create_stream("OTHER", "back.>")
+        results, failure = publish(job, chunks)
+        assert results == []
+        assert "Stream OTHER took a message, and the replay publishes into BACK" in str(failure)
+
+
+def test_a_message_that_the_target_knows_and_does_not_hold(nats, file_store) -> None:
+    """It was purged within the duplicate window: it counts as published nowhere."""
+    chunks = archived(nats, file_store, numbered(20), 10)
+    with Wire(nats.url) as wire:
+        wire.create_stream("BACK", "back.>")
+        job = job_of(nats, file_store, "BACK")
+        assert publish(job, chunks[:1])[1] is None
+        wire.api("STREAM.PURGE.BACK")
+        results, failure = publish(job, chunks)
+        assert results == []
+        assert "cannot be known" in str(failure)
+        assert wire.state("BACK")["messages"] == 0
+
+
+def test_a_hole_in_what_several_publishers_left(nats, file_store) -> None:
+    """Their windows are no chains: a stream may have refused a message and taken later ones of its subject."""
+    chunks = archived(nats, file_store, [("ev.a", b"", b"%d" % n) for n in range(20)])
+    with Wire(nats.url) as wire:
+        wire.create_stream("BACK", "back.>")
+        spec = replace(TO_BACK, order="subject")
+        job = job_of(nats, file_store, "BACK", spec=spec)
+        life = chunks[0].meta.incarnation.token
+        mark = f"NATS/1.0\r\nNats3-Replay: {REPLAY}\r\nNats3-Stream: EV\r\nNats3-Incarnation: {life}\r\n"
+        wire.publish([("back.a", f"{mark}Nats3-Sequence: {n}\r\n\r\n".encode(), b"") for n in (1, 2, 4)])
+        publishers = [publish(replace(job, attempt=2), chunks, index, 2) for index in (0, 1)]
+        failures = [failure for _, failure in publishers if failure]
+        assert len(failures) == 1
+        assert "holds a message on back.a and not one that comes before it" in str(failures[0])
+        # The order none is free to fill the hole.
+        job = replace(job, attempt=2, spec=replace(spec, order="none"))
+        assert [r.published for r in publish(job, chunks, 0, 2)[0]] == [17]
