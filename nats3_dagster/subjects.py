@@ -1,7 +1,8 @@
 """Subjects: NATS filters, and the transform that maps a subject to another.
 
 Names and semantics are those of NATS (docs.nats.io, "Subject-Based Messaging" and "Subject Mapping and Partitioning"):
-`*` stands for one token, a final `>` for one or more. Pure text, no I/O.
+`*` stands for one token, a final `>` for one or more. A subject may hold any bytes but white space; one that is not
+UTF-8 is a `str` all the same, with a lone surrogate for each bad byte (PEP 383). Pure text, no I/O.
 """
 
 import re
@@ -14,12 +15,17 @@ _FUNCTION = re.compile(r"\{\{\s*(\w+)\s*\(([^)]*)\)\s*\}\}|\$(\d+)")
 _ONE_TOKEN = ("wildcard", "partition", "left", "right")
 _MANY_TOKENS = ("split", "splitfromleft", "splitfromright", "slicefromleft", "slicefromright")
 
+# A lone surrogate: a byte that is not UTF-8 (PEP 383).
+_BAD_BYTE = re.compile("[\udc80-\udcff]")
+
 
 def check_filter(text: str) -> str:
     """`text` if it is a subject filter. Raises OperatorError that says which token is wrong."""
     hint = "Subjects are tokens joined by dots; * stands alone for one token, > alone for all the rest at the end"
-    if not text or re.search(r"[\s\0]", text):
+    if not text or re.search(r"[ \t\r\n\f\0]", text):
         raise OperatorError(f"{text!r} is not a subject filter", hint)
+    if re.search("[\ud800-\udfff]", text):
+        raise OperatorError(f"{text!r} is not a subject filter: it is not UTF-8", "Write %FF for a byte FF")
     tokens = text.split(".")
     for at, token in enumerate(tokens, 1):
         if not token:
@@ -31,9 +37,32 @@ def check_filter(text: str) -> str:
     return text
 
 
+def decoded(raw: bytes) -> str:
+    """The subject of these bytes. No two subjects are equal unless their bytes are."""
+    return raw.decode(errors="surrogateescape")
+
+
+def encoded(subject: str) -> bytes:
+    """The bytes of a subject on the wire."""
+    return subject.encode(errors="surrogateescape")
+
+
+def readable(subject: str) -> str:
+    """The subject as valid text: `%XX` for each byte that is not UTF-8, the rest as it is. Another subject may have the
+    same text."""
+    return _BAD_BYTE.sub(lambda bad: f"%{ord(bad[0]) - 0xDC00:02X}", subject)
+
+
 def matches(filter_: str, subject: str) -> bool:
-    """Whether the filter takes the subject."""
-    return covers(filter_, subject)
+    """Whether the filter takes the subject. A token `*` or `>` of the subject is that character and no wildcard: NATS
+    refuses such a subject only from clients that ask for it."""
+    filters, tokens = filter_.split("."), subject.split(".")
+    for at, token in enumerate(filters):
+        if token == ">":
+            return len(tokens) > at
+        if at >= len(tokens) or token not in ("*", tokens[at]):
+            return False
+    return len(filters) == len(tokens)
 
 
 def covers(wide: str, narrow: str) -> bool:
@@ -63,7 +92,8 @@ class Transform:
 
     The destination may hold `>` (when the source does), `$n` and the functions wildcard, partition, left, right, split,
     splitfromleft, splitfromright, slicefromleft and slicefromright in `{{...}}`; without any of them all messages get
-    that one subject. Raises OperatorError if the two do not fit together."""
+    that one subject. The source is compared with the readable text of a subject, and the destination gets its bytes;
+    functions cut bytes, as NATS does. Raises OperatorError if the two do not fit together."""
 
     def __init__(self, source: str, destination: str) -> None:
         self.source = check_filter(source)
@@ -88,9 +118,9 @@ class Transform:
 
     def __call__(self, subject: str) -> str | None:
         """The subject's new name, or None where the source does not take it."""
-        tokens = subject.split(".")
-        if not matches(self.source, subject):
+        if not matches(self.source, readable(subject)):
             return None
+        tokens = subject.split(".")
         stars = [t for s, t in zip(self.source.split("."), tokens, strict=False) if s == "*"]
         rest = tokens[len(self.source.split(".")) - 1 :] if self.source.endswith(">") else []
         return ".".join(token(stars, rest) for token in self._tokens)
@@ -168,25 +198,26 @@ def _constant(text: str) -> Callable[[list[str]], str]:
 
 
 def _cut(name: str, token: str, size: int) -> str:
-    """The functions that cut one token at a position; a token shorter than the cut stays whole, as in NATS."""
+    """The functions that cut one token at a byte; a token shorter than the cut stays whole, as in NATS."""
+    raw = encoded(token)
     if name == "left":
-        return token[:size]
+        return decoded(raw[:size])
     if name == "right":
-        return token[-size:]
-    if size >= len(token):
+        return decoded(raw[-size:])
+    if size >= len(raw):
         return token
     if name == "splitfromleft":
-        return f"{token[:size]}.{token[size:]}"
+        return decoded(raw[:size] + b"." + raw[size:])
     if name == "splitfromright":
-        return f"{token[:-size]}.{token[-size:]}"
-    odd = len(token) % size if name == "slicefromright" else 0
-    pieces = [token[:odd]] if odd else []
-    return ".".join(pieces + [token[at : at + size] for at in range(odd, len(token), size)])
+        return decoded(raw[:-size] + b"." + raw[-size:])
+    odd = len(raw) % size if name == "slicefromright" else 0
+    pieces = [raw[:odd]] if odd else []
+    return decoded(b".".join(pieces + [raw[at : at + size] for at in range(odd, len(raw), size)]))
 
 
 def _fnv1a(text: str) -> int:
     """FNV-1a, 32 bits: the hash of NATS' partition function."""
     value = 0x811C9DC5
-    for byte in text.encode():
+    for byte in encoded(text):
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return value

@@ -38,7 +38,10 @@ class Wire:
         self._socket = socket.create_connection((address.hostname or "127.0.0.1", address.port or 4222), timeout=10)
         self._file = self._socket.makefile("rb")
         self._file.readline()  # INFO
-        options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", "version": "0", **login}
+        options = {
+            "verbose": False, "pedantic": False, "headers": True, "no_responders": True, "lang": "test",
+            "version": "0", **login,
+        }  # fmt: skip
         # Of this connection alone: two connections of one test must not read each other's answers.
         self._inbox = b"_TEST.%b" % secrets.token_hex(4).encode()
         self._socket.sendall(b"CONNECT %b\r\nSUB %b.* 1\r\n" % (json.dumps(options).encode(), self._inbox))
@@ -52,11 +55,12 @@ class Wire:
         self._file.close()
         self._socket.close()
 
-    def publish(self, messages: Iterable[tuple[str, bytes, bytes]]) -> None:
-        """Publish (subject, header block, payload) and return when a stream has stored each."""
+    def publish(self, messages: Iterable[tuple[str | bytes, bytes, bytes]]) -> None:
+        """Publish (subject, header block, payload) and return when a stream has stored each. A subject may be any bytes
+        that the protocol can hold."""
         frames, unsent = bytearray(), 0
         for subject, headers, data in messages:
-            to = b"%b %b.ack" % (subject.encode(), self._inbox)
+            to = b"%b %b.ack" % (subject.encode() if isinstance(subject, str) else subject, self._inbox)
             if headers:
                 size = len(headers) + len(data)
                 frames += b"HPUB %b %d %d\r\n%b%b\r\n" % (to, len(headers), size, headers, data)
@@ -110,6 +114,23 @@ class Wire:
                 self._socket.sendall(b"PONG\r\n")
             assert line == b"PING\r\n" or line == b"PONG\r\n", line
         return [answers[number] for number in range(len(requests))]
+
+    def listen(self, subject: str) -> None:
+        """Subscribe, for `heard`. A connection that listens is not for anything else."""
+        self._socket.sendall(b"SUB %b 2\r\nPING\r\n" % subject.encode())
+        assert self._file.readline() == b"PONG\r\n"
+
+    def heard(self, count: int) -> list[bytes]:
+        """The subjects of the next so many messages, as they were on the wire. Those without a payload do not count: a
+        publisher asks a stream by them."""
+        subjects: list[bytes] = []
+        while len(subjects) < count:
+            line = self._file.readline().removesuffix(b"\r\n").split(b" ")
+            assert line[0] in (b"MSG", b"HMSG"), line
+            self._file.read(int(line[-1]) + 2)
+            if int(line[-1]) > (int(line[-2]) if line[0] == b"HMSG" else 0):
+                subjects.append(line[1])
+        return subjects
 
     def create_stream(self, name: str, *subjects: str, **config: Any) -> None:
         self.api(f"STREAM.CREATE.{name}", **{"name": name, "subjects": list(subjects), "storage": "file", **config})

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.model.numbers import Int64s
+from nats3_dagster.subjects import decoded, readable
 
 FORMAT_VERSION: Final = 1
 
@@ -30,6 +31,7 @@ SCHEMA: Final = pa.schema(
         pa.field("time", pa.timestamp("us", "UTC"), nullable=False),
         pa.field("time_ns", pa.int64(), nullable=False),
         pa.field("subject", pa.string(), nullable=False),
+        pa.field("subject_bytes", pa.binary(), nullable=True),
         pa.field("headers", pa.binary(), nullable=True),
         pa.field("data", pa.binary(), nullable=False),
     ]
@@ -39,7 +41,8 @@ SCHEMA: Final = pa.schema(
 def as_wire(batch: pa.RecordBatch) -> pa.RecordBatch:
     """`batch` with exactly the columns of MESSAGES; a `subject` column of dictionaries is decoded. No copy otherwise.
 
-    Raises ChunkError for missing columns, other types, and nulls anywhere but in `headers`."""
+    Raises ChunkError for missing columns, other types, nulls where the schema has none, and subjects that contradict
+    their bytes."""
     columns: list[pa.Array] = []
     for field in MESSAGES:
         index = batch.schema.get_field_index(field.name)
@@ -53,7 +56,22 @@ def as_wire(batch: pa.RecordBatch) -> pa.RecordBatch:
         if column.null_count and not field.nullable:
             raise ChunkError(f"The column {field.name!r} has messages without a value")
         columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=MESSAGES)
+    batch = pa.RecordBatch.from_arrays(columns, schema=MESSAGES)
+    check_subjects(batch)
+    return batch
+
+
+def check_subjects(batch: pa.RecordBatch) -> None:
+    """Raises ChunkError unless `subject_bytes` has only subjects that are not UTF-8, and `subject` their text."""
+    exact = batch.column("subject_bytes")
+    if exact.null_count == len(exact):
+        return
+    given = exact.is_valid()
+    pairs = pa.RecordBatch.from_arrays([batch.column("subject").filter(given), exact.filter(given)], ["text", "raw"])
+    for pair in pairs.to_pylist():
+        subject = decoded(pair["raw"])
+        if subject == pair["text"] or readable(subject) != pair["text"]:
+            raise ChunkError(f"The subject {pair['text']!r} is not the text of the bytes {pair['raw']!r}")
 
 
 def sizes(batch: pa.RecordBatch, *columns: str) -> Int64s:
@@ -72,7 +90,16 @@ def body_sizes(batch: pa.RecordBatch) -> Int64s:
 
 def payload_sizes(batch: pa.RecordBatch) -> Int64s:
     """Bytes of subject, header block and payload of each message."""
-    return sizes(batch, "subject", "headers", "data")
+    return subject_sizes(batch) + body_sizes(batch)
+
+
+def subject_sizes(batch: pa.RecordBatch) -> Int64s:
+    """Bytes of the subject of each message, as it was on the wire."""
+    exact, total = batch.column("subject_bytes"), sizes(batch, "subject")
+    if exact.null_count == len(exact):
+        return total
+    lengths = pc.binary_length(exact).fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.where(lengths < 0, total, lengths).astype(np.int64)
 
 
 def fitting(ends: Int64s, start: int, limit: int) -> int:

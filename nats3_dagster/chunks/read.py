@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nats3_dagster.chunks.columns import SCHEMA, body_sizes, payload_sizes
+from nats3_dagster.chunks.columns import SCHEMA, body_sizes, check_subjects, payload_sizes
 from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
 from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
@@ -143,6 +143,7 @@ class ChunkReader:
             gap = np.diff(numbers) > 1
             gaps.append(np.stack([numbers[:-1][gap] + 1, numbers[1:][gap] - 1], axis=1))
             last = int(numbers[-1])
+            check_subjects(batch)
             size += int(payload_sizes(batch).sum())
             largest = max(largest, int(body_sizes(batch).max()))
             counts = add_counts(counts, pa.chunked_array([batch.column("subject")]))

@@ -30,7 +30,8 @@ COLUMNS = TableSchema(
         TableColumn("seq", "int64", "Stream sequence, ascending", _ALWAYS),
         TableColumn("time", "timestamp[us, tz=UTC]", "Store time, to the microsecond", _ALWAYS),
         TableColumn("time_ns", "int64", "Store time, nanoseconds since 1970", _ALWAYS),
-        TableColumn("subject", "string", "NATS subject", _ALWAYS),
+        TableColumn("subject", "string", "NATS subject; %XX for bytes that are not UTF-8", _ALWAYS),
+        TableColumn("subject_bytes", "binary", "The subject's bytes where it is not UTF-8, else null"),
         TableColumn("headers", "binary", "Header block as on the wire, null when the message has none"),
         TableColumn("data", "binary", "Payload", _ALWAYS),
     ]

@@ -15,10 +15,14 @@ import pyarrow.compute as pc
 from nats3_dagster.errors import TargetError
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.steps import Next
+from nats3_dagster.subjects import decoded, readable
 
-_UNPRINTABLE = re.compile(r"[\s\0]")
-# Verb, reply subject and sizes: what a control line has beside its subject.
+# What ends a subject on the wire. Any other byte may be in one.
+_SPACE = re.compile(rb"[ \t\r\n]")
+# Verb, reply subject and sizes: what a control line has beside its subject, at most.
 _LINE_BYTES = 160
+# A server closes the connection at a longer subject: its `max_control_line` is not in INFO, and nearly always 4,096.
+MAX_SUBJECT_BYTES = 4096 - _LINE_BYTES
 # Arrow's offsets are 32 bits; a slice of this size is also what one encoding takes of memory.
 _SLICE_BYTES = 16 << 20
 
@@ -29,7 +33,7 @@ class Encoded:
 
     buffer: memoryview  # the frames, one after the other
     ends: Int64s  # where each frame ends in `buffer`, bytes
-    subjects: pa.Array  # of each message, string
+    subjects: pa.Array  # of each message, binary
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -43,14 +47,14 @@ class Encoded:
 class Publication:
     """Messages to publish: three arrays of the same length."""
 
-    subjects: pa.Array  # string
+    subjects: pa.Array  # binary, as on the wire
     headers: pa.Array  # binary, the header block as on the wire; null for none
     data: pa.Array  # binary, the payload
 
     @classmethod
     def of(cls, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> "Publication":
-        """From arrays that may be chunked; `headers` None means that no message has any."""
-        arrays = (subjects, pa.nulls(len(data), pa.binary()) if headers is None else headers, data)
+        """From arrays that may be chunked, `subjects` string or binary; no `headers`: no message has any."""
+        arrays = (subjects.cast(pa.binary()), pa.nulls(len(data), pa.binary()) if headers is None else headers, data)
         return cls(*(a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays))
 
     def __len__(self) -> int:
@@ -83,7 +87,7 @@ class Publication:
     def _slice(self, start: int, end: int) -> "Publication":
         return Publication(self.subjects[start:end], self.headers[start:end], self.data[start:end])
 
-    def check(self, max_payload: int, checked: set[str]) -> None:
+    def check(self, max_payload: int, checked: set[bytes]) -> None:
         """Raises TargetError for a message that the server would not take, or that no server should be sent.
 
         `checked` are subjects that are known to be good; it grows, up to a bound. `max_payload` is in bytes."""
@@ -91,7 +95,7 @@ class Publication:
         if len(sizes) and int(sizes.max()) > max_payload:
             at = int(sizes.argmax())
             raise TargetError(
-                f"A message on {self.subjects[at].as_py()} has {sizes[at]} bytes with its headers; the server's "
+                f"A message on {subject_at(self.subjects, at)} has {sizes[at]} bytes with its headers; the server's "
                 f"max_payload is {max_payload}",
                 f"Set max_payload of the target server to at least {sizes[at]}",
             )
@@ -99,19 +103,34 @@ class Publication:
             if subject not in checked:
                 if not publishable(subject):
                     raise TargetError(
-                        f"{subject!r} is not a subject that can be published to",
+                        f"{readable(decoded(subject or b''))!r} is not a subject that can be published to",
                         Next.CHANGE_WRITE_SUBJECT(),
                     )
+                if len(subject) > MAX_SUBJECT_BYTES:
+                    raise subject_too_long(readable(decoded(subject)), len(subject))
                 checked.add(subject)
         if len(checked) > 100_000:
             checked.clear()
 
 
-def publishable(subject: str | None) -> bool:
-    """Whether a message can be published to the subject: tokens joined by dots, none of them empty or a wildcard."""
-    if not subject or _UNPRINTABLE.search(subject):
-        return False
-    return not {"", "*", ">"} & set(subject.split("."))
+def publishable(subject: bytes | None) -> bool:
+    """Whether a message can be published to the subject: tokens joined by dots, none of them empty or with white space.
+    Tokens `*` and `>` are no wildcards there: a stream may hold such messages."""
+    return bool(subject) and not _SPACE.search(subject) and b"" not in subject.split(b".")
+
+
+def subject_too_long(subject: str, size: int) -> TargetError:
+    """The error for a readable subject of so many bytes, to which no message can be published."""
+    return TargetError(
+        f"The subject {subject[:60]}... has {size} bytes; a message can be published to {MAX_SUBJECT_BYTES} at most",
+        "Choose a shorter write subject, or replay other subjects",
+    )
+
+
+def subject_at(subjects: pa.Array, row: int) -> str:
+    """One of the binary `subjects` as text. A stream that takes the subject takes this one too, and no other stream
+    does: filters are UTF-8, so only a wildcard of its filter takes a token that is not."""
+    return readable(decoded(subjects[row].as_py()))
 
 
 def encode(messages: Publication, reply: str, first: int, suffix: str = "") -> Encoded:
@@ -130,7 +149,7 @@ def encode(messages: Publication, reply: str, first: int, suffix: str = "") -> E
             lengths = pc.if_else(without, _text(sizes), lengths)
             headers = pc.fill_null(headers, b"")
     frames = _joined(
-        verb, messages.subjects.cast(pa.binary()), f" {reply}", numbers, f"{suffix} ", lengths, "\r\n", headers,
+        verb, messages.subjects, f" {reply}", numbers, f"{suffix} ", lengths, "\r\n", headers,
         messages.data, "\r\n",
     )  # fmt: skip
     buffers = frames.buffers()

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nats3_dagster.jetstream.scan import FrameError, Frames
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.messages import MESSAGES, subject_columns
 from nats3_dagster.model.numbers import Int64s
 
 
@@ -83,7 +83,7 @@ def _messages(blocks: Sequence[Frames], marker: bytes) -> Messages:
         [
             acks.seqs,
             acks.times,
-            _text(pieces.take(pa.array(at + 1)), acks.seqs),
+            *subject_columns(pieces.take(pa.array(at + 1))),
             pieces.take(pa.array(at + 5, mask=~with_headers)),
             pieces.take(pa.array(at + 6)),
         ],
@@ -164,15 +164,3 @@ def _acks(tails: pa.Array, with_headers: NDArray[np.bool_]) -> _Acks:
 
 def _integers(texts: pa.Array, kind: pa.DataType | None = None) -> pa.Array:
     return texts.view(pa.string()).cast(kind or pa.int64())
-
-
-def _text(subjects: pa.Array, seqs: pa.Array) -> pa.Array:
-    try:
-        return subjects.cast(pa.string())
-    except pa.ArrowInvalid:
-        for seq, subject in zip(seqs.to_pylist(), subjects.to_pylist(), strict=True):
-            try:
-                subject.decode()
-            except UnicodeDecodeError:
-                raise FrameError(f"The subject of message {seq} is not UTF-8: {subject!r}") from None
-        raise

@@ -17,7 +17,7 @@ from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.acks import Answer, answers, last_id, last_stored, plain_numbers, plain_starts, refusal
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
-from nats3_dagster.jetstream.encode import Encoded
+from nats3_dagster.jetstream.encode import Encoded, subject_at
 from nats3_dagster.jetstream.fence import GONE, NONE_YET, nobody_listens, until_stored
 from nats3_dagster.jetstream.scan import FrameError, Frames
 
@@ -126,7 +126,7 @@ class Outbox:
             end = int(first.ends[self._row + rows - 1])
             if not self._row:
                 self._unacked.append((self.sent, self._sent_bytes, first))
-                self.last_subject = str(first.subjects[0].as_py())
+                self.last_subject = subject_at(first.subjects, 0)
             if not self._client.send(first.buffer[start:end]):
                 self.fail(Interrupted("The connection to NATS was lost"))
                 return
@@ -243,7 +243,7 @@ class Outbox:
         """The subject of a message that was sent and not acknowledged."""
         for first, _, frames in self._unacked:
             if first <= number < first + len(frames):
-                return str(frames.subjects[number - first].as_py())
+                return subject_at(frames.subjects, number - first)
         return "an earlier subject"
 
     def _overdue(self, now: float) -> bool:

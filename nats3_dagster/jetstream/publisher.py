@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.batch import BatchOutbox
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.encode import Encoded, Publication, encode
+from nats3_dagster.jetstream.encode import Encoded, Publication, encode, subject_at
 from nats3_dagster.jetstream.fence import (
     attempt_at_work,
     fence_subject,
@@ -61,7 +61,7 @@ class Publisher:
         self._limits = inflight_messages, inflight_bytes, ack_timeout_s
         self._link = Link(options, reconnect=False)
         self._changed = threading.Condition()
-        self._checked: set[str] = set()  # subjects that can be published to
+        self._checked: set[bytes] = set()  # subjects that can be published to
         self._given = self._encoded_bytes = 0  # messages, and bytes of their frames
         self._batch = ""  # id of the batch that is open; empty for none
         self._begun_at = 0.0  # when that one began, of time.monotonic
@@ -111,7 +111,7 @@ class Publisher:
         return self._outbox.last_id
 
     def publish(self, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> None:
-        """Send messages (string, binary or null, binary); returns when they are queued, which waits for room.
+        """Send messages (string or binary, binary or null, binary); returns when they are queued, which waits for room.
 
         Raises TargetError, before any of them is sent, if one is too large or cannot be published to its subject; and
         the failure of any earlier message."""
@@ -156,7 +156,7 @@ class Publisher:
         if self._batch:
             return [self._encode_batched(self._outbox, part)]
         self._batch, self._flow, self._begun_at = secrets.token_hex(12), flow, time.monotonic()
-        self._link.loop.call_soon_threadsafe(self._outbox.begin, self._batch, flow, part.subjects[0].as_py())
+        self._link.loop.call_soon_threadsafe(self._outbox.begin, self._batch, flow, subject_at(part.subjects, 0))
         start, rest = part.cut(1)
         parts = [self._encode_batched(self._outbox, start)]
         return [*parts, self._encode_batched(self._outbox, rest)] if len(rest) else parts

@@ -26,6 +26,7 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.scan import FrameError
 from nats3_dagster.jetstream.streams import delete_consumer
 from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.subjects import check_filter, covers, matches, overlap
 
 log = logging.getLogger(__name__)
@@ -171,9 +172,9 @@ class _Session:
 
 
 def _selected(batch: pa.RecordBatch, filters: tuple[str, ...]) -> pa.RecordBatch:
-    """The messages whose subject a filter takes. Each distinct subject is compared once."""
-    subjects = batch.column("subject").dictionary_encode()
-    selected = [any(matches(f, subject) for f in filters) for subject in subjects.dictionary.to_pylist()]
+    """The messages whose subject a filter takes, as the server would select. Each distinct one is compared once."""
+    subjects = exact_subjects(batch)
+    selected = [any(matches(f, subject) for f in filters) for subject in subject_names(subjects)]
     if all(selected):
         return batch
     return batch.filter(pc.take(pa.array(selected, pa.bool_()), subjects.indices))

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from nats3_dagster.model import Incarnation
+from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.replay.headers import message_id, replay_headers
-from nats3_dagster.subjects import Transform
+from nats3_dagster.subjects import Transform, encoded
 
-# Which messages of a batch the targets hold, by their subjects (string) and sequences, ascending.
+# Which messages of a batch the targets hold, by their subjects (binary) and sequences, ascending.
 Known = Callable[[pa.Array, NDArray[np.int64]], NDArray[np.bool_]]
 
 
@@ -24,7 +25,7 @@ Known = Callable[[pa.Array, NDArray[np.int64]], NDArray[np.bool_]]
 class Outgoing:
     """Arrays of like length, ready for a Publisher."""
 
-    # Of the target.
+    # Of the target, as on the wire.
     subjects: pa.Array
     # Blocks as on the wire.
     headers: pa.Array
@@ -68,14 +69,12 @@ class Mapper:
         self._after = "" if chained else None
 
     def select(self, batch: pa.RecordBatch, known: Known | None = None) -> tuple[pa.RecordBatch, int]:
-        """The messages of the batch that this replay sends, under their new subjects, less those that the targets hold
-        already; and how many those were."""
-        subjects = batch.column("subject")
-        if not pa.types.is_dictionary(subjects.type):
-            subjects = subjects.dictionary_encode()
-        names = [self._name(s) for s in subjects.dictionary.to_pylist()]
+        """The messages of the batch that this replay sends, less those that the targets hold already; and how many
+        those were. Their column `subject` is binary: the new subjects as on the wire."""
+        subjects = exact_subjects(batch)
+        names = [self._name(s) for s in subject_names(subjects)]
         # A dictionary taken by its indices: each subject is mapped once, whatever the number of messages.
-        mapped = pa.array(names, pa.string()).take(subjects.indices)
+        mapped = pa.array(names, pa.binary()).take(subjects.indices)
         batch = batch.set_column(batch.schema.get_field_index("subject"), "subject", mapped)
         if any(name is None for name in names):
             batch = batch.filter(mapped.is_valid())
@@ -95,7 +94,8 @@ class Mapper:
         times_ns = batch.column("time_ns").to_numpy()
         return Outgoing(batch.column("subject"), headers, batch.column("data"), times_ns)
 
-    def _name(self, subject: str) -> str | None:
-        if self._shares > 1 and zlib.crc32(subject.encode()) % self._shares != self._share:
+    def _name(self, subject: str) -> bytes | None:
+        if self._shares > 1 and zlib.crc32(encoded(subject)) % self._shares != self._share:
             return None
-        return self._transform(subject)
+        name = self._transform(subject)
+        return None if name is None else encoded(name)

@@ -10,7 +10,13 @@ from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.streams import ServerInfo, server_info, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
-from nats3_dagster.replay.targets import check_creation, check_provable, check_targets, takes_batches
+from nats3_dagster.replay.targets import (
+    check_creation,
+    check_provable,
+    check_subject_sizes,
+    check_targets,
+    takes_batches,
+)
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
@@ -71,6 +77,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     check_objects(workspace, chunks)
     server = server_info(workspace.link)
     _check_size(archive, chunks, server)
+    check_subject_sizes(transform, chunks)
     streams = streams_listening(workspace.link, transform.pattern)
     _check_own_stream(archive, spec, transform, streams)
     parts = extent(workspace, chunks, spec.selection)

@@ -21,7 +21,7 @@ from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
 from nats3_dagster.replay.headers import replayed_sequences
 from nats3_dagster.replay.job import DoneRange, ReplayJob
 from nats3_dagster.replay.targets import removes, target_state
-from nats3_dagster.subjects import matches
+from nats3_dagster.subjects import decoded, matches, readable
 
 # Messages asked for at once: they come with their payloads.
 _LOOK = 32
@@ -73,7 +73,7 @@ class OrderKept:
     def check(self, subjects: pa.Array, known: NDArray[np.bool_]) -> None:
         """Raises TargetError if a message is published and one before it is not."""
         encoded = subjects.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
+        names = [decoded(name) for name in encoded.dictionary.to_pylist()]
         numbers = {group: n for n, group in enumerate(dict.fromkeys(map(self._group, names)))}
         codes = np.array([numbers[self._group(name)] for name in names])[encoded.indices.to_numpy()]
         rows = np.arange(len(codes))
@@ -83,9 +83,9 @@ class OrderKept:
         missing = {group for group, n in numbers.items() if first_missing[n] < len(codes)}
         for group, n in numbers.items():
             if last_known[n] >= 0 and (group in self._missing or first_missing[n] < last_known[n]):
-                at = int(last_known[n])
+                subject = readable(decoded(subjects[int(last_known[n])].as_py()))
                 raise TargetError(
-                    f"A target holds a message on {subjects[at].as_py()} and not one that comes before it: a stream "
+                    f"A target holds a message on {subject} and not one that comes before it: a stream "
                     "refused or lost single messages, and publishing them now would change the order",
                     "Create a new replay, and delete what this one left; with the order none it goes on",
                 )

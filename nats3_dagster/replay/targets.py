@@ -9,7 +9,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import create_stream, find_stream, server_info, stream_name_taken, stream_state
 from nats3_dagster.model import Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import Transform, covers, matches, overlap
+from nats3_dagster.subjects import Transform, covers, encoded, matches, overlap, readable
 
 # Subjects that a server lets no stream capture.
 _RESERVED = ("$JS.>", "$JSC.>", "$NRG.>")
@@ -103,6 +103,21 @@ def check_targets(
         target = transform(source)
         if target is not None and not any(matches(subject, target) for subject in captured):
             raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
+
+
+def check_subject_sizes(transform: Transform, chunks: Iterable[Chunk]) -> None:
+    """Raises TargetError for a subject that is too long to be published to. Only subjects that the catalog counted can
+    be checked; the publisher refuses the others."""
+    from nats3_dagster.jetstream.encode import MAX_SUBJECT_BYTES, subject_too_long  # pyarrow takes 0.1 s
+
+    parts = sum(transform.destination.count(sign) for sign in ("{{", "$", ">"))
+    for source in {s for c in chunks for s in c.meta.subjects or ()}:
+        # No part makes more than twice its token, so that most subjects need no transform.
+        if len(transform.destination) + 2 * parts * len(source.encode()) <= MAX_SUBJECT_BYTES:
+            continue
+        target = transform(source)
+        if target is not None and (size := len(encoded(target))) > MAX_SUBJECT_BYTES:
+            raise subject_too_long(readable(target), size)
 
 
 def target_state(link: Link, target: ReplayTarget) -> StreamState:

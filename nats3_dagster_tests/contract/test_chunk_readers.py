@@ -16,6 +16,8 @@ from nats3_dagster.model.messages import MESSAGES
 
 START = 1_794_726_000_000_000_000  # 2026-11-15T07:00:00Z
 COUNT = 20_000
+# The message whose subject is not UTF-8.
+BAD = 12_346
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns = [
         range(1, COUNT + 1),
         [START + n * 1_000_003 for n in range(COUNT)],
-        [f"logs.p{n % 7}.web" for n in range(COUNT)],
+        [f"logs.p{n % 7}.web" if n != BAD else "logs.%FF.web" for n in range(COUNT)],
+        [None if n != BAD else b"logs.\xff.web" for n in range(COUNT)],
         [b"NATS/1.0\r\nN: %d\r\n\r\n" % n if n % 2 else None for n in range(COUNT)],
         [b'{"n": %d, "pad": "%s"}' % (n, b"x" * 200) for n in range(COUNT)],
     ]
@@ -57,13 +60,13 @@ def test_duckdb_reads_every_value(duck: duckdb.DuckDBPyConnection, chunk: Path) 
     )
     assert described.fetchall() == [
         ("seq", "BIGINT"), ("time", "TIMESTAMP WITH TIME ZONE"), ("time_ns", "BIGINT"), ("subject", "VARCHAR"),
-        ("headers", "BLOB"), ("data", "BLOB"),
+        ("subject_bytes", "BLOB"), ("headers", "BLOB"), ("data", "BLOB"),
     ]  # fmt: skip
     row = duck.execute(
         f"SELECT {', '.join(MESSAGES.names)}, time::VARCHAR FROM read_parquet(?) WHERE seq = 20000", [str(chunk)]
     )
     assert row.fetchone() == (
-        COUNT, START + 19_999 * 1_000_003, "logs.p0.web", b"NATS/1.0\r\nN: 19999\r\n\r\n",
+        COUNT, START + 19_999 * 1_000_003, "logs.p0.web", None, b"NATS/1.0\r\nN: 19999\r\n\r\n",
         b'{"n": 19999, "pad": "%s"}' % (b"x" * 200), "2026-11-15 07:00:19.999059+00",
     )  # fmt: skip
     counted = duck.execute("SELECT count(*), count(headers), sum(seq) FROM read_parquet(?)", [str(chunk)])
@@ -82,7 +85,7 @@ def test_duckdb_finds_the_partitions_in_the_keys(duck: duckdb.DuckDBPyConnection
 def test_duckdb_reads_json_payloads(duck: duckdb.DuckDBPyConnection, chunk: Path) -> None:
     query = """
         SELECT subject, sum((decode(data)::JSON ->> 'n')::BIGINT) AS n
-        FROM read_parquet(?) GROUP BY subject ORDER BY subject LIMIT 1
+        FROM read_parquet(?) WHERE subject_bytes IS NULL GROUP BY subject ORDER BY subject LIMIT 1
     """
     assert duck.execute(query, [str(chunk)]).fetchall() == [("logs.p0.web", sum(range(0, COUNT, 7)))]
 
@@ -117,11 +120,20 @@ def test_plain_pyarrow_reads_it_with_page_checksums(chunk: Path) -> None:
     assert picked["time_ns"].to_pylist() == [START + 12_344 * 1_000_003]
 
 
+def test_engines_read_a_subject_that_is_not_utf8(duck: duckdb.DuckDBPyConnection, chunk: Path) -> None:
+    query = "SELECT seq, subject, subject_bytes FROM read_parquet(?) WHERE subject_bytes IS NOT NULL"
+    expected = (BAD + 1, "logs.%FF.web", b"logs.\xff.web")
+    assert duck.execute(query, [str(chunk)]).fetchall() == [expected]
+    by_text = ds.dataset(chunk).to_table(filter=ds.field("subject") == "logs.%FF.web").to_pylist()
+    assert [(row["seq"], row["subject"], row["subject_bytes"]) for row in by_text] == [expected]
+
+
 def test_the_file_has_what_the_format_promises(chunk: Path) -> None:
     metadata = pq.read_metadata(chunk)
     assert metadata.num_row_groups > 1
     encodings = {"seq": "DELTA_BINARY_PACKED", "time": "DELTA_BINARY_PACKED", "time_ns": "DELTA_BINARY_PACKED",
-                 "subject": "RLE_DICTIONARY", "headers": "PLAIN", "data": "PLAIN"}  # fmt: skip
+                 "subject": "RLE_DICTIONARY", "subject_bytes": "PLAIN", "headers": "PLAIN",
+                 "data": "PLAIN"}  # fmt: skip
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         assert group.sorting_columns == (pq.SortingColumn(0),)
@@ -132,6 +144,6 @@ def test_the_file_has_what_the_format_promises(chunk: Path) -> None:
             assert column.has_offset_index
             assert column.has_column_index == column.is_stats_set == (name not in ("headers", "data"))
     broken = bytearray(chunk.read_bytes())
-    broken[metadata.row_group(0).column(5).data_page_offset + 5_000] ^= 1
+    broken[metadata.row_group(0).column(6).data_page_offset + 5_000] ^= 1
     with pytest.raises(OSError, match="CRC checksum"):
         pq.read_table(pa.BufferReader(broken), page_checksum_verification=True)

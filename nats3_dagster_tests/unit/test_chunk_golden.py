@@ -25,10 +25,11 @@ ORDERS = Incarnation("ORDERS", 1_790_000_000_123_456_789)
 
 
 class Recipe(NamedTuple):
-    """Messages as (seq, nanoseconds into the hour, subject, header block, payload), and what the file says of them."""
+    """Messages as (seq, nanoseconds into the hour, subject, header block, payload), and what the file says of them. A
+    subject that is not UTF-8 is a pair: the text and the bytes."""
 
     sha256: str
-    messages: list[tuple[int, int, str, bytes | None, bytes]]
+    messages: list[tuple[int, int, str | tuple[str, bytes], bytes | None, bytes]]
     covers: SeqRange
     absent_reason: Reason
     config: dict[str, Any]
@@ -37,7 +38,8 @@ class Recipe(NamedTuple):
     def write(self) -> tuple[bytes, ChunkMeta]:
         writer = ChunkWriter("orders_all", ORDERS, "2026-11-15-07:00", "cold", "team/eu", 3, self.config)
         for message in self.messages:  # batches of one: how they come is not to matter
-            columns = zip(*[(message[0], START + message[1], *message[2:])], strict=True)
+            row = (message[0], START + message[1], *_pair(message[2]), *message[3:])
+            columns = zip(*[row], strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
             writer.write(pa.record_batch(arrays, schema=MESSAGES))
         data, meta = writer.finish(self.covers, self.absent_reason)
@@ -46,16 +48,24 @@ class Recipe(NamedTuple):
     def rows(self) -> list[dict[str, Any]]:
         times = [START + ns for _, ns, *_ in self.messages]
         return [
-            {"seq": seq, "time": ns // 1000, "time_ns": ns, "subject": subject, "headers": headers, "data": data}
+            {
+                "seq": seq, "time": ns // 1000, "time_ns": ns, "subject": _pair(subject)[0],
+                "subject_bytes": _pair(subject)[1], "headers": headers, "data": data,
+            }
             for ns, (seq, _, subject, headers, data) in zip(times, self.messages, strict=True)
-        ]
+        ]  # fmt: skip
+
+
+def _pair(subject: str | tuple[str, bytes]) -> tuple[str, bytes | None]:
+    return (subject, None) if isinstance(subject, str) else subject
 
 
 RECIPES = {
     # Header blocks as servers send them and as clients must not touch them, payloads that are no text, absent
-    # sequences at both ends and inside, a clock that steps back, and times before and after the hour.
+    # sequences at both ends and inside, a clock that steps back, times before and after the hour, and a subject that is
+    # not UTF-8.
     "messages": Recipe(
-        sha256="c287026a18e5b8aa158d922456c2c314de2b0724ca73c00d9c4affae0520ca53",
+        sha256="a5abf88a3147f4165cfe71bd92b7a168e80a96067318b62bf8cfded3e615a4ec",
         messages=[
             (3, 0, "orders.new", None, b"first"),
             (4, 1, "orders.new", b"NATS/1.0\r\n\r\n", b""),
@@ -65,21 +75,22 @@ RECIPES = {
             (11, 3_599_999_999_999, "orders.paid", b"NATS/1.0\r\nRaw: \xff\xfe\r\n\r\n", b"\r\n"),
             (12, 3_600_000_000_001, "orders.paid", None, b"after the hour"),
             (13, -1, "$KV.orders.1", None, b"before the hour"),
+            (14, 2_000, ("orders.%FFé", b"orders.\xff\xc3\xa9"), None, b"a subject that is not UTF-8"),
         ],
         covers=SeqRange(1, 20),
         absent_reason="superseded",
         config={"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"title": "Aufträge"}, "max_age": 0},
         says={
-            "messages": 8, "payload_bytes": 515, "largest_bytes": 286,
+            "messages": 9, "payload_bytes": 552, "largest_bytes": 286,
             "first_ns": START - 1, "last_ns": START + 3_600_000_000_001,
-            "absent_reason": "superseded", "deleted": (SeqRange(1, 2), SeqRange(6, 8), SeqRange(14, 20)),
-            "subjects": {"$KV.orders.1": 1, "orders.Müller.日本": 1, "orders.new": 3, "orders.new.eu": 1,
-                         "orders.paid": 2},
+            "absent_reason": "superseded", "deleted": (SeqRange(1, 2), SeqRange(6, 8), SeqRange(15, 20)),
+            "subjects": {"$KV.orders.1": 1, "orders.%FFé": 1, "orders.Müller.日本": 1, "orders.new": 3,
+                         "orders.new.eu": 1, "orders.paid": 2},
         },
     ),
     # Several row groups, sequences as large as they get, and a filter: absent sequences have no known reason.
     "groups": Recipe(
-        sha256="19364e51341875663c6b5d620cce000c69c8ecdb90023cba29f2e1ff3edd684c",
+        sha256="dbaf8f10222a0e304351b1ccd922995310141d7ad61ff3701b12e93ed9127c62",
         messages=[(2**62 + 2 * n, n * 10**9, f"orders.{n % 2}", None, bytes([n]) * 900_000) for n in range(6)],
         covers=SeqRange(2**62, 2**62 + 10),
         absent_reason="unselected",

@@ -34,7 +34,7 @@ def made(count: int = 40, size: int = 0, archive: str = "logs") -> tuple[bytes, 
     """Even sequences 2, 4 ... in order."""
     writer = ChunkWriter(archive, LOGS, "2026-11-15-07:00", "cold", "", 3, {"name": "LOGS"})
     rows = [
-        (2 * n, time_of(n), f"logs.{n % 3}", BLOCK if n % 2 else None, b"%d" % n + bytes(size))
+        (2 * n, time_of(n), f"logs.{n % 3}", None, BLOCK if n % 2 else None, b"%d" % n + bytes(size))
         for n in range(1, count + 1)
     ]
     columns = zip(*rows, strict=True)
@@ -288,10 +288,11 @@ def test_what_contradicts_itself_is_refused(data: bytes, match: str) -> None:
         lambda t: t.take([0, 2, 1, *range(3, 40)]),
         lambda t: t.set_column(2, t.schema.field("time_ns"), pa.compute.add(t["time_ns"], 1)),
         lambda t: t.set_column(1, t.schema.field("time"), t["time"].take([0, 0, *range(2, 40)])),
-        lambda t: t.set_column(5, t.schema.field("data"), t["data"].take([0, 39, *range(2, 40)])),
-        lambda t: t.set_column(5, t.schema.field("data"), pa.compute.binary_join_element_wise(t["data"], b"x", b"")),
+        lambda t: t.set_column(4, t.schema.field("subject_bytes"), pa.array([b"\xff"] * 40)),
+        lambda t: t.set_column(6, t.schema.field("data"), t["data"].take([0, 39, *range(2, 40)])),
+        lambda t: t.set_column(6, t.schema.field("data"), pa.compute.binary_join_element_wise(t["data"], b"x", b"")),
     ],
-    ids=["order", "order-inside", "time_ns", "time", "one-payload", "all-payloads"],
+    ids=["order", "order-inside", "time_ns", "time", "subject-bytes", "one-payload", "all-payloads"],
 )
 def test_other_messages_under_a_sound_footer_are_refused(change: Callable[[pa.Table], pa.Table]) -> None:
     reader = open_chunk(rewritten(columns_but(change)))

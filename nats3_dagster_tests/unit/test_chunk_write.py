@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,8 @@ from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, Incarnation, Reason, SeqRange
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_columns, subject_names
+from nats3_dagster.subjects import decoded, encoded, readable
 
 LOGS = Incarnation("LOGS", 1_790_000_000_123_456_789)
 HOUR = "2026-11-15-07:00"
@@ -25,7 +27,9 @@ START = 1_794_726_000_000_000_000
 Message = tuple[int, int, str, bytes | None, bytes]
 INT64 = st.integers(0, 2**63 - 1)
 
-subjects = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=30)
+# As `subjects.decoded` gives them: any bytes.
+texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=30)
+subjects = texts | st.binary(min_size=1).map(decoded)
 blocks = st.none() | st.binary(max_size=60)
 
 
@@ -36,9 +40,9 @@ def messages(draw: st.DrawFn, max_size: int = 30) -> list[Message]:
 
 
 def batch_of(rows: Sequence[Message]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [[]] * 5
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
-    return pa.record_batch(arrays, schema=MESSAGES)
+    seqs, times, names, *bodies = list(zip(*rows, strict=True)) or [[]] * 5
+    raw = pa.array([encoded(name) for name in names], pa.binary())
+    return pa.record_batch([seqs, times, *subject_columns(raw), *bodies], schema=MESSAGES)
 
 
 def new_writer(level: int = 3, **config: Any) -> ChunkWriter:
@@ -53,7 +57,11 @@ def write(rows: Sequence[Message], covers: SeqRange, absent_reason: Reason = "de
 
 
 def read(data: bytes | pa.Buffer, meta: ChunkMeta) -> list[Message]:
-    return [tuple(row.values()) for batch in open_chunk(data, meta).batches() for row in batch.to_pylist()]
+    rows = [row for batch in open_chunk(data, meta).batches() for row in batch.to_pylist()]
+    return [
+        (row["seq"], row["time_ns"], row["subject"] if raw is None else decoded(raw), row["headers"], row["data"])
+        for row in rows for raw in [row["subject_bytes"]]
+    ]  # fmt: skip
 
 
 def plain(count: int, first: int = 1, size: int = 10, subject: str = "logs.a") -> list[Message]:
@@ -68,10 +76,10 @@ def test_what_goes_in_comes_back(rows: list[Message]) -> None:
     assert open_chunk(data).verify() == meta
     assert meta.messages == len(rows)
     assert (meta.first_ns, meta.last_ns) == (min(r[1] for r in rows), max(r[1] for r in rows))
-    sizes = [(len(r[2].encode()), len(r[3] or b"") + len(r[4])) for r in rows]
+    sizes = [(len(encoded(r[2])), len(r[3] or b"") + len(r[4])) for r in rows]
     assert meta.payload_bytes == sum(a + b for a, b in sizes)
     assert meta.largest_bytes == max(b for _, b in sizes)
-    assert meta.subjects == {r[2]: sum(r[2] == other[2] for other in rows) for r in rows}
+    assert meta.subjects == Counter(readable(r[2]) for r in rows)
     assert meta.stored_bytes == len(data)
     assert meta.key == object_key("team", "logs", HOUR, LOGS, covers, meta.sha256)
 
@@ -198,13 +206,35 @@ def test_a_chunk_without_messages_is_refused() -> None:
         writer.finish(SeqRange(1, 9), "deleted")
 
 
-def test_a_subject_that_is_no_text_is_refused_by_its_sequence() -> None:
+def test_a_subject_that_is_not_utf8_is_kept_beside_its_text() -> None:
+    names = [b"logs.a", b"logs.%FF", b"logs.\xff\xc3\xa9.\xed\xa0\x80", "logs.é".encode()]
+    rows = [(n, START, decoded(name), None, b"x") for n, name in enumerate(names, 1)]
+    data, meta = write(rows, SeqRange(1, 4))
+    assert meta.subjects == {"logs.%FF": 1, "logs.%FFé.%ED%A0%80": 1, "logs.a": 1, "logs.é": 1}
+    assert meta.payload_bytes == sum(len(name) + 1 for name in names)
+    (batch,) = open_chunk(data, meta).batches()
+    assert batch.column("subject").to_pylist() == ["logs.a", "logs.%FF", "logs.%FFé.%ED%A0%80", "logs.é"]
+    assert batch.column("subject_bytes").to_pylist() == [None, None, names[2], None]
+    assert [subject_names(exact_subjects(batch))[n] for n in exact_subjects(batch).indices.to_pylist()] == [
+        decoded(name) for name in names
+    ]
+
+
+def test_text_that_is_not_utf8_is_refused() -> None:
     raw = pa.array([b"logs.a", b"logs.\xff"], pa.binary())
     subject = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     writer = new_writer()
     writer.write(batch_of(plain(2, first=7)).set_column(2, MESSAGES.field("subject"), subject))
-    with pytest.raises(ChunkError, match="message 8 is not UTF-8"):
+    with pytest.raises(ChunkError, match="not UTF-8"):
         writer.finish(SeqRange(7, 8), "deleted")
+
+
+@pytest.mark.parametrize(("text", "raw"), [("logs.%FE", b"logs.\xff"), ("logs.a", b"logs.a"), ("é", "é".encode())])
+def test_text_that_is_not_that_of_the_bytes_is_refused(text: str, raw: bytes) -> None:
+    batch = batch_of(plain(1, subject=text))
+    batch = batch.set_column(3, MESSAGES.field("subject_bytes"), pa.array([raw], pa.binary()))
+    with pytest.raises(ChunkError, match="is not the text of the bytes"):
+        new_writer().write(batch)
 
 
 @pytest.mark.parametrize(
@@ -251,5 +281,5 @@ def test_only_a_row_group_is_held_uncompressed() -> None:
 def test_columns_are_those_of_the_format() -> None:
     assert str(SCHEMA).splitlines() == [
         "seq: int64 not null", "time: timestamp[us, tz=UTC] not null", "time_ns: int64 not null",
-        "subject: string not null", "headers: binary", "data: binary not null",
+        "subject: string not null", "subject_bytes: binary", "headers: binary", "data: binary not null",
     ]  # fmt: skip

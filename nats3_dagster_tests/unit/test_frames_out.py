@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 
 from nats3_dagster.errors import Interrupted, TargetError
 from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers, refusal
-from nats3_dagster.jetstream.encode import Publication, encode, publishable
+from nats3_dagster.jetstream.encode import MAX_SUBJECT_BYTES, Publication, encode, publishable
 from nats3_dagster.jetstream.fence import subject_of_both
 from nats3_dagster.jetstream.scan import FrameError, numbers_at, scan
-from nats3_dagster.subjects import matches, overlap
+from nats3_dagster.subjects import decoded, encoded, matches, overlap
 
-LINE = re.compile(rb"(PUB|HPUB) (\S+) (\S+) (?:(\d+) )?(\d+)\r\n")
+LINE = re.compile(rb"(PUB|HPUB) ([^ \t\r\n]+) (\S+) (?:(\d+) )?(\d+)\r\n")
 MARKER = b"MSG _INBOX.me."
 
 
 def publication(*rows):
     subjects, headers, data = zip(*rows, strict=True)
-    return Publication.of(pa.array(subjects, pa.string()), pa.array(headers, pa.binary()), pa.array(data, pa.binary()))
+    names = [None if subject is None else encoded(subject) for subject in subjects]
+    return Publication.of(pa.array(names, pa.binary()), pa.array(headers, pa.binary()), pa.array(data, pa.binary()))
 
 
 def read_back(buffer):
@@ -36,13 +37,14 @@ def read_back(buffer):
         assert buffer[line.end() + size : line.end() + size + 2] == b"\r\n"
         assert (line[1] == b"HPUB") == (line[4] is not None)
         headers = body[:header_size] if line[1] == b"HPUB" else None
-        out.append((line[2].decode(), line[3].decode(), headers, body[header_size:]))
+        out.append((decoded(line[2]), line[3].decode(), headers, body[header_size:]))
         at = line.end() + size + 2
     return out
 
 
 message = st.tuples(
-    st.text(st.characters(exclude_categories=["Cs", "Zs", "Cc", "Zl", "Zp"]), min_size=1),
+    st.text(st.characters(exclude_characters=" \t\r\n", exclude_categories=["Cs"]), min_size=1)
+    | st.binary(min_size=1).filter(lambda raw: not set(raw) & set(b" \t\r\n")).map(decoded),
     st.none() | st.binary(max_size=30),
     st.binary(max_size=30),
 )
@@ -78,18 +80,26 @@ def test_slices_hold_every_message_once_and_no_more_than_an_encoding_may():
     assert b"".join(d for s in slices for d in s.data.to_pylist()) == b"".join(whole.data.to_pylist())
 
 
-@pytest.mark.parametrize("subject", ["a", "a.b", "$JS.x", "é.日本", "a*b.c>", "%", "a." + "b" * 300])
-def test_subjects_that_can_be_published_to(subject):
-    assert publishable(subject)
-
-
 @pytest.mark.parametrize(
-    "subject", ["", None, ".", "a.", ".a", "a..b", "*", "a.*", ">", "a.>", "a b", "a\r\nPUB b 0", "a\tb", "a\0"]
-)
+    "subject", ["a", "a.b", "$JS.x", "é.日本", "a*b.c>", "%", "a." + "b" * 300, "*", "a.*", ">", "a.>", "a\0", "a\x0b",
+                "a\x1f", "a\xa0", "a\u3000", "a\udcff"],
+)  # fmt: skip
+def test_subjects_that_can_be_published_to(subject):
+    assert publishable(encoded(subject))
+    publication((subject, None, b"")).check(100, set())
+
+
+@pytest.mark.parametrize("subject", ["", None, ".", "a.", ".a", "a..b", "a b", "a\r\nPUB b 0", "a\tb", "a\nb"])
 def test_subjects_that_cannot_be_published_to(subject):
-    assert not publishable(subject)
+    assert not publishable(None if subject is None else subject.encode())
     with pytest.raises(TargetError, match="not a subject"):
         publication(("ok", None, b""), (subject, None, b"")).check(100, set())
+
+
+def test_a_subject_too_long_for_a_control_line_is_refused():
+    publication(("é" * (MAX_SUBJECT_BYTES // 2), None, b"")).check(100, set())
+    with pytest.raises(TargetError, match=f"has {MAX_SUBJECT_BYTES + 1} bytes"):
+        publication(("ok", None, b""), ("a" * (MAX_SUBJECT_BYTES + 1), None, b"")).check(100, set())
 
 
 def test_a_message_above_max_payload_is_refused_with_its_subject_and_size():
@@ -200,6 +210,6 @@ filters = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=4).fla
 def test_a_subject_that_two_filters_take(one, other):
     if overlap(one, other):
         subject = subject_of_both(one, other)
-        assert publishable(subject)
+        assert publishable(subject.encode())
         assert matches(one, subject)
         assert matches(other, subject)
