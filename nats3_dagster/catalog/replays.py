@@ -65,6 +65,7 @@ class ReplayRow:
     published: int
     found: int
     duplicates: int
+    expired: int
     progress_published: int
     progress_found: int
     created_at: datetime
@@ -78,6 +79,7 @@ class ReplayRow:
             id=self.id, spec=_spec(self.spec), state=self.state, attempt=self.attempt, error=self.error,
             targets=tuple(targets), chunks=self.chunks, chunks_done=self.chunks_done, selected=self.selected,
             published=self.published, found=self.found, duplicates=self.duplicates,
+            expired=self.expired,
             progress_published=self.progress_published, progress_found=self.progress_found, created_at=self.created_at,
             started_at=self.started_at, finished_at=self.finished_at, run_ids=tuple(self.run_ids),
         )  # fmt: skip

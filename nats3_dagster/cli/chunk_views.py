@@ -52,7 +52,8 @@ def _replay(replayed: ReplayChunk) -> dict[str, Any]:
     return {
         "replay": replayed.replay_id, "state": replayed.state, "selected": replayed.selected,
         "published": replayed.published,
-        "found": replayed.found, "duplicates": replayed.duplicates, "attempt": replayed.attempt,
+        "found": replayed.found, "duplicates": replayed.duplicates, "expired": replayed.expired,
+        "attempt": replayed.attempt,
         "dagster_run": replayed.dagster_run_id,
         "finished_at": stamp_of(replayed.finished_at),
     }  # fmt: skip

@@ -86,6 +86,20 @@ def create(
     over_gaps: Annotated[
         bool, typer.Option("--over-gaps", help="Replay what is archived, even if messages in between were lost.")
     ] = False,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Let rollup, TTL, counter and schedule headers act again: see docs/replays.md."
+        ),
+    ] = False,
+    no_marks: Annotated[
+        bool,
+        typer.Option("--no-marks", help="With --live: add no headers. Such a replay cannot be resumed."),
+    ] = False,
+    like_source: Annotated[
+        bool,
+        typer.Option("--like-source", help="Create the stream, or bucket, with the settings of the archived one."),
+    ] = False,
     delete_chunks: Annotated[
         bool,
         typer.Option("--delete-chunks", help="After success, delete the chunks that were replayed whole. Asks first."),
@@ -101,7 +115,7 @@ def create(
         archive=archive or "", write_subject=write_subject, selection=replace(selection, sequences=sequences),
         order=cast("Order", order),  # any other text is refused by ReplaySpec
         pace=Pace(rate, byte_rate, speed), create_stream=create_stream, into_own_stream=into_own_stream,
-        over_gaps=over_gaps, delete_chunks=delete_chunks,
+        over_gaps=over_gaps, delete_chunks=delete_chunks, live=live, marks=not no_marks, like_source=like_source,
     )  # fmt: skip
     with Workspace(Settings.load()) as workspace:
         spec = replace(spec, archive=resolve_archive(workspace, archive, bucket, read_stream, spec.selection.hours))

@@ -18,11 +18,11 @@ def replay(status: ReplayStatus) -> dict[str, Any]:
         "from_time": time_of(selection.from_ns), "to_time": time_of(selection.to_ns),
         "sequences": list(selection.sequences) if selection.sequences else None, "order": spec.order,
         "rate": spec.pace.rate, "byte_rate": spec.pace.byte_rate, "speed": spec.pace.speed,
-        "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks,
+        "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks, "live": spec.live, "marks": spec.marks,
         "targets": [t.incarnation.stream for t in record.targets], "attempt": record.attempt, "chunks": record.chunks,
         "chunks_done": record.chunks_done, "selected": record.selected,
         "published": record.acknowledged, "found": record.found + record.progress_found,
-        "duplicates": record.duplicates, "dagster_runs": list(record.run_ids),
+        "duplicates": record.duplicates, "expired": record.expired, "dagster_runs": list(record.run_ids),
         "created_at": stamp_of(record.created_at),
         "started_at": stamp_of(record.started_at), "finished_at": stamp_of(record.finished_at),
     }  # fmt: skip
@@ -52,13 +52,19 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
         "hours": view["hours"] or None, "from": view["from_time"], "to": view["to_time"],
         "sequences": "-".join(map(str, view["sequences"])) if view["sequences"] else None, "order": view["order"],
         "messages a second": view["rate"], "bytes a second": view["byte_rate"], "speed": view["speed"],
-        "into": view["targets"], "attempt": view["attempt"],
+        "headers": headers_of(view), "into": view["targets"], "attempt": view["attempt"],
         "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
         "selected": view["selected"], "published": view["published"], "found by a later attempt": view["found"] or None,
-        "duplicates": view["duplicates"], "dagster runs": view["dagster_runs"] or None,
+        "duplicates": view["duplicates"], "expired": view["expired"] or None,
+        "dagster runs": view["dagster_runs"] or None,
         "created": when(view["created_at"]),
         "started": when(view["started_at"]), "finished": when(view["finished_at"]), "log": view["log"],
     }  # fmt: skip
+
+
+def headers_of(view: dict[str, Any]) -> str | None:
+    """What becomes of headers, where it is not the usual."""
+    return ("live" if view["marks"] else "live, without marks") if view["live"] else None
 
 
 # States that `nats3 load resume` goes on from.
@@ -94,10 +100,11 @@ def result(outcome: ReplayResult) -> dict[str, Any]:
     return {
         "id": outcome.id, "archive": outcome.archive, "state": whole.state, "attempt": outcome.attempt,
         "chunks": whole.chunks_done, "selected": whole.selected, "published": whole.acknowledged, "found": whole.found,
-        "duplicates": whole.duplicates,
+        "duplicates": whole.duplicates, "expired": whole.expired,
         "this_attempt": {
             "chunks": outcome.chunks, "selected": outcome.selected, "published": outcome.published,
-            "found": outcome.found, "duplicates": outcome.duplicates, "seconds": round(outcome.seconds, 3),
+            "found": outcome.found, "duplicates": outcome.duplicates, "expired": outcome.expired,
+            "seconds": round(outcome.seconds, 3),
             "messages_per_s": round(outcome.published / outcome.seconds) if outcome.seconds else None,
         },
     }  # fmt: skip
@@ -108,6 +115,7 @@ def result_lines(view: dict[str, Any]) -> dict[str, object]:
     lines = {
         "replay": view["id"], "archive": view["archive"], "state": view["state"], "chunks": view["chunks"],
         "selected": view["selected"], "published": view["published"], "duplicates": view["duplicates"],
+        "expired": view["expired"] or None,
     }  # fmt: skip
     if view["attempt"] > 1 or attempt["found"]:
         lines["this attempt"] = f"published {attempt['published']:,}, found {attempt['found']:,} there already"

@@ -109,6 +109,7 @@ def replay_metadata(chunks: Sequence[ReplayChunk], replay_id: str, targets: Iter
         "replay": replay_id, "targets": ", ".join(targets), "subjects": subjects, "chunks": len(chunks),
         "messages": sum(c.selected for c in chunks), "published": sum(c.published for c in chunks),
         "found_in_target": sum(c.found for c in chunks), "duplicates_refused": sum(c.duplicates for c in chunks),
+        "expired": sum(c.expired for c in chunks),
         "dagster/partition_row_count": sum(c.selected for c in chunks),
         "published_by": run_links(c.dagster_run_id for c in chunks),
         "chunk_table": MetadataValue.md(replay_table(chunks)),

@@ -65,6 +65,21 @@ class ReplayConfig(Config):
         default=False,
         description="Replay what there is although sequences of the selection were lost before they were captured.",
     )
+    live: bool = Field(
+        default=False,
+        description="Let headers act again by which a message acts on its stream: rollup, TTL, counter and schedule "
+        "headers. Messages whose TTL has ended are left out. Needs the order `stream`.",
+    )
+    marks: bool = Field(
+        default=True,
+        description="Add the headers that say where a message comes from. Only a live replay may go without; it cannot "
+        "be resumed then.",
+    )
+    like_source: bool = Field(
+        default=False,
+        description="When no stream listens on write_subject, create one with the settings of the archived one, a "
+        "key-value bucket included. `create_stream` names it.",
+    )
     dry_run: bool = Field(default=False, description="Only plan and show the plan: nothing is published or recorded.")
 
     def spec(self, archive: str, **selection: Any) -> ReplaySpec:
@@ -73,7 +88,8 @@ class ReplayConfig(Config):
         return ReplaySpec(
             archive, self.write_subject, Selection.parse(subjects=[self.read_subject], **selection), order=self.order,
             pace=Pace(self.rate, self.byte_rate, self.speed), create_stream=self.create_stream,
-            into_own_stream=self.into_own_stream, over_gaps=self.over_gaps,
+            into_own_stream=self.into_own_stream, over_gaps=self.over_gaps, live=self.live,
+            marks=self.marks, like_source=self.like_source,
         )  # fmt: skip
 
 

@@ -96,7 +96,8 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
         context.log.info(
             f"Replay {replay_id}: attempt {result.attempt} published {result.published:,} messages in "
             f"{result.seconds:.1f} s ({rate(result.published, result.seconds)}), found {result.found:,} in the target, "
-            f"{result.duplicates:,} refused as duplicates; all attempts: {result.replay.acknowledged:,} messages"
+            f"{result.duplicates:,} refused as duplicates, {result.expired:,} left out as "
+            f"expired; all attempts: {result.replay.acknowledged:,} messages"
         )
     with Workspace(settings) as workspace:
         return replayed(workspace, status(workspace, replay_id).replay)

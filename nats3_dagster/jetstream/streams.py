@@ -4,6 +4,7 @@ Synchronous functions over a Link, each safe to call again. Times and sequences 
 """
 
 import asyncio
+import base64
 import difflib
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,6 +107,21 @@ def first_seq_at(link: Link, stream: str, time_ns: int) -> int:
 def message_from(link: Link, stream: str, seq: int) -> tuple[int, int] | None:
     """Sequence and store time of the first message at `seq` or later; None when the stream holds none."""
     return link.call(next_message, stream, seq)
+
+
+def last_payload(link: Link, stream: str, subject: str) -> bytes | None:
+    """The payload of the newest message of this one subject; None when the stream holds none."""
+
+    async def work(client: Connection) -> bytes | None:
+        try:
+            answer = await request(client, f"STREAM.MSG.GET.{stream}", {"last_by_subj": subject})
+        except Refused as error:
+            if error.code == ErrCode.MESSAGE_NOT_FOUND:
+                return None
+            raise
+        return base64.b64decode(answer["message"].get("data", ""))
+
+    return link.call(work)
 
 
 def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:

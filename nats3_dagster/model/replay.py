@@ -59,6 +59,12 @@ class ReplaySpec:
     over_gaps: bool = False
     # Whether the chunks that it published whole are deleted after success.
     delete_chunks: bool = False
+    # Whether headers act again by which a message acts on its stream: rollup, TTL, counter and schedule headers.
+    live: bool = False
+    # Whether messages get the headers that say where they come from, by which a resumed replay knows them.
+    marks: bool = True
+    # Whether the stream to create is made like the archived one.
+    like_source: bool = False
 
     def __post_init__(self) -> None:
         if len(self.selection.subjects) > 1:
@@ -72,6 +78,18 @@ class ReplaySpec:
             raise OperatorError(f"{self.order!r} is not an order", "Use stream, subject or none")
         if self.order != "stream" and self.pace.speed is not None:
             raise OperatorError("The original timing needs one publisher", "Use the order stream with a speed")
+
+        if self.live and self.order != "stream":
+            raise OperatorError(
+                f"A live replay cannot have the order {self.order}: what rollups, TTLs and counters do depends on all "
+                "messages before them",
+                "Use the order stream",
+            )
+        if not self.live and not self.marks:
+            raise OperatorError(
+                "Only a live replay may leave out the headers that say where a message comes from",
+                "Make it live, or keep them",
+            )
 
     @property
     def read_subject(self) -> str:
@@ -90,7 +108,7 @@ class ReplayTarget:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What a replay did with one chunk. All four counts are messages."""
+    """What a replay did with one chunk. All counts are messages."""
 
     chunk_id: int
     selected: int
@@ -99,6 +117,8 @@ class ChunkResult:
     found: int
     # Published ones that the target refused as known.
     duplicates: int
+    # Selected ones that a live replay left out, because their own time to live (`Nats-TTL`) has ended.
+    expired: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +139,7 @@ class Replay:
     published: int
     found: int
     duplicates: int
+    expired: int
     # Messages of chunks that are not done, by the reports of the newest attempt: at least these.
     progress_published: int
     progress_found: int
@@ -152,6 +173,7 @@ class ReplayChunk:
     published: int
     found: int
     duplicates: int
+    expired: int
     state: Literal["pending", "done"]
     attempt: int | None
     dagster_run_id: str | None

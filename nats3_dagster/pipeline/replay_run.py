@@ -48,7 +48,8 @@ def run_replay(
         return ReplayResult(
             replay_id, job.spec.archive, job.attempt, len(results), selected=selected,
             published=sum(r.published for r in results), found=sum(r.found for r in results),
-            duplicates=sum(r.duplicates for r in results), seconds=time.monotonic() - began,
+            duplicates=sum(r.duplicates for r in results), expired=sum(r.expired for r in results),
+            seconds=time.monotonic() - began,
             replay=workspace.catalog.replays.get(replay_id),
         )  # fmt: skip
 

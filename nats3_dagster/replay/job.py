@@ -74,6 +74,7 @@ class ReplayResult:
     published: int
     found: int
     duplicates: int
+    expired: int
     seconds: float
     # The whole replay after it.
     replay: Replay
@@ -115,9 +116,9 @@ def combine(results: Iterable[ChunkResult]) -> tuple[ChunkResult, ...]:
     """One result for each chunk: those of tasks that shared one by subject are added up."""
     sums: dict[int, ChunkResult] = {}
     for result in results:
-        old = sums.get(result.chunk_id, ChunkResult(result.chunk_id, 0, 0, 0, 0))
+        old = sums.get(result.chunk_id, ChunkResult(result.chunk_id, 0, 0, 0, 0, 0))
         sums[result.chunk_id] = ChunkResult(
             result.chunk_id, old.selected + result.selected, old.published + result.published,
-            old.found + result.found, old.duplicates + result.duplicates,
+            old.found + result.found, old.duplicates + result.duplicates, old.expired + result.expired,
         )  # fmt: skip
     return tuple(sums.values())

@@ -58,9 +58,11 @@ class Mapper:
     through."""
 
     def __init__(
-        self, transform: Transform, replay_id: str, *, with_ids: bool, share: int = 0, shares: int = 1
-    ) -> None:
+        self, transform: Transform, replay_id: str, *, with_ids: bool, share: int = 0, shares: int = 1,
+        live: bool = False, marks: bool = True,
+    ) -> None:  # fmt: skip
         self._transform, self._replay_id, self._with_ids = transform, replay_id, with_ids
+        self._live, self._marks = live, marks
         self._share, self._shares = share, shares
         self._after: str | None = None  # see replay_headers
 
@@ -87,7 +89,7 @@ class Mapper:
         """What `select` left, with the headers that a replay adds."""
         headers = replay_headers(
             batch.column("headers"), self._replay_id, incarnation, batch.column("seq"), batch.column("time_ns"),
-            with_ids=self._with_ids, after=self._after,
+            with_ids=self._with_ids, after=self._after, live=self._live, marks=self._marks,
         )  # fmt: skip
         if self._after is not None:
             self._after = message_id(self._replay_id, incarnation, batch.column("seq")[-1].as_py())

@@ -120,7 +120,14 @@ def ask_targets(link: Link, job: ReplayJob, pattern: str, done: Sequence[DoneRan
         state = target_state(link, target)
         if state.last_seq < target.since_seq:
             continue  # it has stored nothing since then
-        if removes(state) or not _read(job, target, state, parts):
+        if not job.spec.marks:
+            raise TargetError(
+                f"Stream {state.name} has taken messages since this replay began, which has no marks: they cannot be "
+                "told from those of others",
+                "Delete what it left, and create a new replay",
+            )
+        # Rollups and TTLs of its own remove messages of a live replay.
+        if job.spec.live or removes(state) or not _read(job, target, state, parts):
             if len(job.targets) > 1 or job.spec.order != "stream":
                 raise _unknowable(state)
             return _checked(Published({}, _newest(link, job.id, target, state)), done, state.name)

@@ -4,6 +4,7 @@ Invariant: after anything uncertain, a lost connection or an earlier attempt, th
 this replay before another message is published.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,10 +23,11 @@ from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult
 from nats3_dagster.objects import Bucket
 from nats3_dagster.replay.job import DoneRange, Share
+from nats3_dagster.replay.live import Live
 from nats3_dagster.replay.mapping import Known, Mapper, Outgoing
 from nats3_dagster.replay.pace import Pacer
 from nats3_dagster.replay.published import OrderKept, Published, ask_targets, order_kept
-from nats3_dagster.replay.targets import check_kept
+from nats3_dagster.replay.targets import check_kept, target_state
 from nats3_dagster.subjects import Transform
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
@@ -57,11 +59,12 @@ class Republisher:
         parted = spec.order == "subject"
         self._mapper = Mapper(
             self._transform, self._job.id, with_ids=not self._job.batched,
-            share=share.index if parted else 0, shares=share.count if parted else 1,
+            share=share.index if parted else 0, shares=share.count if parted else 1, live=spec.live, marks=spec.marks,
         )  # fmt: skip
+        self._live: Live | None = None
         self._bucket = cache(partial(Bucket, self._job.store))
         # One stream and one publisher: what goes out can be a chain (see replay_headers).
-        self._chained = not self._job.batched and share.count == 1 and len(self._job.targets) == 1
+        self._chained = not self._job.batched and spec.marks and share.count == 1 and len(self._job.targets) == 1
         self._chains_broken = 0  # by other publishers
         self._unchained = 0  # chunks to come that are published one message at a time
         self._published: Published | None = None
@@ -103,6 +106,9 @@ class Republisher:
             self._published = ask_targets(self._link, self._job, self._transform.pattern, self._done)
             self._order = order_kept(self._link, self._job)
         self._ask = True
+        if self._job.spec.live:
+            states = [target_state(self._link, target) for target in self._job.targets]
+            self._live = Live(self._link, states, time.time_ns)
         mode = "batch" if self._job.batched else "window"
         # More than two shares divide what two may have under way.
         inflight = 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER**failed
@@ -134,18 +140,21 @@ class Republisher:
         finished, _ = self._progress
         under_way = _UnderWay(publisher, publisher.published)
         self._progress = finished, under_way
-        selected = 0
+        selected = expired = 0
         for batch, known in self._select(chunk, reader):
             selected += batch.num_rows + known
             under_way.found += known
+            if self._live and batch.num_rows:
+                batch, ended = self._live.prepare(batch)
+                expired += ended
             if batch.num_rows:
                 _send(publisher, pacer, self._mapper.outgoing(batch, chunk.meta.incarnation))
         publisher.flush()
         check_kept(self._link, self._job.targets, publisher.stored)
-        found, published = under_way.found, selected - under_way.found
-        self._done.append(DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected))
+        found, published = under_way.found, selected - under_way.found - expired
+        self._done.append(DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected - expired))
         self._progress = Counts(finished.published + published, finished.found + found), None
-        return ChunkResult(chunk.id, selected, published, found, publisher.duplicates - duplicates)
+        return ChunkResult(chunk.id, selected, published, found, publisher.duplicates - duplicates, expired)
 
     def _select(self, chunk: Chunk, reader: ChunkReader) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The chunk's messages that are to be published, under their new subjects, and how many of each batch were

@@ -19,7 +19,7 @@ select :replay, t.* from unnest(:streams::text[], :created::bigint[], :since::bi
 -- name: replays(replay, archive, limit_to)
 -- One replay, those of an archive, or all, newest first; with the runs that drove them and their targets.
 select r.id, r.spec, r.state, r.attempt, r.error, r.chunks, r.chunks_done, r.selected, r.published, r.found, r.duplicates,
-       r.progress_published, r.progress_found, r.created_at, r.started_at, r.finished_at,
+       r.expired, r.progress_published, r.progress_found, r.created_at, r.started_at, r.finished_at,
        array(select t.dagster_run_id from nats3.replay_attempt t
              where t.replay_id = r.id and t.dagster_run_id is not null order by t.attempt) as run_ids,
        (select coalesce(json_agg(t order by t.stream, t.created_ns), '[]') from nats3.replay_target t
@@ -78,19 +78,21 @@ update nats3.replay set deleted_at = now() where id = :replay and deleted_at is 
 -- A chunk that is done stays as it is: its counts are those of the attempt that finished it.
 with recorded as (
     update nats3.replay_chunk c set state = 'done', selected = r.selected, published = r.published, found = r.found,
-        duplicates = r.duplicates, attempt = :attempt, dagster_run_id = :run_id, finished_at = now()
+        duplicates = r.duplicates, expired = r.expired, attempt = :attempt, dagster_run_id = :run_id, finished_at = now()
     from json_to_recordset(:results::json) as r(
-        chunk_id bigint, selected bigint, published bigint, found bigint, duplicates bigint)
+        chunk_id bigint, selected bigint, published bigint, found bigint, duplicates bigint,
+        expired bigint)
     where c.replay_id = :replay and c.chunk_id = r.chunk_id and c.state <> 'done'
     returning c.*
 ), sums as (
     select count(*) as done, coalesce(sum(selected), 0)::bigint as selected,
            coalesce(sum(published), 0)::bigint as published, coalesce(sum(found), 0)::bigint as found,
-           coalesce(sum(duplicates), 0)::bigint as duplicates
+           coalesce(sum(duplicates), 0)::bigint as duplicates, coalesce(sum(expired), 0)::bigint as expired
     from recorded
 )
 update nats3.replay p set chunks_done = p.chunks_done + s.done, selected = p.selected + s.selected,
     published = p.published + s.published, found = p.found + s.found, duplicates = p.duplicates + s.duplicates,
+    expired = p.expired + s.expired,
     progress_published = greatest(0, p.progress_published - s.published),
     progress_found = greatest(0, p.progress_found - s.found)
 from sums s

@@ -1,0 +1,40 @@
+"""An archive of a stream, and a replay of it, on real servers and without Spark."""
+
+from typing import Any
+
+from nats3_dagster.archive import capture
+from nats3_dagster.archive.create import create
+from nats3_dagster.model import ArchiveSpec, Replay, ReplaySpec
+from nats3_dagster.pipeline.capture_run import capture_range
+from nats3_dagster.pipeline.replay_run import publish_share
+from nats3_dagster.replay import attempt
+from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.job import shares
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.acceptance.stories import hours_of
+from nats3_dagster_tests.wire import Wire
+
+
+def archived(workspace: Workspace, wire: Wire, stream: str, bucket: str, name: str = "a", **spec: Any) -> None:
+    """Capture what the stream has now; the archive `name` is made if there is none."""
+    catalog = workspace.catalog
+    if all(archive.name != name for archive in catalog.archives.all()):
+        create(workspace, ArchiveSpec(name=name, stream=stream, bucket=bucket, **spec))
+    for hour in hours_of(wire, stream):
+        planned = capture.plan(workspace, catalog.archives.get(name), hour)
+        outcomes = [outcome for seqs in planned.tasks(1) for outcome in capture_range((planned.job, seqs))]
+        capture.commit(workspace, planned, outcomes)
+
+
+def replayed(workspace: Workspace, spec: ReplaySpec) -> Replay:
+    """Begin a replay and publish it."""
+    return driven(workspace, begin(workspace, spec)[0].id)
+
+
+def driven(workspace: Workspace, replay_id: str) -> Replay:
+    """Publish what is left of a replay, as one attempt."""
+    started = attempt.start(workspace, replay_id)
+    results = [result for share in shares(started.job, started.chunks, 1) for result in publish_share(share)]
+    attempt.record(workspace, started.job, results, None)
+    return workspace.catalog.replays.get(replay_id)
+
