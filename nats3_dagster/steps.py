@@ -37,6 +37,7 @@ class Next(Enum):
     CREATE_ARCHIVE = "Create an archive first"
     CREATE_BUCKET = "Create it, or have it created with the archive"
     CREATE_BUCKET_AGAIN = "Create it again. The chunks in it are lost: verifying the archive names them"
+    CREATE_BUCKET_STREAM = "Have it made like the archived bucket, or create the bucket with a client first"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
     DOCTOR_BUCKET = "Try a bucket by name"
@@ -46,10 +47,12 @@ class Next(Enum):
         "Install the contrib package of that server (postgresql-contrib), then migrate the catalog's schema again"
     )
     INSTALL_GIST = "Install it: migrate the catalog's schema"
+    LEAVE_OUT_MARKS = "Make the replay live and leave out the headers that say where a message comes from"
     LIST_CHUNKS = "See the chunks of archive {archive}"
     LIST_HOURS = "See the hours of archive {archive}"
     LIST_REPLAYS = "See the list of replays"
     MAKE_CATALOG = "Make it: migrate the catalog's schema"
+    MAKE_LIVE = "Make the replay live, so that they count again"
     MIGRATE = "Migrate the catalog's schema"
     NAME_TAKEN = "Choose another name than {archive}"
     NAME_HOURS_TO_REPAIR = (

@@ -81,7 +81,9 @@ def plan_lines(view: dict[str, Any]) -> dict[str, object]:
         "first": _end(view["first_seq"], view["first_time"]), "last": _end(view["last_seq"], view["last_time"]),
         "subjects": f"{view['read_subject']} to {view['write_subject']}",
         "into": f"{created} (to be created)" if created else view["targets"],
-        "order": view["order"], "mode": view["mode"],
+        "without": view["creates_without"] or None, "headers": headers_of(view), "order": view["order"],
+        "mode": view["mode"], "for example": [f"{pair['from']} to {pair['to']}" for pair in view["sample_subjects"]],
+        "note": view["notes"] or None,
     }  # fmt: skip
     if view["deletes_chunks"]:
         chunks, messages = counted(view["deletes_chunks"], "chunk"), counted(view["deletes_messages"], "message")

@@ -24,6 +24,7 @@ WORDS = {
     Next.CREATE_ARCHIVE: "Create one: nats3 store create",
     Next.CREATE_BUCKET: "Create it, or add --create-bucket",
     Next.CREATE_BUCKET_AGAIN: "Create it again. The chunks in it are lost: nats3 chunk verify names them",
+    Next.CREATE_BUCKET_STREAM: "Make it like the archived bucket: --like-source. Or create it with a client first",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
@@ -32,10 +33,12 @@ WORDS = {
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
     "again",
     Next.INSTALL_GIST: "Install it: nats3 migrate",
+    Next.LEAVE_OUT_MARKS: "Leave out the headers that say where a message comes from: --live --no-marks",
     Next.LIST_CHUNKS: "See what it holds: nats3 chunk list {archive}",
     Next.LIST_HOURS: "See the hours it has: nats3 chunk list {archive}",
     Next.LIST_REPLAYS: "See them: nats3 load list",
     Next.MAKE_CATALOG: "Make it: nats3 migrate",
+    Next.MAKE_LIVE: "Let them count again: --live",
     Next.MIGRATE: "Run nats3 migrate",
     Next.NAME_TAKEN: "Choose another name, or see it: nats3 store get {archive}",
     Next.NAME_HOURS_TO_REPAIR: "Check that this is the store they were written to. If they are gone for good, name the "

@@ -33,6 +33,8 @@ WORDS = {
     Next.CREATE_ARCHIVE: "Create one in a shell: nats3 store create",
     Next.CREATE_BUCKET: "Create it",
     Next.CREATE_BUCKET_AGAIN: "Create it again. Chunks that it held are lost; the check chunks_intact names them",
+    Next.CREATE_BUCKET_STREAM: "Set like_source: true to make it like the archived bucket, or create the bucket with a "
+    "client first",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream: NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
     Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
@@ -41,10 +43,13 @@ WORDS = {
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
     "in a shell",
     Next.INSTALL_GIST: "Run nats3 migrate in a shell",
+    Next.LEAVE_OUT_MARKS: "Set live: true and marks: false, to leave out the headers that say where a message "
+    "comes from",
     Next.LIST_CHUNKS: "See the hours of {archive}/chunks",
     Next.LIST_HOURS: "See the hours of {archive}/chunks",
     Next.LIST_REPLAYS: "See them in a shell: nats3 load list",
     Next.MAKE_CATALOG: "Run nats3 migrate in a shell",
+    Next.MAKE_LIVE: "Set live: true to let them count again",
     Next.MIGRATE: "Run nats3 migrate in a shell",
     Next.NAME_TAKEN: "Choose another name than {archive}",
     Next.NAME_HOURS_TO_REPAIR: "Is it the store that they were written to? If they are gone for good, name the hours "

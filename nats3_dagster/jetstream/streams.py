@@ -29,6 +29,7 @@ class ServerInfo:
     address: str  # host:port
     max_payload: int  # bytes of header block and payload of a message together
     jetstream: bool  # whether it has JetStream
+    clustered: bool = False  # whether it is one of a cluster
 
 
 def server_info(link: Link) -> ServerInfo:
@@ -36,7 +37,7 @@ def server_info(link: Link) -> ServerInfo:
     info = link.client.info
     return ServerInfo(
         version_of(info), str(info.get("server_id", "")), link.client.address, int(info["max_payload"]),
-        bool(info.get("jetstream")),
+        bool(info.get("jetstream")), bool(info.get("cluster")),
     )  # fmt: skip
 
 
@@ -270,6 +271,7 @@ def _state(info: Mapping[str, Any]) -> StreamState:
         first_seq=state["first_seq"], last_seq=state["last_seq"], first_ns=_time(state["first_ts"]),
         last_ns=_time(state["last_ts"]), messages=state["messages"], bytes=state["bytes"], config=config,
         damaged=_ranges(damaged.get("msgs") or ()),
+        consumers=state.get("consumer_count", 0),
     )  # fmt: skip
 
 

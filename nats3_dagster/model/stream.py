@@ -80,6 +80,8 @@ class StreamState:
     config: Mapping[str, Any] = field(repr=False)
     # Sequences that the server lost with damaged blocks, ascending.
     damaged: tuple[SeqRange, ...] = field(default=(), repr=False)
+    # Its consumers; 0 where the catalog, which does not keep them, is asked.
+    consumers: int = 0
 
     @property
     def name(self) -> str:

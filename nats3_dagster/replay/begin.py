@@ -6,9 +6,10 @@ from dataclasses import replace
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.streams import server_info
 from nats3_dagster.model import Replay, ReplaySpec
+from nats3_dagster.replay.creation import create
 from nats3_dagster.replay.job import new_id
 from nats3_dagster.replay.plan import ReplayPlan, plan, target_of
-from nats3_dagster.replay.targets import create_target, takes_batches
+from nats3_dagster.replay.targets import takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -28,8 +29,8 @@ def begin(
     retired meanwhile."""
     planned = plan(workspace, spec)
     agree(planned)
-    if spec.create_stream and not planned.targets:
-        created = create_target(workspace.link, spec.create_stream, planned.pattern)
+    if planned.creation:
+        created = create(workspace.link, planned.creation)
         version = server_info(workspace.link).version
         planned = replace(planned, targets=(target_of(created),), batched=takes_batches([created], version))
     replay = workspace.catalog.replays.begin(

@@ -87,14 +87,18 @@ class Mapper:
 
     def outgoing(self, batch: pa.RecordBatch, incarnation: Incarnation) -> Outgoing:
         """What `select` left, with the headers that a replay adds."""
-        headers = replay_headers(
-            batch.column("headers"), self._replay_id, incarnation, batch.column("seq"), batch.column("time_ns"),
-            with_ids=self._with_ids, after=self._after, live=self._live, marks=self._marks,
-        )  # fmt: skip
+        headers = self.headers(batch, incarnation)
         if self._after is not None:
             self._after = message_id(self._replay_id, incarnation, batch.column("seq")[-1].as_py())
         times_ns = batch.column("time_ns").to_numpy()
         return Outgoing(batch.column("subject"), headers, batch.column("data"), times_ns)
+
+    def headers(self, batch: pa.RecordBatch, incarnation: Incarnation) -> pa.Array:
+        """The header blocks of a batch, as they are replayed."""
+        return replay_headers(
+            batch.column("headers"), self._replay_id, incarnation, batch.column("seq"), batch.column("time_ns"),
+            with_ids=self._with_ids, after=self._after, live=self._live, marks=self._marks,
+        )  # fmt: skip
 
     def _name(self, subject: str) -> bytes | None:
         if self._shares > 1 and zlib.crc32(encoded(subject)) % self._shares != self._share:

@@ -1,17 +1,20 @@
 """Plan: what a replay would publish and into which streams, checked before its first message goes out."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nats3_dagster.archive.extent import Part, bounds, extent
 from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError, TargetError
 from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.codes import FAST_INGEST
-from nats3_dagster.jetstream.streams import ServerInfo, server_info, streams_listening
+from nats3_dagster.jetstream.streams import ServerInfo, find_stream, server_info, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
+from nats3_dagster.replay.creation import Creation, check_creation, creation, origins
 from nats3_dagster.replay.targets import (
-    check_creation,
+    archived_subjects,
     check_provable,
     check_subject_sizes,
     check_targets,
@@ -20,6 +23,9 @@ from nats3_dagster.replay.targets import (
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
+
+# Subjects that a plan shows.
+SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,12 @@ class ReplayPlan:
     targets: tuple[ReplayTarget, ...]
     # Whether the one target takes fast-ingest batches.
     batched: bool
+    # The stream to create; None if there is a target.
+    creation: Creation | None = None
+    # What becomes of some of the subjects: archived, and published to.
+    samples: tuple[tuple[str, str], ...] = ()
+    # What the targets will not keep, and what else is to be known.
+    notes: tuple[str, ...] = ()
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
@@ -75,20 +87,26 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     transform = Transform(spec.read_subject, spec.write_subject)
     chunks = _selected_chunks(workspace, archive, spec)
     check_objects(workspace, chunks)
-    server = server_info(workspace.link)
-    _check_size(archive, chunks, server)
     check_subject_sizes(transform, chunks)
-    streams = streams_listening(workspace.link, transform.pattern)
-    _check_own_stream(archive, spec, transform, streams)
+    server, source = server_info(workspace.link), _source(workspace, archive, chunks[-1])
+    made = creation(spec, transform, source, server)
+    streams = _listening(workspace, transform, made)
+    _check_own_stream(workspace, archive, source, spec, transform, streams)
     parts = extent(workspace, chunks, spec.selection)
-    if spec.create_stream and not streams:
-        check_creation(workspace.link, spec.create_stream, transform.pattern)
+    if made and not streams:
+        check_creation(workspace.link, made)
+        takers, targets = [made.state], ()
         batched = server.version >= FAST_INGEST
-        return ReplayPlan(archive, spec, transform.pattern, parts, (), batched)
-    check_targets(transform, chunks, streams, spec.create_stream)
-    check_provable(spec, streams)
-    targets = tuple(target_of(s) for s in streams)
-    return ReplayPlan(archive, spec, transform.pattern, parts, targets, takes_batches(streams, server.version))
+    else:
+        check_targets(workspace, spec, transform, chunks, streams)
+        takers, targets, made = streams, tuple(target_of(s) for s in streams), None
+        batched = takes_batches(streams, server.version)
+    check_provable(spec, takers)
+    notes = _check_takes(workspace, spec, transform, source, parts, takers, server, batched)
+    return ReplayPlan(
+        archive, spec, transform.pattern, parts, targets, batched, made, _samples(workspace, spec, transform, chunks),
+        notes,
+    )  # fmt: skip
 
 
 def target_of(state: StreamState) -> ReplayTarget:
@@ -118,8 +136,13 @@ def describe(planned: ReplayPlan) -> dict[str, object]:
         "last_time": None if limits.last_ns is None else format_time(limits.last_ns),
         "read_subject": spec.read_subject,
         "write_subject": spec.write_subject,
+        "sample_subjects": [{"from": source, "to": target} for source, target in planned.samples],
         "targets": [t.incarnation.stream for t in planned.targets],
-        "creates_stream": None if planned.targets else spec.create_stream,
+        "creates_stream": planned.creation and planned.creation.name,
+        "creates_without": list(planned.creation.left_out) if planned.creation else [],
+        "live": spec.live,
+        "marks": spec.marks,
+        "notes": list(planned.notes),
         "order": spec.order,
         "mode": "batch" if planned.batched else "window",
         "deletes_chunks": len(planned.to_delete),
@@ -160,24 +183,87 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
     return selected
 
 
-def _check_size(archive: Archive, chunks: Iterable[Chunk], server: ServerInfo) -> None:
+def _source(workspace: Workspace, archive: Archive, chunk: Chunk) -> Mapping[str, Any]:
+    """The configuration of the archived stream, as it was last observed."""
+    state = workspace.catalog.coverage.last_state(chunk.meta.incarnation)
+    return state.config if state else {"name": archive.spec.stream}
+
+
+def _listening(workspace: Workspace, transform: Transform, made: Creation | None) -> list[StreamState]:
+    """The streams that take what the replay publishes, or that one to create would share subjects with."""
+    patterns = made.config["subjects"] if made else [transform.pattern]
+    states = {state.name: state for pattern in patterns for state in streams_listening(workspace.link, pattern)}
+    return [states[name] for name in sorted(states)]
+
+
+def _samples(
+    workspace: Workspace, spec: ReplaySpec, transform: Transform, chunks: Iterable[Chunk]
+) -> tuple[tuple[str, str], ...]:
+    """Some of the subjects, and what they become."""
+    pairs: dict[str, str] = {}
+    for chunk in chunks:
+        for source in archived_subjects(workspace, chunk, spec):
+            if (target := transform(source)) is not None:
+                pairs[source] = target
+            if len(pairs) == SAMPLES:
+                return tuple(sorted(pairs.items()))
+    return tuple(sorted(pairs.items()))
+
+
+def _check_takes(
+    workspace: Workspace, spec: ReplaySpec, transform: Transform, source: Mapping[str, Any], parts: Sequence[Part],
+    targets: Sequence[StreamState], server: ServerInfo, batched: bool,
+) -> tuple[str, ...]:  # fmt: skip
+    """Raises TargetError if the server or a target will not take all of it. What they will not keep."""
     # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
-    from nats3_dagster.replay.headers import header_room
+    from nats3_dagster.replay.content import sizes
+    from nats3_dagster.replay.refusals import Load, check_block, check_takes, notes
 
-    largest = max(c.meta.largest_bytes for c in chunks)
-    room = header_room(archive.spec.stream)
-    if largest + room > server.max_payload:
+    limits = (t.config.get("max_msg_size", -1) for t in targets)
+    limit = min([server.max_payload, *(size for size in limits if size >= 0)])
+    measured = sizes(workspace, spec, transform, [p.chunk for p in parts], limit, with_ids=not batched)
+    counts: Counter[str] = Counter()
+    for part in parts:
+        for subject, count in (part.chunk.meta.subjects or {}).items():
+            counts[transform(subject) or ""] += count
+    del counts[""]
+    exact = all(part.is_exact and part.is_whole for part in parts)
+    load = Load(
+        sum(p.messages for p in parts), sum(p.payload_bytes for p in parts), exact and len(targets) == 1,
+        max(counts.values(), default=None), measured.block, measured.message,
+    )  # fmt: skip
+    check_block(load)
+    if measured.message > server.max_payload:
         raise TargetError(
-            f"The largest message takes {largest} bytes with its headers, {room} more when replayed; "
-            f"the server's max_payload is {server.max_payload}",
-            f"Set max_payload of the target server to at least {largest + room}",
+            f"The largest message takes {measured.message} bytes with its headers when replayed; the server's "
+            f"max_payload is {server.max_payload}",
+            f"Set max_payload of the target server to at least {measured.message}",
         )
+    for target in targets:
+        check_takes(spec, source, target, load)
+    return tuple(notes(targets, load, marks=spec.marks))
 
 
-def _check_own_stream(archive: Archive, spec: ReplaySpec, transform: Transform, streams: Iterable[StreamState]) -> None:
-    if not spec.into_own_stream and any(s.name == archive.spec.stream for s in streams):
-        raise OperatorError(
-            f"{transform.pattern} is captured by {archive.spec.stream}, the stream that archive {archive.name} "
-            "archives",
-            Next.CHOOSE_OTHER_TARGET(),
-        )
+def _check_own_stream(
+    workspace: Workspace, archive: Archive, source: Mapping[str, Any], spec: ReplaySpec, transform: Transform,
+    streams: Iterable[StreamState],
+) -> None:  # fmt: skip
+    """Raises OperatorError if the replay would be archived again, be it on the way of mirrors and sources."""
+    if spec.into_own_stream:
+        return
+    names, waiting = {archive.spec.stream}, [source]
+    while waiting:
+        for origin in origins(waiting.pop()) - names:
+            names.add(origin)
+            state = find_stream(workspace.link, origin)
+            waiting += [state.config] if state else []
+    own = next((s.name for s in streams if s.name in names), None)
+    if own is None:
+        return
+    what = f"the stream that archive {archive.name} archives"
+    raise OperatorError(
+        f"{transform.pattern} is captured by {own}, {what}"
+        if own == archive.spec.stream
+        else f"{transform.pattern} is captured by {own}, from which {archive.spec.stream} is filled, {what}",
+        Next.CHOOSE_OTHER_TARGET(),
+    )

@@ -6,33 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import create_stream, find_stream, server_info, stream_name_taken, stream_state
+from nats3_dagster.jetstream.streams import server_info, stream_state
 from nats3_dagster.model import Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, encoded, matches, overlap, readable
+from nats3_dagster.workspace import Workspace
 
-# Subjects that a server lets no stream capture.
-_RESERVED = ("$JS.>", "$JSC.>", "$NRG.>")
 # How long a new leader of a stream may take to have all that the one before acknowledged.
 CATCH_UP_S = 5.0
-
-
-def check_creation(link: Link, name: str, pattern: str) -> None:
-    """Where no stream listens on `pattern`: raises OperatorError if `create_target` could not succeed, because the name
-    is taken or the subjects are the server's own."""
-    if find_stream(link, name):
-        raise stream_name_taken(name)
-    if any(overlap(pattern, subject) for subject in _RESERVED):
-        raise OperatorError(
-            f"Stream {name} cannot be created on {pattern}: these subjects are, or include, JetStream's own",
-            "Choose a write subject that begins with a word of your own",
-        )
-
-
-def create_target(link: Link, name: str, pattern: str) -> StreamState:
-    """Create a stream for a replay on the subjects that it publishes to."""
-    # An older server is not asked for batches: create_stream knows which settings it has.
-    return create_stream(link, {"name": name, "subjects": [pattern], "storage": "file", "allow_batched": True})
 
 
 def takes_batches(streams: Sequence[StreamState], version: tuple[int, ...]) -> bool:
@@ -86,11 +67,12 @@ def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str,
 
 
 def check_targets(
-    transform: Transform, chunks: Iterable[Chunk], streams: Sequence[StreamState], create: str | None
-) -> None:
-    """Raises OperatorError if a subject that the replay will publish to has no stream. `create`: the stream that was to
-    be created if none listens."""
+    workspace: Workspace, spec: ReplaySpec, transform: Transform, chunks: Iterable[Chunk],
+    streams: Sequence[StreamState],
+) -> None:  # fmt: skip
+    """Raises OperatorError if a subject that the replay will publish to has no stream."""
     captured = [subject for stream in streams for subject in stream.subjects]
+    create = spec.create_stream
     hint = Next.CREATE_TARGET() if create is None else (
         f"Stream {create} cannot be created, because {', '.join(s.name for s in streams)} captures a part of "
         f"{transform.pattern}: let it capture all, or choose another write subject"
@@ -99,10 +81,23 @@ def check_targets(
         raise OperatorError(f"No stream listens on {transform.pattern}", hint)
     if any(covers(subject, transform.pattern) for subject in captured):
         return
-    for source in sorted({s for c in chunks for s in c.meta.subjects or ()}):
-        target = transform(source)
-        if target is not None and not any(matches(subject, target) for subject in captured):
-            raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
+    known: set[str] = set()
+    for chunk in chunks:
+        for source in sorted(set(archived_subjects(workspace, chunk, spec)) - known):
+            target = transform(source)
+            if target is not None and not any(matches(subject, target) for subject in captured):
+                raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
+            known.add(source)
+
+
+def archived_subjects(workspace: Workspace, chunk: Chunk, spec: ReplaySpec) -> Iterable[str]:
+    """The subjects of a chunk; with very many the catalog does not have them, and the object is asked."""
+    if chunk.meta.subjects is not None:
+        return chunk.meta.subjects
+    # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
+    from nats3_dagster.replay.content import subjects
+
+    return subjects(workspace, chunk, spec)
 
 
 def check_subject_sizes(transform: Transform, chunks: Iterable[Chunk]) -> None:

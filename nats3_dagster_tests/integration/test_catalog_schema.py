@@ -104,7 +104,8 @@ def test_a_catalog_of_an_earlier_release_keeps_its_rows(postgres_url):
         before = catalog.chunks.select(archive)
     _run(
         postgres_url, "drop view nats3.chunk_view, nats3.coverage_view", "drop index nats3.seal_newest",
-        "alter table nats3.replay drop column progress_published, drop column progress_found",
+        "alter table nats3.replay drop column progress_published, drop column progress_found, drop column expired",
+        "alter table nats3.replay_chunk drop column expired",
         "alter table nats3.incarnation drop column removing",
         "alter table nats3.chunk drop column absent_reason cascade",
         *(

@@ -8,6 +8,7 @@ from typing import Any
 import nats as nats_py
 import pytest
 from nats.js.api import KeyValueConfig
+from nats.js.errors import NoKeysError
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.model import ReplaySpec, Selection
@@ -40,7 +41,7 @@ async def revisions(js: Any, bucket: str) -> tuple[list[str], dict[str, list[tup
     for key in ("a", "b", "c", "d"):
         try:
             seen[key] = [(entry.operation, entry.value) for entry in await kv.history(key)]
-        except nats_py.js.errors.NoKeysError:
+        except NoKeysError:
             seen[key] = []
     return sorted(await kv.keys()), seen
 

@@ -6,20 +6,18 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.errors import Conflict, EngineError, ObjectMissing, OperatorError, TargetError
+from nats3_dagster.errors import Conflict, EngineError, ObjectMissing, OperatorError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import attempt, control, status
 from nats3_dagster.replay.begin import begin, resolve_archive
-from nats3_dagster.replay.headers import header_room
+from nats3_dagster.replay.creation import Creation, check_creation
 from nats3_dagster.replay.plan import ReplayPlan, dry_run, plan
-from nats3_dagster.replay.targets import check_creation
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.wire import Wire
 
-MAX_PAYLOAD = 1 << 20
 HOURS = ("2026-11-21-10:00", "2026-11-21-11:00")
 TO_BACK = ReplaySpec("ev", "back.>", Selection(subjects=("ev.>",)))
 TO_NEW = ReplaySpec("ev", "back.>", Selection(subjects=("ev.>",)), create_stream="NEW")
@@ -75,25 +73,6 @@ def test_a_target_that_removes_messages_gets_one_publisher(
 
 def streams(wire: Wire) -> list[str]:
     return sorted(wire.api("STREAM.NAMES")["streams"])
-
-
-@pytest.mark.parametrize("spec", [TO_BACK, TO_NEW], ids=["a stream listens", "a stream is to be created"])
-def test_a_message_too_large_for_the_server_is_refused(
-    ws: Workspace, wire: Wire, s3_client: Any, bucket: str, spec: ReplaySpec
-) -> None:
-    archive(ws, s3_client, bucket, MAX_PAYLOAD - header_room("EV") + 1)
-    if spec is TO_BACK:
-        wire.create_stream("BACK", "back.>")
-    for refused in (dry_run, begin):
-        with pytest.raises(TargetError, match=f"takes .* the server's max_payload is {MAX_PAYLOAD}"):
-            refused(ws, spec)
-    assert "NEW" not in streams(wire)
-
-
-def test_the_largest_message_that_fits(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
-    archive(ws, s3_client, bucket, MAX_PAYLOAD - header_room("EV"))
-    wire.create_stream("BACK", "back.>")
-    assert dry_run(ws, TO_BACK)["targets"] == ["BACK"]
 
 
 def test_a_dry_run_of_a_stream_to_be_created_creates_none(
@@ -164,10 +143,10 @@ def test_the_subjects_that_are_refused_are_those_that_the_server_refuses(
     link: Link, wire: Wire, subjects: str
 ) -> None:
     if "error" not in wire.try_api("STREAM.CREATE.X", name="X", subjects=[subjects]):
-        check_creation(link, "Y", subjects)
+        check_creation(link, Creation({"name": "Y", "subjects": [subjects]}))
         return
     with pytest.raises(OperatorError, match="JetStream's own"):
-        check_creation(link, "Y", subjects)
+        check_creation(link, Creation({"name": "Y", "subjects": [subjects]}))
 
 
 def test_a_selection_counts_as_itself(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:

@@ -1,0 +1,134 @@
+"""Refusals: what a target will not take, or not keep, by its configuration."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nats3_dagster.errors import TargetError
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.model import ReplaySpec, StreamState
+from nats3_dagster.replay.headers import MAX_BLOCK
+from nats3_dagster.steps import Next
+
+# Settings without which a stream refuses a header, and what messages with it do.
+_HEADERS = {
+    "allow_msg_counter": "increments",
+    "allow_msg_ttl": "messages with a time to live",
+    "allow_rollup_hdrs": "rollups",
+    "allow_msg_schedules": "schedules",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a replay brings."""
+
+    # At most; exactly so many if `is_exact`. Of subject, header block and payload, before anything is added.
+    messages: int
+    payload_bytes: int
+    is_exact: bool
+    # The most that one subject of the target gets, as far as the catalog knows; None if it knows of none.
+    most_of_subject: int | None
+    # Bytes, as replayed: the largest header block, and the largest header block and payload together.
+    largest_block: int
+    largest_message: int
+
+
+def check_block(load: Load) -> None:
+    """Raises TargetError if no stream takes a header block of this size."""
+    if load.largest_block > MAX_BLOCK:
+        raise TargetError(
+            f"The largest header block has {load.largest_block} bytes with what a replay adds; a stream takes "
+            f"{MAX_BLOCK} at most",
+            Next.LEAVE_OUT_MARKS(),
+        )
+
+
+def check_takes(spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load) -> None:
+    """Raises TargetError if the target will refuse messages, or acknowledge what it does not store. `source` is the
+    configuration of the archived stream."""
+    for what, hint in _refusals(spec, source, target, load):
+        raise TargetError(what, hint)
+
+
+def _refusals(
+    spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load
+) -> Iterator[tuple[str, Any]]:
+    config, name = target.config, f"Stream {target.name}"
+    if config.get("sealed"):
+        yield f"{name} is sealed: it takes no message", "Choose another target: a stream stays sealed"
+    if config.get("no_ack"):
+        yield (
+            f"{name} does not acknowledge messages (no_ack): what it stores could not be known",
+            f"Set no_ack of stream {target.name} to false",
+        )
+    if config.get("retention") == "interest" and not target.consumers:
+        yield (
+            f"{name} has interest retention and no consumer: it would acknowledge messages and store none",
+            "Create its consumers first",
+        )
+    if config.get("allow_msg_counter") and not spec.live:
+        yield f"{name} is for counters (allow_msg_counter), and takes nothing but increments", Next.MAKE_LIVE()
+    if config.get("allow_msg_counter") and not source.get("allow_msg_counter"):
+        yield (
+            f"{name} is for counters (allow_msg_counter), and the archived stream {source['name']} is not",
+            "Choose another target",
+        )
+    for setting, what in _HEADERS.items():
+        if spec.live and source.get(setting) and not config.get(setting):
+            yield (
+                f"{name} refuses {what} ({setting} is not set), and the archived stream {source['name']} has them",
+                f"Set {setting} of stream {target.name}, or replay without acting headers",
+            )
+    largest, limit = load.largest_message, config.get("max_msg_size", -1)
+    if 0 <= limit < largest:
+        yield (
+            f"The largest message takes {largest} bytes with its headers when replayed; {name} takes up to {limit}",
+            f"Set max_msg_size of stream {target.name} to at least {largest}",
+        )
+    yield from _too_full(spec, target, load)
+
+
+def _too_full(spec: ReplaySpec, target: StreamState, load: Load) -> Iterator[tuple[str, str]]:
+    """What a stream refuses once it is full. With an exact load only: of less the messages may be fewer."""
+    config = target.config
+    if config.get("discard") != "new" or spec.live or not load.is_exact:
+        return
+    most, per = load.most_of_subject, config.get("max_msgs_per_subject", -1)
+    if config.get("discard_new_per_subject"):
+        if most is not None and 0 < per < most:
+            yield (
+                f"Stream {target.name} takes up to {per} messages of a subject (discard new), and {most} of one come",
+                f"Set max_msgs_per_subject of stream {target.name} to at least {most}",
+            )
+    elif per > 0:
+        return  # older messages of a subject make room
+    for setting, has, more in (
+        ("max_msgs", target.messages, load.messages), ("max_bytes", target.bytes, load.payload_bytes),
+    ):  # fmt: skip
+        limit = config.get(setting, -1)
+        if 0 < limit < has + more:
+            least = "" if setting == "max_msgs" else "more than "
+            yield (
+                f"Stream {target.name} takes up to {limit} ({setting}, discard new): it has {has}, and {more} come",
+                f"Set {setting} of stream {target.name} to at least {least}{has + more}",
+            )
+
+
+def notes(targets: Iterable[StreamState], load: Load, *, marks: bool) -> Iterator[str]:
+    """What the targets will not keep, and what else is to be known before a replay is agreed to."""
+    for target in targets:
+        config, name = target.config, f"Stream {target.name}"
+        if config.get("retention", "limits") != "limits":
+            yield f"{name} has {config['retention']} retention: its consumers take messages away"
+        if (age := config.get("max_age", 0)) > 0:
+            yield f"{name} removes messages {age / SECOND_NS:g} s after they are replayed (max_age)"
+        if (per := config.get("max_msgs_per_subject", -1)) > 0 and not config.get("discard_new_per_subject"):
+            yield f"{name} keeps the newest {per} of each subject (max_msgs_per_subject)"
+        if config.get("discard", "old") == "old":
+            if 0 < (most := config.get("max_msgs", -1)) < target.messages + load.messages:
+                yield f"{name} keeps the newest {most} messages (max_msgs), and up to {load.messages} come"
+            if 0 < (size := config.get("max_bytes", -1)) < target.bytes + load.payload_bytes:
+                yield f"{name} keeps the newest {size} bytes (max_bytes), and up to {load.payload_bytes} come"
+    if not marks:
+        yield "Without marks, a replay that breaks off after its first message cannot be resumed"
