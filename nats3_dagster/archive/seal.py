@@ -1,7 +1,8 @@
 """Seal: put a manifest beside the chunks of each hour that has ended and is complete, and keep that in the catalog.
 
-An hour is complete when no sequence between the last hour before it and the first one behind is missing, for then no
-message of it can be. The stream is asked only where its newest closed hour ends.
+An hour is complete when every sequence between its neighbours is accounted for: in a chunk, or in a gap with its
+reason. What was lost stands in the manifest of each hour that it may belong to. The stream is asked only where its
+newest closed hour ends.
 """
 
 import hashlib
@@ -9,12 +10,13 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from nats3_dagster import objects
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestPart
-from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestOther, ManifestPart
+from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of, hour_start
 from nats3_dagster.jetstream.streams import first_seq_at
-from nats3_dagster.model import Archive, Gap, HourWindow, Incarnation, Seal, clipped
+from nats3_dagster.model import Archive, HourPart, Incarnation, Seal
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -89,24 +91,23 @@ def sealable(workspace: Workspace, archive: Archive, first: str, limit: int = 1_
 def seal_hours(
     workspace: Workspace, archive: Archive, hours: Iterable[str], run_id: str | None = None
 ) -> Iterator[Seal]:
-    """Seal each of the hours, which the caller knows to be complete (see `sealable`).
+    """Seal each of the hours, which the caller knows to be complete (see `sealable`). One that fails does not stop the
+    others: at the end the first error is raised, naming each hour that failed.
 
-    Raises ChunkError when an hour does not add up, Conflict when it changes meanwhile, StoreError."""
-    catalog, bucket = workspace.catalog, workspace.bucket(archive.spec.bucket)
+    Raises ChunkError when an hour does not add up, Conflict when it changes meanwhile, StoreError for an object; and at
+    once when the store or the catalog does not answer."""
+    failed: list[tuple[str, Nats3Error]] = []
     for hour in hours:
-        begun = catalog.now()
-        revision, count, number, windows = catalog.seals.next(archive, hour)
-        manifest = _manifest(workspace, archive, hour, number, windows)
-        data, key = manifest.encode()
-        sha256 = hashlib.sha256(data).hexdigest()
-        bucket.put_new(key, data, sha256)
-        seal = Seal(
-            hour=hour, number=number, revision=revision, chunks=count, messages=manifest.messages,
-            gaps=manifest.gap_size, bucket=archive.spec.bucket, key=key, sha256=sha256, stored_bytes=len(data),
-            dagster_run_id=run_id,
-        )  # fmt: skip
-        catalog.seals.add(archive, seal, begun=begun)
-        yield seal
+        try:
+            seal = _seal(workspace, archive, hour, run_id)
+        except (StoreError, Conflict) as error:
+            if not objects.bucket_exists(workspace.settings.store, archive.spec.bucket):
+                raise
+            failed.append((hour, error))
+        else:
+            yield seal
+    if failed:
+        raise _not_sealed(archive, failed)
 
 
 def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: str | None = None) -> Iterator[Seal]:
@@ -143,30 +144,54 @@ def _last_sequence(workspace: Workspace, archive: Archive, hour: str) -> tuple[I
     return state.incarnation, first_seq_at(workspace.link, state.name, hour_bounds(hour)[1]) - 1
 
 
-def _manifest(
-    workspace: Workspace, archive: Archive, hour: str, number: int, windows: Iterable[HourWindow]
-) -> Manifest:
-    catalog, spec = workspace.catalog, archive.spec
-    parts: list[ManifestPart] = []
-    for window in windows:
-        chunks = catalog.chunks.of_hour(archive, hour, window.incarnation)
-        gaps = catalog.gaps.select(archive, incarnation=window.incarnation, within=window.seqs)
-        parts.append(
-            ManifestPart(
-                window.incarnation.created_ns, window.seqs.first, window.seqs.last,
-                tuple(
-                    ManifestChunk(
-                        key=m.key, sha256=m.sha256, stored_bytes=m.stored_bytes, first_seq=m.covers.first,
-                        last_seq=m.covers.last, messages=m.messages, payload_bytes=m.payload_bytes,
-                        first_ns=m.first_ns, last_ns=m.last_ns, absent_reason=m.absent_reason,
-                    ) for m in (c.meta for c in chunks)
-                ),
-                tuple(_gaps_within(gaps, window)),
-            )
-        )  # fmt: skip
-    return Manifest(spec.name, spec.stream, spec.bucket, spec.prefix, hour, number, tuple(parts))
+def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None) -> Seal:
+    catalog, bucket = workspace.catalog, archive.spec.bucket
+    begun = catalog.now()
+    row, parts = catalog.seals.next(archive, hour)
+    manifest = _manifest(workspace, archive, hour, row.number, parts)
+    data, key = manifest.encode()
+    sha256 = hashlib.sha256(data).hexdigest()
+    workspace.bucket(bucket).put_new(key, data, sha256)
+    seal = Seal(
+        hour=hour, number=row.number, revision=row.revision, chunks=row.chunks, losses=manifest.losses,
+        messages=manifest.messages, gaps=manifest.gap_size, bucket=bucket, key=key, sha256=sha256,
+        stored_bytes=len(data), dagster_run_id=run_id,
+    )  # fmt: skip
+    catalog.seals.add(archive, seal, begun=begun)
+    return seal
 
 
-def _gaps_within(gaps: Iterable[Gap], window: HourWindow) -> list[ManifestGap]:
-    inside = [ManifestGap(*r, gap.reason) for gap in gaps for r in clipped(gap.ranges, window.seqs)]
-    return sorted(inside, key=lambda gap: gap.first_seq)
+def _not_sealed(archive: Archive, failed: Sequence[tuple[str, Nats3Error]]) -> Nats3Error:
+    """The first error, with each hour that failed."""
+    hour, first = failed[0]
+    if len(failed) == 1:
+        what = f"Hour {hour} of archive {archive.name} was not sealed: {first.what}"
+    else:
+        hours = ", ".join(hour for hour, _ in failed[:5]) + (" and more" if len(failed) > 5 else "")
+        what = f"{len(failed)} hours of archive {archive.name} were not sealed: {hours}. The first: {first.what}"
+    return type(first)(what, first.hint)
+
+
+def _manifest(workspace: Workspace, archive: Archive, hour: str, number: int, parts: Iterable[HourPart]) -> Manifest:
+    spec = archive.spec
+    made = tuple(_part(workspace, archive, hour, part) for part in parts)
+    return Manifest(spec.name, spec.stream, spec.bucket, spec.prefix, hour, number, made)
+
+
+def _part(workspace: Workspace, archive: Archive, hour: str, part: HourPart) -> ManifestPart:
+    chunks = workspace.catalog.chunks.of_hour(archive, hour, part.incarnation)
+    return ManifestPart(
+        part.incarnation.created_ns, part.seqs.first, part.seqs.last,
+        tuple(
+            ManifestChunk(
+                key=m.key, sha256=m.sha256, stored_bytes=m.stored_bytes, first_seq=m.covers.first,
+                last_seq=m.covers.last, messages=m.messages, payload_bytes=m.payload_bytes,
+                first_ns=m.first_ns, last_ns=m.last_ns, absent_reason=m.absent_reason,
+            ) for m in (c.meta for c in chunks)
+        ),
+        tuple(
+            ManifestGap(*gap.seqs, gap.reason, gap.first_hour, gap.last_hour, gap.after_ns, gap.before_ns)
+            for gap in part.gaps
+        ),
+        tuple(ManifestOther(*other.seqs, other.hour) for other in part.others),
+    )  # fmt: skip

@@ -13,10 +13,10 @@ from nats3_dagster.model import (
     Chunk,
     Coverage,
     Gap,
+    PlacedGap,
     Reason,
     ReplayChunk,
     Seal,
-    SeqRange,
     StreamState,
 )  # fmt: skip
 from nats3_dagster.steps import Next
@@ -50,8 +50,13 @@ class HourReport:
     revision: int
     # In the order of the stream.
     chunks: tuple[Chunk, ...]
-    # Each gap with the sequences that the hour accounts for: a gap may be wider.
-    gaps: tuple[tuple[SeqRange, Gap], ...]
+    # Beside its chunks: the hour may have losses without having chunks.
+    gaps: tuple[PlacedGap, ...]
+
+    @property
+    def losses(self) -> int:
+        """Sequences that were lost or retired, and may belong to the hour."""
+        return sum(gap.seqs.size for gap in self.gaps if gap.first_hour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +129,7 @@ def hour(workspace: Workspace, archive: Archive, key: str) -> HourReport:
     """One hour by its key; it may have nothing."""
     catalog = workspace.catalog
     revision = max((h.revision for h in catalog.hours.select(archive, first=key, last=key)), default=0)
-    gaps = tuple(
-        (window.seqs, gap)
-        for window in catalog.hours.windows(archive, key)
-        for gap in catalog.gaps.select(archive, incarnation=window.incarnation, within=window.seqs)
-    )
+    gaps = tuple(gap for part in catalog.hours.parts(archive, key) for gap in part.gaps)
     return HourReport(archive, key, revision, catalog.chunks.of_hour(archive, key), gaps)
 
 

@@ -1,11 +1,12 @@
 """Hours: the sums of the live chunks of each hour. Triggers keep them; no chunk is read."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.rows import lost_by_reason
-from nats3_dagster.model import Archive, HourSummary, HourWindow, Incarnation, SeqRange
+from nats3_dagster.catalog.statements import Statements
+from nats3_dagster.model import Archive, HourPart, HourSummary, Incarnation, OtherHour, PlacedGap, Reason, SeqRange
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,15 +43,32 @@ class HourRow:
 
 @dataclass(slots=True, kw_only=True)
 class WindowRow:
-    """The sequences of one incarnation that an hour accounts for."""
+    """The sequences of one incarnation between which an hour's chunks and losses lie."""
 
     stream: str
     created_ns: int
     first_seq: int
     last_seq: int
 
-    def window(self) -> HourWindow:
-        return HourWindow(Incarnation(self.stream, self.created_ns), SeqRange(self.first_seq, self.last_seq))
+
+@dataclass(slots=True, kw_only=True)
+class PlacedGapRow:
+    """A gap beside an hour's chunks: units as in PlacedGap."""
+
+    seqs: SeqRange
+    reason: Reason
+    first_hour: str | None
+    last_hour: str | None
+    after_ns: int | None
+    before_ns: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class OtherHourRow:
+    """Sequences of another hour."""
+
+    seqs: SeqRange
+    hour: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +80,7 @@ class RevisionRow:
 
 
 class Hours:
-    """List hours, and the sequences that each accounts for."""
+    """List hours, and what each accounts for."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -95,12 +113,20 @@ class Hours:
         with self._session.reading() as sql:
             return sql.value(int, "revision", archive=archive.id)
 
-    def windows(self, archive: Archive, hour: str) -> tuple[HourWindow, ...]:
-        """The sequences that the hour accounts for, one range for each incarnation that has chunks in it: from behind
-        the last sequence of the hours before to its own last one."""
-        with self._session.reading() as sql:
-            rows = sql.rows(WindowRow, "windows_of_hour", archive=archive.id, hour=hour)
-        return tuple(row.window() for row in rows)
+    def parts(self, archive: Archive, hour: str) -> tuple[HourPart, ...]:
+        """What the hour accounts for besides its chunks: a part for each incarnation that has chunks or losses in it,
+        oldest first."""
+        with self._session.transaction() as sql:
+            windows = sql.rows(WindowRow, "windows_of_hour", archive=archive.id, hour=hour)
+            return tuple(_part(sql, archive, hour, window) for window in windows)
+
+
+def _part(sql: Statements, archive: Archive, hour: str, row: WindowRow) -> HourPart:
+    within = {**asdict(row), "archive": archive.id, "hour": hour}
+    gaps = (PlacedGap(**asdict(gap)) for gap in sql.rows(PlacedGapRow, "gaps_of_hour", **within))
+    others = (OtherHour(**asdict(other)) for other in sql.rows(OtherHourRow, "other_hours", **within))
+    seqs = SeqRange(row.first_seq, row.last_seq)
+    return HourPart(Incarnation(row.stream, row.created_ns), seqs, tuple(gaps), tuple(others))
 
 
 def _summary(hour: str, rows: list[HourRow]) -> HourSummary:

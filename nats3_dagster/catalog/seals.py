@@ -1,6 +1,7 @@
 """Seals: hours that are complete, each with a manifest in the store that proves it.
 
-Invariant: an hour is sealed as it was read, or not at all. A seal is valid until one of the hour's chunks changes.
+Invariant: an hour is sealed as it was read, or not at all. A seal is valid until the hour's chunks or its
+losses change.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict
-from nats3_dagster.model import Archive, HourWindow, Incarnation, Seal
+from nats3_dagster.model import Archive, HourPart, Incarnation, Seal
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,6 +21,7 @@ class UnsealedRow:
 
     revision: int
     chunks: int
+    losses: int
     number: int
 
 
@@ -46,11 +48,10 @@ class Seals:
             )  # fmt: skip
         return tuple(hours)
 
-    def next(self, archive: Archive, hour: str) -> tuple[int, int, int, tuple[HourWindow, ...]]:
-        """The hour's revision, its number of chunks, the number that its next seal has, and what it accounts for."""
+    def next(self, archive: Archive, hour: str) -> tuple[UnsealedRow, tuple[HourPart, ...]]:
+        """The hour as its next seal has to have it, and what it accounts for."""
         with self._session.transaction() as sql:
-            row = _unsealed(sql, archive, hour)
-            return row.revision, row.chunks, row.number, self._hours.windows(archive, hour)
+            return _unsealed(sql, archive, hour), self._hours.parts(archive, hour)
 
     def add(self, archive: Archive, seal: Seal, *, begun: datetime) -> None:
         """Add a seal whose manifest was put after `begun`. Raises Conflict when the hour changed meanwhile, another

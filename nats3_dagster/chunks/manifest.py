@@ -1,8 +1,8 @@
-"""A manifest: the object beside the chunks of an hour that says the hour is complete, and proves it.
+"""A manifest: the object beside the chunks of an hour that says what the hour has and what was lost, and proves it.
 
-Invariants: for each incarnation of the stream the chunks and gaps tile the sequences of the hour, from behind the hour
-before to its last message, without a hole and without an overlap; any other manifest is neither written nor read. The
-same hour in the same state gives the same bytes. JSON, compressed with zstandard.
+Invariants: for each incarnation of the stream the chunks, gaps and sequences of other hours tile a range, from behind
+the chunk before to the last chunk or loss of the hour, without a hole and without an overlap; any other manifest is
+neither written nor read. The same hour in the same state gives the same bytes. JSON, compressed with zstandard.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.naming import hour_folder
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model import Reason, SeqRange
+from nats3_dagster.model import NOT_MISSING, Reason, SeqRange
 
 MANIFEST_VERSION = 1
 # Bytes: the largest window of zstandard's levels up to 19.
@@ -43,22 +43,38 @@ class ManifestChunk:
 
 @dataclass(frozen=True, slots=True)
 class ManifestGap:
-    """Sequences that no chunk holds, and why."""
+    """Sequences that no chunk holds, and why. What is missing has hours and times: its messages may belong to any hour
+    from the first to the last."""
 
     first_seq: int
     last_seq: int
     reason: Reason
+    # All four are null where nothing is missing: what was deleted or not selected was somebody's will.
+    first_hour: str | None = None
+    last_hour: str | None = None
+    after_ns: int | None = None  # the messages were stored from this time
+    before_ns: int | None = None  # to this one
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestOther:
+    """Sequences that another hour accounts for, by its chunks or its gaps: there are some where hours interleave."""
+
+    first_seq: int
+    last_seq: int
+    hour: str
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestPart:
-    """One incarnation of the stream: each sequence from first to last is in one chunk or one gap."""
+    """One incarnation of the stream: each sequence from first to last is in one chunk, one gap or another hour."""
 
     created_ns: int  # when the stream was created
     first_seq: int
     last_seq: int
     chunks: tuple[ManifestChunk, ...]  # ascending
     gaps: tuple[ManifestGap, ...] = ()  # ascending
+    others: tuple[ManifestOther, ...] = ()  # ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +89,7 @@ class Manifest:
     prefix: str
     hour: str  # YYYY-MM-DD-HH:00, UTC
     number: int  # of the hour's seals, from 1: the highest one is its present state
-    parts: tuple[ManifestPart, ...] = ()  # none: no message of the hour is in the archive, and none is missing
+    parts: tuple[ManifestPart, ...] = ()  # none: the archive has no message of the hour, and none is missing
 
     @property
     def messages(self) -> int:
@@ -84,6 +100,11 @@ class Manifest:
         """Sequences in gaps."""
         return sum(gap.last_seq - gap.first_seq + 1 for part in self.parts for gap in part.gaps)
 
+    @property
+    def losses(self) -> int:
+        """Sequences in those gaps whose messages may belong to the hour, and are missing."""
+        return sum(g.last_seq - g.first_seq + 1 for part in self.parts for g in part.gaps if g.first_hour is not None)
+
     def encode(self) -> tuple[bytes, str]:
         """The object's bytes and its key. Raises ChunkError for one that does not add up."""
         self.check()
@@ -93,10 +114,11 @@ class Manifest:
         return data, manifest_key(self.prefix, self.archive, self.hour, self.number, hashlib.sha256(data).hexdigest())
 
     def check(self) -> None:
-        """Raises ChunkError unless chunks and gaps tile each part, and no chunk has more messages than sequences."""
+        """Raises ChunkError unless chunks, gaps and other hours tile each part, no chunk has more messages than
+        sequences, and what is missing may belong to this hour."""
         for part in self.parts:
-            ranges = sorted([SeqRange(c.first_seq, c.last_seq) for c in part.chunks] + [
-                SeqRange(g.first_seq, g.last_seq) for g in part.gaps])  # fmt: skip
+            tiles_of = (*part.chunks, *part.gaps, *part.others)
+            ranges = sorted(SeqRange(tile.first_seq, tile.last_seq) for tile in tiles_of)
             tiles = [SeqRange(0, part.first_seq - 1), *ranges, SeqRange(part.last_seq + 1, 0)]
             for before, after in pairwise(tiles):
                 if after.first != before.last + 1 or (after in ranges and after.size < 1):
@@ -108,6 +130,15 @@ class Manifest:
                     )
             if any(not 0 < c.messages <= c.last_seq - c.first_seq + 1 for c in part.chunks):
                 raise ChunkError(f"The manifest of {self.archive} {self.hour} counts messages that cannot be", DAMAGED)
+            if not all(self._may_hold(gap) for gap in part.gaps) or any(o.hour == self.hour for o in part.others):
+                raise ChunkError(f"The manifest of {self.archive} {self.hour} has what is of another hour", DAMAGED)
+
+    def _may_hold(self, gap: ManifestGap) -> bool:
+        """Whether the gap's hours are as its reason demands, and this hour is among them."""
+        first, last = gap.first_hour, gap.last_hour
+        if gap.reason in NOT_MISSING:
+            return (first, last, gap.after_ns, gap.before_ns) == (None,) * 4
+        return first is not None and last is not None and first <= self.hour <= last
 
 
 def decode_manifest(data: bytes) -> Manifest:

@@ -29,12 +29,17 @@ def seal(name: ArchiveName, output: Output = Format.table) -> None:
         sealable = sealing.sealable(workspace, archive, first)
         if sealable.problem:
             raise sealable.problem
-        sealed = 0
-        with bar(f"seal {name}", "hours") as on_progress:
-            for sealed, _ in enumerate(sealing.seal_hours(workspace, archive, sealable.hours), 1):
-                on_progress(sealed, len(sealable.hours))
+        sealed, failed = 0, None
+        try:
+            with bar(f"seal {name}", "hours") as on_progress:
+                for sealed, _ in enumerate(sealing.seal_hours(workspace, archive, sealable.hours), 1):
+                    on_progress(sealed, len(sealable.hours))
+        except Nats3Error as error:
+            failed = error
         view = _sealed_view(name, sealed, status.seals(workspace, archive), ended)
     show_one(output, view, view | {"manifest_bytes": Size(view["manifest_bytes"])})
+    if failed:  # the other hours stay sealed, and were shown
+        raise failed
 
 
 def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
@@ -116,7 +121,8 @@ def _sealed_view(name: str, sealed_now: int, seals: Sequence[Seal], ended: int) 
     """`seals`: all that are valid. `ended`: hours of the archive that have ended."""
     return {
         "archive": name, "sealed_now": sealed_now, "sealed": len(seals), "not_complete": ended - len(seals),
-        "messages": sum(s.messages for s in seals), "manifest_bytes": sum(s.stored_bytes for s in seals),
+        "with_losses": sum(s.losses > 0 for s in seals), "messages": sum(s.messages for s in seals),
+        "manifest_bytes": sum(s.stored_bytes for s in seals),
         "last_sealed": seals[-1].hour if seals else None,
     }  # fmt: skip
 

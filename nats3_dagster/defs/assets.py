@@ -105,7 +105,7 @@ def sealed_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
             settings = with_store(settings, s3)
             with Workspace(settings) as workspace:
                 for done in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
-                    yield from seal_events(archive, done, settings)
+                    yield from seal_events(workspace, archive, done)
 
     return sealed
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from dagster import AssetKey, AssetMaterialization
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, replay_metadata, seal_metadata
 from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
@@ -41,13 +40,13 @@ class Replayed:
         return _event(replay_key(archive.name), hour, self.metadata(hour))
 
 
-def seal_events(archive: Archive, seal: Seal, settings: Settings) -> Iterator[AssetMaterialization]:
+def seal_events(workspace: Workspace, archive: Archive, seal: Seal) -> Iterator[AssetMaterialization]:
     """The materializations that a seal stands for, in a run."""
-    metadata = seal_metadata(archive, seal, settings)
+    metadata = seal_metadata(archive, seal, workspace.settings)
     yield AssetMaterialization(sealed_key(archive.name), partition=seal.hour, metadata=metadata)
     if not seal.chunks:
-        # Nothing was stored in this hour, and its partition would look as if it still had to be captured.
-        nothing = hour_metadata(HourReport(archive, seal.hour, 0, (), ()), settings)
+        # The archive has nothing of this hour, and its partition would look as if it still had to be captured.
+        nothing = hour_metadata(status.hour(workspace, archive, seal.hour), workspace.settings)
         yield AssetMaterialization(chunks_key(archive.name), partition=seal.hour, metadata=nothing)
 
 

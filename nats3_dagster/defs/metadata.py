@@ -12,7 +12,7 @@ from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSch
 from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import LOSSES, Archive, Chunk, ReplayChunk, Seal, StreamState, clipped
+from nats3_dagster.model import Archive, Chunk, ReplayChunk, Seal, StreamState
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,15 +56,15 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
     messages, payload = sum(m.messages for m in metas), sum(m.payload_bytes for m in metas)
     stored = sum(m.stored_bytes for m in metas)
     absent: Counter[str] = Counter()
-    for window, gap in report.gaps:
-        absent[gap.reason] += sum(r.size for r in clipped(gap.ranges, window))
+    for gap in report.gaps:
+        absent[gap.reason] += gap.seqs.size
     for meta in metas:
         if meta.lost and meta.absent_reason:
             absent[meta.absent_reason] += meta.lost
     metadata: Metadata = {
         "dagster/partition_row_count": messages, "messages": messages, "payload_bytes": payload, "stored_bytes": stored,
         "ratio": round(payload / stored, 2) if stored else 0.0, "chunks": len(metas),
-        "gaps": sum(absent[reason] for reason in LOSSES) + absent["retired"],
+        "gaps": report.losses + sum(meta.lost for meta in metas),
         "in_the_shell": f"nats3 chunk list {report.archive.name} --hour {report.hour}",
     }  # fmt: skip
     for reason, count in sorted(absent.items()):
@@ -89,7 +89,8 @@ def seal_metadata(archive: Archive, seal: Seal, settings: Settings) -> Metadata:
     """An hour that was sealed."""
     return {
         "dagster/partition_row_count": seal.messages, "messages": seal.messages, "chunks": seal.chunks,
-        "sequences_in_gaps": seal.gaps, "seal": seal.number, "dagster/uri": settings.object_url(seal.bucket, seal.key),
+        "gaps": seal.losses, "sequences_in_gaps": seal.gaps, "seal": seal.number,
+        "dagster/uri": settings.object_url(seal.bucket, seal.key),
         "sha256": seal.sha256, "stored_bytes": seal.stored_bytes, "archive_id": str(archive.id),
     }  # fmt: skip
 

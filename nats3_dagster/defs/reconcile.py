@@ -117,11 +117,10 @@ class _Tick:
         began, self.undecided = (len(self.found.events), len(self.found.wiped)), False
         known = [self.instance.get_materialized_partitions(key) for key in keys_of(archive.name)[:2]]
         seals = status.seals(self.workspace, archive)
-        empty = [seal for seal in seals if not seal.chunks]
         after = replace(
             now,
             open_hour=now.open_hour if now.open_hour in known[0] else "",
-            chunks_event=self.chunks(archive, since, now, known[0], empty),
+            chunks_event=self.chunks(archive, since, now, known[0], seals),
             sealed_event=self.sealed(archive, since, now, known[1], {seal.hour: seal for seal in seals}),
             replay_event=self.replay(archive, since, now),
         )
@@ -129,17 +128,17 @@ class _Tick:
         return before if did_something or self.undecided or self.is_full else after
 
     def chunks(
-        self, archive: Archive, since: Heard, now: Heard, known: Collection[str], empty: Collection[Seal]
+        self, archive: Archive, since: Heard, now: Heard, known: Collection[str], seals: Collection[Seal]
     ) -> int:
         """Compare the hours of chunks that Dagster knows with those that have some and those that are sealed as empty;
         up to which event."""
         key, own = chunks_key(archive.name), str(archive.id)
         revisions = status.revisions(self.workspace, archive)
-        expected = {seal.hour: 0 for seal in empty} | revisions
+        expected = {seal.hour: 0 for seal in seals if not seal.chunks} | revisions
         if now.open_hour not in revisions and self.nothing_waits(archive):
             expected[now.open_hour] = 0
         changed = {hour for hour, revision in revisions.items() if revision > since.revision}
-        changed |= {seal.hour for seal in empty if (seal.id or 0) > since.seals} | {now.open_hour}
+        changed |= {seal.hour for seal in seals if (seal.id or 0) > since.seals} | {now.open_hour}
         newest = newest_of(self.instance, key, since.chunks_event, now.chunks_event, known, expected, changed)
         # Of an hour that ended without a message, and is not sealed yet, it says no more than the catalog does.
         extra = {h for h in newest.extra if newest.says(h, "messages") != (own, 0)}
@@ -149,7 +148,10 @@ class _Tick:
             wrong = expected.keys()
         else:
             said = {h for h in newest.metadata if h in expected}
+            # A loss that was recorded later may be of an hour whose chunks did not change: then it is sealed anew.
+            losses = {seal.hour: seal.losses for seal in seals}
             wrong = {h for h in said if newest.says(h, "revision") != (own, expected[h])}
+            wrong |= {h for h in said & losses.keys() if newest.says(h, "gaps") != (own, losses[h])}
             wrong |= expected.keys() - known
         self.report({*wrong, *emptied}, lambda hour: hour_event(self.workspace, archive, hour))
         return newest.reached

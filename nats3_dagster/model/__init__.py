@@ -11,11 +11,11 @@ from nats3_dagster.model.archive import (
     ArchiveVersion,
     Coverage,
     HourSummary,
-    HourWindow,
     Mode,
     Seal,
 )
-from nats3_dagster.model.chunk import LOSSES, MAX_SUBJECTS, Chunk, ChunkMeta, DeadObject, Gap, Reason
+from nats3_dagster.model.chunk import LOSSES, MAX_SUBJECTS, NOT_MISSING, Chunk, ChunkMeta, DeadObject, Gap, Reason
+from nats3_dagster.model.hour import HourPart, OtherHour, PlacedGap
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
     ORDERS,
@@ -32,8 +32,9 @@ from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, clipped, parse_sequences
 
 __all__ = [
-    "LOSSES", "MAX_SUBJECTS", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion", "Chunk",
-    "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Gap", "HourSummary", "HourWindow", "Incarnation", "Mode",
-    "OnProgress", "Order", "Pace", "Progress", "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState",
-    "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "clipped", "parse_sequences",
+    "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
+    "Chunk", "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Gap", "HourPart", "HourSummary", "Incarnation",
+    "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay", "ReplayChunk",
+    "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "clipped",
+    "parse_sequences",
 ]  # fmt: skip

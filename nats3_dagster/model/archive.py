@@ -144,14 +144,6 @@ class HourSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class HourWindow:
-    """The sequences of one incarnation that an hour accounts for."""
-
-    incarnation: Incarnation
-    seqs: SeqRange
-
-
-@dataclass(frozen=True, slots=True)
 class Seal:
     """An hour that was sealed by a manifest in the store."""
 
@@ -162,7 +154,9 @@ class Seal:
     revision: int
     chunks: int
     messages: int
-    # Sequences of the hour that no chunk holds.
+    # Sequences that were lost or retired, and may belong to this hour.
+    losses: int
+    # Sequences that the manifest lists as gaps: the losses, and what was deleted or not selected.
     gaps: int
     # The manifest: where it is, its SHA-256 in hex, its size in bytes.
     bucket: str

@@ -16,6 +16,8 @@ Reason = Literal[
 ]
 # Reasons of messages that may have gone from the stream before they were captured.
 LOSSES: tuple[Reason, ...] = ("expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "missing")
+# Reasons that lack nothing: somebody removed the messages, or did not want them.
+NOT_MISSING: tuple[Reason, ...] = ("deleted", "unselected")
 # Above this many subjects in one chunk the catalog keeps no per-subject counts: a stream with a subject per message
 # would otherwise write a catalog row per message.
 MAX_SUBJECTS = 10_000

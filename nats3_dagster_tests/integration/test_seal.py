@@ -1,11 +1,14 @@
 """Seals: an hour is sealed when it is complete, never before, and again when it changed."""
 
+from dataclasses import replace
+
 import psycopg
 import pytest
 
+from nats3_dagster.archive import status
 from nats3_dagster.archive.seal import check_sealed, newest_closed, seal_hours
 from nats3_dagster.catalog.seals import Seals
-from nats3_dagster.chunks.manifest import decode_manifest
+from nats3_dagster.chunks.manifest import ManifestGap, ManifestOther, decode_manifest
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Gap, Incarnation
@@ -24,7 +27,7 @@ def catalog(workspace):
 
 @pytest.fixture
 def logs(catalog, bucket):
-    return catalog.archives.create(spec(bucket=bucket), state())
+    return catalog.archives.create(spec(bucket=bucket), state(last=1))
 
 
 def held(n, first, last, messages=None, **fields):
@@ -79,9 +82,8 @@ def test_a_seal_lists_all_that_the_hour_accounts_for(workspace, catalog, logs, s
     expired = Gap(LOGS, ranges((11, 14), (25, 25)), "expired")
     catalog.chunks.commit(logs, [held(0, 1, 10), held(2, 15, 24, 8), held(2, 26, 30)], [expired], run_id="r")
     zero, one, two = seal(workspace, logs, 0, 1, 2)
-    assert manifest(s3, one).parts == ()
     (part,) = manifest(s3, zero).parts
-    assert (part.first_seq, part.last_seq) == (1, 10)
+    assert (part.first_seq, part.last_seq) == (1, 14)
     found = manifest(s3, two)
     (part,) = found.parts
     assert (part.first_seq, part.last_seq) == (11, 30)
@@ -109,8 +111,7 @@ def test_an_hour_that_changed_is_sealed_once_more(workspace, catalog, logs, s3):
     catalog.chunks.retire(logs, [catalog.chunks.select(logs, hours=[HOURS[0]])[0].id])
     assert unsealed(catalog, logs) == [0, 2, 3, 4, 5]
     (empty,) = seal(workspace, logs, 0)
-    assert (empty.number, empty.messages, empty.chunks) == (2, 0, 0)
-    assert manifest(s3, empty).parts == ()
+    assert (empty.number, empty.messages, empty.chunks, empty.losses) == (2, 0, 0, 10)
 
 
 def test_an_hour_that_lacks_something_cannot_be_sealed(workspace, catalog, logs, s3, s3_client):
@@ -184,3 +185,80 @@ def test_a_seal_is_never_changed(workspace, catalog, logs, s3, postgres_url):
 def test_an_hour_is_closed_a_while_after_its_end():
     assert newest_closed(BEGIN + HOUR_NS) == hour_of(BEGIN - HOUR_NS)
     assert newest_closed(BEGIN + HOUR_NS + 40_000_000_000) == hour_of(BEGIN)
+
+
+def test_hours_that_interleave_are_sealed(workspace, catalog, logs, s3):
+    """Two servers' clocks: 101 was stored after the hour's end by the one, 102 before it by the other."""
+    catalog.chunks.commit(logs, [held(0, 1, 100), held(1, 101, 101), held(0, 102, 102), held(1, 103, 110)])
+    assert unsealed(catalog, logs, 110) == [0, 1, 2, 3, 4, 5]
+    (zero,), (one,) = (manifest(s3, sealed).parts for sealed in seal(workspace, logs, 0, 1))
+    assert (zero.first_seq, zero.last_seq, [c.first_seq for c in zero.chunks]) == (1, 102, [1, 102])
+    assert zero.others == (ManifestOther(101, 101, HOURS[1]),)
+    assert (one.first_seq, one.last_seq, [c.first_seq for c in one.chunks]) == (101, 110, [101, 103])
+    assert one.others == (ManifestOther(102, 102, HOURS[0]),)
+
+
+def test_a_hole_between_hours_that_interleave_blocks_both(catalog, logs):
+    catalog.chunks.commit(logs, [held(1, 1, 100), held(2, 101, 101), held(1, 103, 103), held(2, 104, 110)])
+    assert unsealed(catalog, logs) == [0, 3, 4, 5]
+
+
+def test_a_loss_stands_in_every_hour_that_it_may_belong_to(workspace, catalog, logs, s3):
+    lost = Gap(LOGS, ranges((11, 1000)), "expired")
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(3, 1001, 1010), held(4, 1011, 1020)], [lost])
+    sealed = seal(workspace, logs, 0, 1, 2, 3, 4)
+    assert [s.losses for s in sealed] == [990, 990, 990, 990, 0]
+    gap = ManifestGap(11, 1000, "expired", HOURS[0], HOURS[3], BEGIN + 9, BEGIN + 3 * HOUR_NS)
+    for one in sealed[:4]:
+        (part,) = manifest(s3, one).parts
+        assert part.gaps == (gap,)
+    assert [(p.first_seq, p.last_seq) for s in sealed for p in manifest(s3, s).parts] == [
+        (1, 1000), (11, 1000), (11, 1000), (11, 1010), (1011, 1020),
+    ]  # fmt: skip
+    report = status.hour(workspace, logs, HOURS[1])
+    assert (report.losses, report.chunks) == (990, ())
+
+
+def test_a_loss_behind_an_hour_that_was_sealed_is_not_its_own(workspace, catalog, logs):
+    """A quiet stream: when the hours 0 and 1 were sealed, it had nothing more."""
+    catalog.chunks.commit(logs, [held(0, 1, 10)])
+    seal(workspace, logs, 0, 1)
+    catalog.chunks.commit(logs, [held(3, 21, 30)], [Gap(LOGS, ranges((11, 20)), "expired")])
+    assert [s.valid for s in catalog.seals.select(logs)] == [True, True]
+    assert [s.losses for s in seal(workspace, logs, 2, 3)] == [10, 10]
+    assert unsealed(catalog, logs) == [4, 5]
+
+
+def test_a_loss_at_the_end_may_belong_to_each_hour_up_to_its_record(catalog, logs):
+    catalog.coverage.observe(logs, replace(state(), last_seq=200, last_ns=BEGIN + 2 * HOUR_NS))
+    catalog.chunks.commit(logs, [held(0, 1, 10)], [Gap(LOGS, ranges((11, 200)), "missing")])
+    (part,) = catalog.hours.parts(logs, HOURS[2])
+    (gap,) = part.gaps
+    assert (gap.first_hour, gap.last_hour) == (HOURS[0], HOURS[2])
+    assert (gap.after_ns, gap.before_ns) == (BEGIN + 9, BEGIN + 2 * HOUR_NS)
+
+
+def test_an_hour_that_was_moved_out_is_sealed_as_retired(workspace, catalog, logs, s3):
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(2, 21, 30)])
+    seal(workspace, logs, 0, 1, 2)
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs, hours=[HOURS[1]])[0].id])
+    assert unsealed(catalog, logs) == [1, 3, 4, 5]
+    (again,) = seal(workspace, logs, 1)
+    assert (again.chunks, again.losses, again.gaps) == (0, 10, 10)
+    (part,) = manifest(s3, again).parts
+    assert part.gaps == (ManifestGap(11, 20, "retired", HOURS[1], HOURS[1], BEGIN + HOUR_NS, BEGIN + HOUR_NS + 9),)
+
+
+def test_an_hour_sealed_as_empty_before_is_sealed_again_when_it_was_moved_out(workspace, catalog, logs):
+    seal(workspace, logs, 1)
+    catalog.chunks.commit(logs, [held(1, 1, 20)])
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
+    assert unsealed(catalog, logs) == [0, 1, 2, 3, 4, 5]
+
+
+def test_one_bad_hour_does_not_stop_the_others(workspace, catalog, logs):
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(1, 22, 30), held(2, 31, 40)])
+    sealed = []
+    with pytest.raises(ChunkError, match=f"Hour {HOURS[1]} of archive logs was not sealed: .*between 20 and 22"):
+        sealed += seal_hours(workspace, logs, [HOURS[0], HOURS[1], HOURS[2]])
+    assert [s.hour for s in catalog.seals.select(logs)] == [HOURS[0], HOURS[2]]

@@ -11,12 +11,15 @@ from nats3_dagster.chunks.manifest import (
     Manifest,
     ManifestChunk,
     ManifestGap,
+    ManifestOther,
     ManifestPart,
     decode_manifest,
 )
 from nats3_dagster.errors import ChunkError
 
 SHA = "ab" * 32
+HOUR = "2026-11-21-07:00"
+EXPIRED = ManifestGap(11, 12, "expired", "2026-11-21-05:00", HOUR, 5, 9)
 
 
 def held(first: int, last: int, messages: int | None = None) -> ManifestChunk:
@@ -25,12 +28,13 @@ def held(first: int, last: int, messages: int | None = None) -> ManifestChunk:
 
 
 def manifest(*parts: ManifestPart) -> Manifest:
-    return Manifest("logs", "LOGS", "cold", "team", "2026-11-21-07:00", 1, parts)
+    return Manifest("logs", "LOGS", "cold", "team", HOUR, 1, parts)
 
 
 TWO = manifest(
     ManifestPart(
-        5, 11, 40, (held(13, 20, 7), held(21, 38)), (ManifestGap(11, 12, "expired"), ManifestGap(39, 40, "deleted"))
+        5, 11, 40, (held(13, 20, 7), held(22, 38)), (EXPIRED, ManifestGap(39, 40, "deleted")),
+        (ManifestOther(21, 21, "2026-11-21-08:00"),),
     ),
     ManifestPart(9, 1, 3, (held(1, 3),)),
 )  # fmt: skip
@@ -50,7 +54,7 @@ def test_what_is_written_is_read_back() -> None:
     assert TWO.encode() == (data, key)
     assert key.startswith("team/archive=logs/date=2026-11-21/hour=07/manifest-0001-")
     assert key.endswith(".json.zst")
-    assert (TWO.messages, TWO.gap_size) == (28, 4)
+    assert (TWO.messages, TWO.gap_size, TWO.losses) == (27, 4, 2)
     assert decode_manifest(stored(fields())) == TWO
 
 
@@ -66,7 +70,12 @@ def test_an_hour_without_messages() -> None:
         (ManifestPart(5, 1, 20, (held(2, 20),)), "between 0 and 2"),
         (ManifestPart(5, 1, 20, (held(1, 19),)), "between 19 and 21"),
         (ManifestPart(5, 1, 20, (held(1, 21),)), "between 21 and 21"),
-        (ManifestPart(5, 1, 20, (held(1, 20),), (ManifestGap(5, 6, "expired"),)), "are there twice"),
+        (ManifestPart(5, 1, 20, (held(1, 20),), (ManifestGap(5, 6, "deleted"),)), "are there twice"),
+        (ManifestPart(5, 1, 20, (held(1, 20),), (), (ManifestOther(5, 6, "h"),)), "are there twice"),
+        (ManifestPart(5, 11, 12, (), (replace(EXPIRED, last_hour="2026-11-21-06:00"),)), "is of another hour"),
+        (ManifestPart(5, 11, 12, (), (ManifestGap(11, 12, "expired"),)), "is of another hour"),
+        (ManifestPart(5, 11, 12, (), (replace(EXPIRED, reason="deleted"),)), "is of another hour"),
+        (ManifestPart(5, 1, 20, (held(1, 19),), (), (ManifestOther(20, 20, HOUR),)), "is of another hour"),
         (ManifestPart(5, 1, 20, (held(1, 20, 21),)), "counts messages that cannot be"),
         (ManifestPart(5, 1, 20, (held(1, 20, 0),)), "counts messages that cannot be"),
     ],

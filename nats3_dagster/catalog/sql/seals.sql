@@ -1,7 +1,7 @@
 -- name: unsealed_hours(archive, stream, created_ns, bound, first_hour, last_hour, limit_to)
 -- The hours from first to last that touch no hole, and have no seal or changed since theirs.
--- A hole touches the last hour before it, the first one behind, and all between. `bound` is the last sequence that the
--- archive must account for of the incarnation given.
+-- A hole touches the hours of the chunks before and behind it, those whose chunks lie around it, and all between. `bound`
+-- is the last sequence that the archive must account for of the incarnation given.
 with hole as (
     select c.incarnation_id, h as seqs
     from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
@@ -10,17 +10,29 @@ with hole as (
     where c.archive_id = :archive
 ),
 touched as (
-    select distinct
-        (select h.hour from nats3.hour h where h.archive_id = :archive and h.incarnation_id = hole.incarnation_id
-         and h.first_seq < lower(hole.seqs) order by h.first_seq desc limit 1) as first_hour,
-        (select h.hour from nats3.hour h where h.archive_id = :archive and h.incarnation_id = hole.incarnation_id
-         and h.first_seq >= upper(hole.seqs) order by h.first_seq limit 1) as last_hour
+    select earlier.hour as earlier, later.hour as later, spans.first, spans.last
     from hole
+    left join lateral (
+        select c.hour from nats3.chunk c
+        where c.archive_id = :archive and c.incarnation_id = hole.incarnation_id and c.deleted_at is null
+          and lower(c.seqs) < lower(hole.seqs) order by lower(c.seqs) desc limit 1
+    ) earlier on true
+    left join lateral (
+        select c.hour from nats3.chunk c
+        where c.archive_id = :archive and c.incarnation_id = hole.incarnation_id and c.deleted_at is null
+          and lower(c.seqs) >= upper(hole.seqs) order by lower(c.seqs) limit 1
+    ) later on true
+    cross join lateral (
+        select min(h.hour) as first, max(h.hour) as last from nats3.hour h
+        where h.archive_id = :archive and h.incarnation_id = hole.incarnation_id
+          and int8range(h.first_seq, h.last_seq, '[]') && hole.seqs
+    ) spans
 ),
--- A range without a bound is open on that side.
+-- A range without a bound is open on that side. Where a clock stepped, the later hour may come first.
 blocked as (
-    select coalesce(range_agg(tstzrange(to_timestamp(first_hour, 'YYYY-MM-DD-HH24:00'),
-                                        to_timestamp(last_hour, 'YYYY-MM-DD-HH24:00'), '[]')), '{}') as hours
+    select coalesce(range_agg(tstzrange(
+        case when earlier is not null then nats3.hour_start(least(earlier, later, first)) end,
+        case when later is not null then nats3.hour_start(greatest(earlier, later, last)) end, '[]')), '{}') as hours
     from touched
 ),
 has as (
@@ -28,7 +40,7 @@ has as (
     from nats3.hour where archive_id = :archive and hour between :first_hour and :last_hour group by hour
 ),
 sealed as (
-    select distinct on (hour) hour, revision, chunks
+    select distinct on (hour) hour, revision, chunks, losses
     from nats3.seal where archive_id = :archive and hour between :first_hour and :last_hour
     order by hour, number desc
 ),
@@ -39,28 +51,67 @@ wanted as (
 )
 select wanted.hour
 from wanted left join has using (hour) left join sealed using (hour)
+left join nats3.losses(:archive, :first_hour, :last_hour) lost using (hour)
 where not wanted.begins <@ (select hours from blocked)
-  and (coalesce(has.revision, 0), coalesce(has.chunks, 0)) is distinct from (sealed.revision, sealed.chunks)
+  and (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0))
+      is distinct from (sealed.revision, sealed.chunks, sealed.losses)
 order by wanted.hour
 limit :limit_to;
 
 -- name: hour_to_seal(archive, hour)
--- The hour's revision and number of chunks, both 0 without messages, and the number of its next seal.
+-- The hour's revision, its number of chunks, both 0 without messages, its losses, and the number of its next seal.
 select coalesce(max(h.revision), 0) as revision, coalesce(sum(h.chunks), 0)::bigint as chunks,
+       coalesce((select sequences from nats3.losses(:archive, :hour, :hour)), 0)::bigint as losses,
        1 + coalesce((select max(number) from nats3.seal where archive_id = :archive and hour = :hour), 0) as number
 from nats3.hour h where h.archive_id = :archive and h.hour = :hour;
 
 -- name: windows_of_hour(archive, hour)
--- The sequences that the hour accounts for: from behind the last one of the hours before to its own last one.
-select i.stream, i.created_ns, h.last_seq, coalesce((
-    select p.last_seq + 1 from nats3.hour p
-    where p.archive_id = h.archive_id and p.incarnation_id = h.incarnation_id and p.first_seq < h.first_seq
-    order by p.first_seq desc limit 1), c.start_seq) as first_seq
-from nats3.hour h
-join nats3.coverage c using (archive_id, incarnation_id)
-join nats3.incarnation i on i.id = h.incarnation_id
-where h.archive_id = :archive and h.hour = :hour
+-- The sequences of each incarnation between which the hour's chunks and losses lie: from behind the chunk before them to
+-- the last of them.
+with own as (
+    select incarnation_id, min(first_seq) as first_seq, max(last_seq) as last_seq
+    from (
+        select incarnation_id, first_seq, last_seq from nats3.hour where archive_id = :archive and hour = :hour
+        union all
+        select incarnation_id, lower(seqs), upper(seqs) - 1 from nats3.gap
+        where archive_id = :archive and first_hour <= :hour and last_hour >= :hour
+    ) ranges
+    group by incarnation_id
+)
+select i.stream, i.created_ns, own.last_seq, coalesce((
+    select upper(p.seqs) from nats3.chunk p
+    where p.archive_id = :archive and p.incarnation_id = own.incarnation_id and p.deleted_at is null
+      and lower(p.seqs) < own.first_seq
+    order by lower(p.seqs) desc limit 1), c.start_seq) as first_seq
+from own
+join nats3.coverage c on c.archive_id = :archive and c.incarnation_id = own.incarnation_id
+join nats3.incarnation i on i.id = own.incarnation_id
 order by i.created_ns;
+
+-- name: gaps_of_hour(archive, stream, created_ns, hour, first_seq, last_seq)
+-- The gaps from first to last that may belong to the hour, and those of no hour; in the order of the stream.
+select g.seqs, g.reason, g.first_hour, g.last_hour, g.after_ns, g.before_ns
+from nats3.gap g join nats3.incarnation i on i.id = g.incarnation_id
+where g.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
+  and g.seqs && int8range(:first_seq, :last_seq, '[]')
+  and (g.first_hour is null or (g.first_hour <= :hour and g.last_hour >= :hour))
+order by lower(g.seqs);
+
+-- name: other_hours(archive, stream, created_ns, hour, first_seq, last_seq)
+-- The sequences from first to last that belong to other hours, by chunks or losses; in the order of the stream.
+select o.seqs, o.hour
+from (
+    select c.incarnation_id, c.seqs, c.hour from nats3.chunk c
+    where c.archive_id = :archive and c.seqs && int8range(:first_seq, :last_seq, '[]') and c.hour <> :hour
+      and c.deleted_at is null
+    union all
+    select g.incarnation_id, g.seqs, g.first_hour from nats3.gap g
+    where g.archive_id = :archive and g.seqs && int8range(:first_seq, :last_seq, '[]')
+      and (g.first_hour > :hour or g.last_hour < :hour)
+) o
+join nats3.incarnation i on i.id = o.incarnation_id
+where i.stream = :stream and i.created_ns = :created_ns
+order by lower(o.seqs);
 
 -- name: lock_removals_shared()
 -- Makes claims of objects wait until the transaction ends (see lock_removals).
@@ -70,26 +121,30 @@ select pg_advisory_xact_lock_shared(hashtextextended('nats3.removal', 0));
 -- Whether the object is being removed from the store.
 select exists (select from nats3.removal where bucket = :bucket and key = :key and removed_at is null);
 
--- name: add_seal(archive, hour, number, revision, chunks, messages, gaps, bucket, key, sha256, stored_bytes, dagster_run_id)
+-- name: add_seal(archive, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256, stored_bytes, dagster_run_id)
 -- Adds the seal if the hour is as it was sealed; its id.
-insert into nats3.seal (archive_id, hour, number, revision, chunks, messages, gaps, bucket, key, sha256, stored_bytes,
-                        dagster_run_id)
-select :archive, :hour, :number, :revision, :chunks, :messages, :gaps, :bucket, :key, :sha256, :stored_bytes,
+insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256,
+                        stored_bytes, dagster_run_id)
+select :archive, :hour, :number, :revision, :chunks, :losses, :messages, :gaps, :bucket, :key, :sha256, :stored_bytes,
        :dagster_run_id
 from nats3.hour h where h.archive_id = :archive and h.hour = :hour
-having (coalesce(max(h.revision), 0), coalesce(sum(h.chunks), 0)) = (:revision::bigint, :chunks::numeric)
+having (coalesce(max(h.revision), 0), coalesce(sum(h.chunks), 0),
+        coalesce((select sequences from nats3.losses(:archive, :hour, :hour)), 0))
+       = (:revision::bigint, :chunks::numeric, :losses::bigint)
 returning id;
 
 -- name: list_seals(archive, first_hour, last_hour)
 -- The newest seal of each hour from first to last, and whether the hour is still as it was sealed.
-select distinct on (s.hour) s.id, s.hour, s.number, s.revision, s.chunks, s.messages, s.gaps, s.bucket, s.key, s.sha256,
+select distinct on (s.hour) s.id, s.hour, s.number, s.revision, s.chunks, s.losses, s.messages, s.gaps, s.bucket, s.key, s.sha256,
        s.stored_bytes, s.dagster_run_id, s.sealed_at,
-       (s.revision, s.chunks) = (coalesce(h.revision, 0), coalesce(h.chunks, 0)) as valid
+       (s.revision, s.chunks, s.losses)
+       = (coalesce(h.revision, 0), coalesce(h.chunks, 0), coalesce(l.sequences, 0)) as valid
 from nats3.seal s
 left join lateral (
     select max(revision) as revision, sum(chunks) as chunks from nats3.hour
     where archive_id = s.archive_id and hour = s.hour
 ) h on true
+left join nats3.losses(:archive, :first_hour, :last_hour) l on l.hour = s.hour
 where s.archive_id = :archive
   and (:first_hour::text is null or s.hour >= :first_hour) and (:last_hour::text is null or s.hour <= :last_hour)
 order by s.hour, s.number desc;

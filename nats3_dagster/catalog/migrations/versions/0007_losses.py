@@ -1,4 +1,4 @@
-"""Absent sequences have reasons, real messages take the place of gaps, and hours follow their gaps."""
+"""Gaps have the hours that their messages may belong to, and seals count them."""
 
 from pathlib import Path
 
@@ -14,4 +14,4 @@ def upgrade() -> None:
     """Past SQLAlchemy, as 0001 does."""
     connection = op.get_bind().connection.driver_connection
     assert connection is not None
-    connection.execute((SQL / "0007_absences.sql").read_bytes())
+    connection.execute((SQL / "0007_losses.sql").read_bytes())

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0008"
-down_revision = "0007"
+revision = "0009"
+down_revision = "0008"
 
 SQL = Path(__file__).parents[1] / "sql"
 
@@ -14,4 +14,4 @@ def upgrade() -> None:
     """Past SQLAlchemy, as 0001 does."""
     connection = op.get_bind().connection.driver_connection
     assert connection is not None
-    connection.execute((SQL / "0008_expired.sql").read_bytes())
+    connection.execute((SQL / "0009_expired.sql").read_bytes())

@@ -104,8 +104,10 @@ begin
         return;
     end if;
     update nats3.coverage set covered = covered - freed where archive_id = archive and incarnation_id = incarnation;
-    insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id, recorded_at)
-    select archive, incarnation, rest, o.reason, o.dagster_run_id, o.recorded_at
+    insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id, recorded_at, after_ns, before_ns,
+                           first_hour, last_hour)
+    select archive, incarnation, rest, o.reason, o.dagster_run_id, o.recorded_at, o.after_ns, o.before_ns, o.first_hour,
+           o.last_hour
     from unnest(old) o cross join unnest(int8multirange(o.seqs) - ranges) rest;
     perform nats3.touch_hours(archive, incarnation, freed, coalesce(lost, '{}'));
 end

@@ -1,0 +1,109 @@
+-- The hours that the messages of a gap may belong to. A gap has no messages, so it has no hour by itself: its hours lie
+-- between those of its neighbours. Null where nothing is missing: what was deleted or not selected was somebody's will.
+alter table nats3.gap
+    -- The messages of the gap were stored from after_ns to before_ns.
+    add column after_ns bigint,
+    add column before_ns bigint,
+    -- The same as hours. They are one hour where it is known, as it is of a chunk that was retired.
+    add column first_hour text collate "C",
+    add column last_hour text collate "C",
+    add constraint gap_hours_ordered check (
+        (first_hour is null) = (last_hour is null) and (first_hour is null or first_hour <= last_hour));
+create index gap_hours on nats3.gap (archive_id, first_hour) where first_hour is not null;
+-- Hours interleave where a clock stepped: a sequence may lie between the chunks of several hours.
+create index hour_span on nats3.hour using gist (archive_id, incarnation_id, int8range(first_seq, last_seq, '[]'));
+
+-- Sequences that were lost, or retired, and may belong to the hour.
+alter table nats3.seal add column losses bigint not null default 0 check (losses >= 0);
+alter table nats3.seal alter column losses drop default;
+
+create function nats3.hour_of(ns bigint) returns text
+    language sql immutable strict parallel safe
+    return to_char(to_timestamp(ns / 1000000000) at time zone 'UTC', 'YYYY-MM-DD-HH24:00') collate "C";
+
+create function nats3.hour_start(hour text) returns timestamptz
+    language sql immutable strict parallel safe
+    return to_timestamp(hour || '+00', 'YYYY-MM-DD-HH24:MITZH');
+
+-- Sequences of each hour from first to last that were lost, or retired; a loss counts in each hour it may belong to.
+create function nats3.losses(archive bigint, first text, last text) returns table (hour text, sequences bigint)
+    language sql stable
+    begin atomic
+        select to_char(h at time zone 'UTC', 'YYYY-MM-DD-HH24:00') collate "C", sum(nats3.size(g.seqs))::bigint
+        from nats3.gap g
+        cross join lateral generate_series(nats3.hour_start(greatest(g.first_hour, first)),
+                                           nats3.hour_start(least(g.last_hour, last)), interval '1 hour') as h
+        where g.archive_id = archive and g.first_hour <= coalesce(last, g.first_hour)
+          and g.last_hour >= coalesce(first, g.last_hour)
+        group by 1;
+    end;
+
+-- Says of which hours the messages of a gap may be. An hour that was sealed before the gap was recorded, and is still as
+-- it was sealed, is none of them: everything that was stored before its end was accounted for then.
+create function nats3.gap_placed() returns trigger language plpgsql as $$
+declare
+    earlier record;
+    later record;
+    life nats3.incarnation;
+    sealed text;
+    spans record;
+begin
+    if new.reason in ('deleted', 'unselected') or new.first_hour is not null then
+        return new;
+    end if;
+    select c.hour, c.last_ns into earlier from nats3.chunk c
+    where c.archive_id = new.archive_id and c.incarnation_id = new.incarnation_id and c.deleted_at is null
+      and lower(c.seqs) < lower(new.seqs)
+    order by lower(c.seqs) desc limit 1;
+    select c.hour, c.first_ns into later from nats3.chunk c
+    where c.archive_id = new.archive_id and c.incarnation_id = new.incarnation_id and c.deleted_at is null
+      and lower(c.seqs) >= upper(new.seqs)
+    order by lower(c.seqs) limit 1;
+    select * into life from nats3.incarnation where id = new.incarnation_id;
+
+    new.after_ns := coalesce(new.after_ns, earlier.last_ns, life.created_ns);
+    -- As the stream was last observed: its head lies behind the gap, or its end does.
+    new.before_ns := coalesce(new.before_ns, least(
+        later.first_ns,
+        case when life.messages > 0 and life.first_seq >= upper(new.seqs) then life.first_ns end,
+        case when life.last_ns > 0 and life.last_seq >= upper(new.seqs) - 1 then life.last_ns end
+    ), (extract(epoch from now()) * 1000000000)::bigint);
+    new.before_ns := greatest(new.before_ns, new.after_ns);
+    new.first_hour := coalesce(earlier.hour, nats3.hour_of(new.after_ns));
+    new.last_hour := least(later.hour, nats3.hour_of(new.before_ns));
+
+    select max(s.hour) into sealed
+    from (
+        select distinct on (hour) hour, revision, chunks, losses from nats3.seal
+        where archive_id = new.archive_id and hour between new.first_hour and new.last_hour order by hour, number desc
+    ) s
+    left join lateral (
+        select max(revision) as revision, sum(chunks) as chunks from nats3.hour
+        where archive_id = new.archive_id and hour = s.hour
+    ) h on true
+    left join nats3.losses(new.archive_id, new.first_hour, new.last_hour) l on l.hour = s.hour
+    where (s.revision, s.chunks, s.losses) = (coalesce(h.revision, 0), coalesce(h.chunks, 0), coalesce(l.sequences, 0));
+    if sealed < new.last_hour then
+        new.first_hour := nats3.hour_of(3600000000000 + extract(epoch from nats3.hour_start(sealed))::bigint * 1000000000);
+    end if;
+
+    -- Clocks step: the hours of the neighbours may be in the other order, and further hours around them.
+    select min(h.hour) as first, max(h.hour) as last into spans from nats3.hour h
+    where h.archive_id = new.archive_id and h.incarnation_id = new.incarnation_id
+      and int8range(h.first_seq, h.last_seq, '[]') && new.seqs;
+    select least(new.first_hour, new.last_hour, spans.first), greatest(new.first_hour, new.last_hour, spans.last)
+    into new.first_hour, new.last_hour;
+    return new;
+end
+$$;
+create trigger gap_placed before insert or update of first_hour on nats3.gap
+    for each row execute function nats3.gap_placed();
+
+-- Of the gaps that are there already.
+alter table nats3.gap disable trigger gap_immutable;
+update nats3.gap g set first_hour = c.hour, last_hour = c.hour, after_ns = c.first_ns, before_ns = c.last_ns
+from nats3.chunk c
+where g.reason = 'retired' and c.archive_id = g.archive_id and c.incarnation_id = g.incarnation_id and c.seqs = g.seqs
+  and c.deleted_at is not null;
+update nats3.gap set first_hour = null where first_hour is null;
+alter table nats3.gap enable trigger gap_immutable;
