@@ -6,6 +6,7 @@ capture or the server lost it.
 """
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +24,20 @@ from nats3_dagster.objects import Bucket
 Outcome = ChunkMeta | Gap
 
 
+class Puts(Protocol):
+    """What takes objects."""
+
+    def put_new(self, key: str, data: bytes | memoryview, sha256: str) -> bool: ...
+
+
 class RangeCapture:
     """Captures one range; `outcomes()` yields a ChunkMeta for each object that is in the store, and Gaps. `messages` is
     how many were read so far."""
 
-    def __init__(self, job: CaptureJob, seqs: SeqRange, link: Link) -> None:
+    def __init__(self, job: CaptureJob, seqs: SeqRange, link: Link, bucket: Puts | None = None) -> None:
+        """`bucket`: takes the objects; the archive's without it."""
         self._job, self._seqs, self._link, self.messages = job, seqs, link, 0
-        self._bucket = Bucket(job.store, job.spec.bucket)
+        self._bucket = bucket or Bucket(job.store, job.spec.bucket)
         self._writer: ChunkWriter | None = None
         self._absences = Absences(job.state, job.removing, filtered=bool(job.spec.subjects))
         self._start = self._next = seqs.first  # first sequence of the open chunk; first one not yet accounted for

@@ -1,16 +1,19 @@
-"""Repair: capture again what bad chunks held, while the stream still has it.
+"""Repair: put good objects in the place of bad ones, from what the stream still has.
 
-The bad object goes first, then the catalog lets go of the chunk, then the hour is captured. So a process that dies in
-between leaves a chunk that is still known as bad, or a hole that the next capture fills.
+Invariant: nothing is deleted before its replacement is committed. A chunk is read again and compared with what it had;
+its new objects are put; one transaction takes them in and the bad chunk out; the bad object goes last. A process that
+dies in between leaves a chunk that is still known as bad, or an object that no chunk has.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from nats3_dagster.archive.capture import CaptureJob
+from nats3_dagster.archive.range_capture import RangeCapture
 from nats3_dagster.archive.verify import Verified
-from nats3_dagster.errors import ObjectMissing, OperatorError, SourceError
-from nats3_dagster.model import Archive, Chunk, ChunkMeta, StreamState
+from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError
+from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -19,22 +22,42 @@ from nats3_dagster.workspace import Workspace
 class Repair:
     """What can be done about bad chunks."""
 
-    # The stream still has every sequence of these.
-    possible: tuple[Chunk, ...]
-    # Only a copy of the bucket can bring these back.
-    too_late: tuple[Chunk, ...]
+    # The stream is asked what it has of these.
+    bad: tuple[Chunk, ...]
     # These cannot be read though their objects are what was written, by a newer release for instance: left alone.
     as_written: tuple[Chunk, ...]
 
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What became of a bad chunk."""
+
+    chunk: Chunk
+    # Messages that the stream still has of it.
+    messages: int
+    # Whether the archive has these now, in good objects. If not, nothing was changed.
+    done: bool
+    # What another process did with the chunk meanwhile.
+    conflict: Conflict | None = None
+
     @property
-    def messages(self) -> int:
-        """What the chunks that can be repaired held."""
-        return sum(c.meta.messages for c in self.possible)
+    def lost(self) -> int:
+        """Messages of the chunk that the stream no longer has."""
+        return self.chunk.meta.messages - self.messages
 
 
-def plan_repair(
-    workspace: Workspace, archive: Archive, state: StreamState, bad: Sequence[Verified], *, every: int | None = None
-) -> Repair:
+@dataclass(slots=True)
+class _Objects:
+    """Takes the objects of a capture, instead of a bucket: by key, 64 MiB of payload or little more together."""
+
+    objects: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def put_new(self, key: str, data: bytes | memoryview, sha256: str) -> bool:
+        self.objects[key] = bytes(data)
+        return True
+
+
+def plan_repair(workspace: Workspace, archive: Archive, bad: Sequence[Verified], *, every: int | None = None) -> Repair:
     """What can be done about chunks that could not be verified. `every`: how many chunks the archive has, where all of
     them were verified.
 
@@ -47,35 +70,89 @@ def plan_repair(
         )
     chunks = [verified.chunk for verified in bad]
     as_written = tuple(c for c in chunks if _is_as_written(workspace, c.meta))
-    rest = [c for c in chunks if c not in as_written]
-
-    def in_stream(chunk: Chunk) -> bool:
-        return chunk.meta.incarnation == state.incarnation and chunk.meta.covers.first >= state.first_seq
-
-    return Repair(tuple(c for c in rest if in_stream(c)), tuple(c for c in rest if not in_stream(c)), as_written)
+    return Repair(tuple(c for c in chunks if c not in as_written), as_written)
 
 
-def repair(workspace: Workspace, archive: Archive, planned: Repair, capture: Callable[[Sequence[str]], object]) -> int:
-    """How many messages are in the place of the bad chunks now. `capture(hours)` captures hours of the archive. Raises
-    Nats3Error."""
-    for chunk in planned.possible:
-        workspace.bucket(chunk.meta.bucket).delete(chunk.meta.key)
-    workspace.catalog.chunks.retire(archive, [c.id for c in planned.possible], recapture=True)
-    capture(sorted({c.meta.hour for c in planned.possible}))
-    return sum(_captured_again(workspace, archive, chunk.meta) for chunk in planned.possible)
+def repair(
+    workspace: Workspace, archive: Archive, state: StreamState, planned: Repair, *, accept_loss: bool = False
+) -> Iterator[Repaired]:
+    """Repair each chunk of which the stream still has every message; with `accept_loss` also the others, whose lost
+    messages are then gaps. Raises Nats3Error, but goes on after a Conflict."""
+    for chunk in planned.bad:
+        if _is_as_written(workspace, chunk.meta):
+            by_other = Conflict(f"Chunk {chunk.id} was repaired by another process", "Nothing was changed by this one")
+            yield Repaired(chunk, chunk.meta.messages, False, by_other)
+            continue
+        captured, outcomes = _capture(workspace, archive, state, chunk)
+        metas = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]
+        repaired = Repaired(chunk, sum(meta.messages for meta in metas), done=False)
+        if repaired.lost and not accept_loss:
+            yield repaired
+            continue
+        gaps = [_as_lost(outcome) for outcome in outcomes if isinstance(outcome, Gap)]
+        try:
+            _put_in_place(workspace, archive, chunk, metas, gaps, captured.objects)
+        except Conflict as conflict:
+            yield replace(repaired, conflict=conflict)
+        else:
+            yield replace(repaired, done=True)
 
 
-def _captured_again(workspace: Workspace, archive: Archive, before: ChunkMeta) -> int:
-    """Messages that the archive has of the sequences that a chunk covered."""
-    catalog = workspace.catalog
-    if catalog.coverage.missing(archive, before.incarnation, before.covers):
-        raise SourceError(f"Sequences {before.covers} were not captured again", Next.CAPTURE(archive=archive.name))
-    chunks = catalog.chunks.select(archive, incarnation=before.incarnation, seqs=before.covers)
-    return sum(c.meta.messages for c in chunks if c.meta.covers.first >= before.covers.first)
+def _capture(
+    workspace: Workspace, archive: Archive, state: StreamState, chunk: Chunk
+) -> tuple[_Objects, list[ChunkMeta | Gap]]:
+    """What a capture of the chunk's sequences gives now, with its objects, which are not put yet."""
+    meta, settings, captured = chunk.meta, workspace.settings, _Objects()
+    if meta.incarnation != state.incarnation:  # gone with its stream
+        return captured, [Gap(meta.incarnation, (meta.covers,), "missing")]
+    # Beside the chunk, wherever later ones go: the same bytes then have the same key.
+    prefix = meta.key.rpartition("archive=")[0].rstrip("/")
+    spec = replace(archive.spec, bucket=meta.bucket, prefix=prefix)
+    job = CaptureJob(spec=spec, state=state, hour=meta.hour, nats=settings.nats, store=settings.store)
+    return captured, list(RangeCapture(job, meta.covers, workspace.link, captured).outcomes())
+
+
+def _put_in_place(
+    workspace: Workspace, archive: Archive, chunk: Chunk, metas: Sequence[ChunkMeta], gaps: Sequence[Gap],
+    objects: dict[str, bytes],
+) -> None:  # fmt: skip
+    old, chunks = chunk.meta, workspace.catalog.chunks
+    bucket, begun = workspace.bucket(old.bucket), workspace.catalog.now()
+    if old.sha256 in {meta.sha256 for meta in metas}:
+        # The same bytes under the same key: the catalog has nothing to change.
+        bucket.put_again(old.key, objects[old.key], old.sha256)
+        if chunks.find(chunk.id) is None:
+            _remove(workspace, old.bucket, [old.key])
+            raise _taken_away(chunk)
+        return
+    put = [meta.key for meta in metas if bucket.put_new(meta.key, objects[meta.key], meta.sha256)]
+    try:
+        chunks.replace(archive, [chunk.id], metas, gaps, begun=begun)
+    except Conflict:
+        _remove(workspace, old.bucket, put)
+        raise
+    _remove(workspace, old.bucket, [old.key])
+
+
+def _remove(workspace: Workspace, bucket: str, keys: Sequence[str]) -> None:
+    """Delete those of the objects that no live chunk has."""
+    removals = workspace.catalog.removals
+    for key in removals.claim(bucket, keys):
+        workspace.bucket(bucket).delete(key)
+        removals.finish(bucket, [key])
+
+
+def _taken_away(chunk: Chunk) -> Conflict:
+    return Conflict(f"Chunk {chunk.id} was repaired or retired by another process", "See which chunks are bad now")
+
+
+def _as_lost(gap: Gap) -> Gap:
+    """The gap of a repair: its messages were captured once, so nobody's will took them from the archive."""
+    return replace(gap, reason="missing") if gap.reason in NOT_MISSING else gap
 
 
 def _is_as_written(workspace: Workspace, meta: ChunkMeta) -> bool:
-    """Asked of the store once more: what is bad will be deleted, and one bad answer is too little for that."""
+    """Asked of the store once more: one bad answer is too little to replace an object."""
     try:
         data = workspace.bucket(meta.bucket).get(meta.key)
     except ObjectMissing:

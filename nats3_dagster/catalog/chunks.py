@@ -141,6 +141,20 @@ class Chunks:
             return len(retired)
 
 
+    def replace(
+        self, archive: Archive, chunk_ids: Sequence[int], chunks: Sequence[ChunkMeta], gaps: Sequence[Gap], *,
+        run_id: str | None = None, begun: datetime,
+    ) -> None:  # fmt: skip
+        """Take live chunks out of the archive, and chunks and gaps of the same sequences in: all or nothing, as
+        `commit` does. Raises Conflict also when one of the chunks is live no more."""
+        with self._session.transaction() as sql:
+            retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
+            if len(retired) < len(chunk_ids):
+                gone = ", ".join(str(chunk_id) for chunk_id in sorted({*chunk_ids} - {*retired}))
+                raise Conflict(f"Another process replaced or retired chunk {gone}", "See which chunks are bad now")
+            self.commit(archive, chunks, gaps, run_id=run_id, begun=begun)
+
+
 def _check_not_removed(sql: Statements, chunks: Sequence[ChunkMeta], begun: datetime | None) -> None:
     if begun is None:
         return

@@ -1,7 +1,9 @@
 """`nats3 store seal`, `nats3 chunk verify` and `nats3 chunk repair`: what proves that an archive is whole."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from nats3_dagster.archive import repair as repairs
 from nats3_dagster.archive import seal as sealing
@@ -10,7 +12,6 @@ from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.cli.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.output import Format, Size, show_one
-from nats3_dagster.cli.processes import capture_hours
 from nats3_dagster.cli.progress import bar, note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import ChunkError, Nats3Error
@@ -62,26 +63,40 @@ def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
         )
 
 
-def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
-    """Verify chunks, and capture again what those held that are missing or damaged, while the stream still has it. Exit
-    status 1 if some of it is gone."""
+def repair(
+    name: ArchiveName,
+    hour: Hours = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Give up messages of bad chunks that the stream no longer has."),
+    ] = False,
+    output: Output = Format.table,
+) -> None:
+    """Verify chunks, and read again from the stream what those have that are missing or damaged. Exit status 1 if the
+    stream no longer has some of it: such a chunk is left as it is, unless --accept-loss is given."""
     with Workspace(Settings.load()) as workspace:
         archive = status.find(workspace, name)
         state = observe_source(workspace, archive)
         chunks, bad = _verify(workspace, archive, hour)
-        planned = repairs.plan_repair(workspace, archive, state, bad, every=None if hour else len(chunks))
-        for chunk in planned.too_late:
-            note(f"Chunk {chunk.id} is older than what stream {state.name} has: it begins at {state.first_seq}")
-
-        def capture(hours: Sequence[str]) -> None:
-            for _ in capture_hours(workspace.settings, name, hours):
-                pass
-
-        captured = repairs.repair(workspace, archive, planned, capture) if planned.possible else 0
-    lost = planned.messages - captured
+        planned = repairs.plan_repair(workspace, archive, bad, every=None if hour else len(chunks))
+        repaired: list[repairs.Repaired] = []
+        with bar(f"repair {name}", "chunks") as on_progress:
+            for one in repairs.repair(workspace, archive, state, planned, accept_loss=accept_loss):
+                repaired.append(one)
+                on_progress(len(repaired), len(planned.bad))
+                if one.conflict:
+                    note(one.conflict.text_in(WORDS))
+                elif one.lost:
+                    note(
+                        f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} still "
+                        f"has {one.messages:,} of them"
+                    )
+    done = [one for one in repaired if one.done]
+    refused = [one for one in repaired if not one.done and not one.conflict]
+    lost = sum(one.lost for one in done)
     view: dict[str, Any] = {
-        "archive": name, "chunks": len(chunks), "bad": len(bad), "repaired": len(planned.possible),
-        "messages": captured, "lost": lost,
+        "archive": name, "chunks": len(chunks), "bad": len(bad), "repaired": len(done),
+        "messages": sum(one.messages for one in done), "lost": lost,
     }  # fmt: skip
     show_one(output, view, view)
     if planned.as_written:
@@ -89,15 +104,19 @@ def repair(name: ArchiveName, hour: Hours = None, output: Output = Format.table)
             f"{len(planned.as_written)} chunks of archive {name} cannot be read, and are what was written",
             f"They were not changed; the lines above say what is wrong, and so does nats3 chunk verify {name}",
         )
-    if planned.too_late:
+    if refused:
         raise ChunkError(
-            f"{len(planned.too_late)} bad chunks of archive {name} hold what the stream no longer has",
-            "Restore their objects from a copy of the bucket",
+            f"{len(refused)} bad chunks of archive {name} were left as they are: the stream no longer has "
+            f"{sum(one.lost for one in refused):,} of their messages",
+            "Restore their objects from a copy of the bucket; or give those messages up for good: "
+            f"nats3 chunk repair {name} --accept-loss",
         )
+    if conflicts := [one.conflict for one in repaired if one.conflict]:
+        raise conflicts[0]
     if lost:
         raise ChunkError(
-            f"{lost:,} messages of the bad chunks were deleted in stream {state.name} since they were captured",
-            f"They are now gaps with the reason deleted; nats3 store get {name} counts them",
+            f"{lost:,} messages of the bad chunks are lost: stream {state.name} no longer has them",
+            f"The rest was repaired. See nats3 store get {name}",
         )
 
 

@@ -138,7 +138,7 @@ class _Tick:
         if now.open_hour not in revisions and self.nothing_waits(archive):
             expected[now.open_hour] = 0
         changed = {hour for hour, revision in revisions.items() if revision > since.revision}
-        changed |= {seal.hour for seal in seals if (seal.id or 0) > since.seals} | {now.open_hour}
+        changed |= {seal.hour for seal in seals if (seal.id or 0) > since.seals and not seal.chunks} | {now.open_hour}
         newest = newest_of(self.instance, key, since.chunks_event, now.chunks_event, known, expected, changed)
         # Of an hour that ended without a message, and is not sealed yet, it says no more than the catalog does.
         extra = {h for h in newest.extra if newest.says(h, "messages") != (own, 0)}
@@ -148,8 +148,8 @@ class _Tick:
             wrong = expected.keys()
         else:
             said = {h for h in newest.metadata if h in expected}
-            # A loss that was recorded later may be of an hour whose chunks did not change: then it is sealed anew.
-            losses = {seal.hour: seal.losses for seal in seals}
+            # Without chunks an hour has no revision that a loss could change.
+            losses = {seal.hour: seal.losses for seal in seals if not seal.chunks}
             wrong = {h for h in said if newest.says(h, "revision") != (own, expected[h])}
             wrong |= {h for h in said & losses.keys() if newest.says(h, "gaps") != (own, losses[h])}
             wrong |= expected.keys() - known

@@ -64,6 +64,18 @@ class Bucket:
             )
         return False
 
+    def put_again(self, key: str, data: bytes | memoryview, sha256: str) -> None:
+        """Store `data`, whose SHA-256 is `sha256`, whatever is there: for an object that is not what was written. A
+        bucket with versions keeps the bad one as an earlier version."""
+        view = memoryview(data).cast("B")
+        with self._faults(key):
+            if self._root is not None:
+                self._require()
+                files.replace(self._root, key, view)
+            else:
+                obstore.put(self._uploads, key, view, use_multipart=False)
+        self._check(key, view, sha256)
+
     def create(self, key: str, data: bytes | memoryview) -> bool:
         """One create-only PUT. True if the store says that this one created the object. For trying out a store: what is
         to be kept goes through `put_new`."""

@@ -23,22 +23,44 @@ def create(root: Path, key: str, data: memoryview) -> bool:
     created = not path.exists() and _publish(path, data)
     if not created:
         _sync(path)  # its writer may have died between the two steps
+    _sync_folders(root, path)
+    return created
+
+
+def replace(root: Path, key: str, data: memoryview) -> None:
+    """Write `data` as `root/key`, in the place of what is there. Raises OSError."""
+    path = root.joinpath(*key.split("/"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(draft := _draft(path), data)
+    draft.replace(path)
+    _sync_folders(root, path)
+
+
+def _sync_folders(root: Path, path: Path) -> None:
     folder = path.parent
     while True:
         _sync(folder)
         if folder == root:
-            return created
+            return
         folder = folder.parent
 
 
+def _draft(path: Path) -> Path:
+    return path.with_name(f"{path.name}#{os.getpid()}{get_ident()}{time.monotonic_ns()}")
+
+
+def _write(draft: Path, data: memoryview) -> None:
+    with draft.open("xb", buffering=0) as file:
+        rest = data
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+
+
 def _publish(path: Path, data: memoryview) -> bool:
-    draft = path.with_name(f"{path.name}#{os.getpid()}{get_ident()}{time.monotonic_ns()}")
+    draft = _draft(path)
     try:
-        with draft.open("xb", buffering=0) as file:
-            rest = data
-            while rest:
-                rest = rest[file.write(rest) :]
-            os.fsync(file.fileno())
+        _write(draft, data)
         try:
             os.link(draft, path)
         except FileExistsError:

@@ -64,8 +64,9 @@ def test_what_the_stream_no_longer_has_is_left_alone(
     assert ran.status == 1
     assert (ran.json["bad"], ran.json["repaired"]) == (1, 0)
     assert ran.error == (
-        "Error: 1 bad chunks of archive events hold what the stream no longer has. "
-        "Restore their objects from a copy of the bucket"
+        "Error: 1 bad chunks of archive events were left as they are: the stream no longer has 1 of their messages. "
+        "Restore their objects from a copy of the bucket; or give those messages up for good: "
+        "nats3 chunk repair events --accept-loss"
     )
     assert chunks(nats3) == before
     assert s3_client.head_object(Bucket=bucket, Key=keys[0])
@@ -84,13 +85,16 @@ def test_a_store_that_has_nothing_is_the_wrong_one(
     assert nats3.ok("chunk", "repair", "events", *hours, "-o", "json").json["messages"] == 100
 
 
-def test_what_was_deleted_in_the_stream_since_is_told_as_lost(
+def test_what_was_deleted_in_the_stream_since_is_given_up_only_when_asked(
     nats3: Command, keys: list[str], wire: Wire, s3_client: Any, bucket: str
 ) -> None:
     damage(s3_client, bucket, keys[0])
     wire.api("STREAM.MSG.DELETE.EV", seq=3)
     ran = nats3("chunk", "repair", "events", "-o", "json")
+    assert (ran.status, ran.json["repaired"], ran.json["lost"]) == (1, 0, 0)
+    assert "still has" in ran.err
+    ran = nats3("chunk", "repair", "events", "--accept-loss", "-o", "json")
     assert ran.status == 1
     assert (ran.json["repaired"], ran.json["lost"]) == (1, 1)
-    assert ran.error.startswith("Error: 1 messages of the bad chunks were deleted in stream EV since")
+    assert ran.error.startswith("Error: 1 messages of the bad chunks are lost: stream EV no longer has them")
     assert nats3.ok("chunk", "verify", "events", "-o", "json").json["messages"] == 99

@@ -108,7 +108,7 @@ def test_a_catalog_of_an_earlier_release_keeps_its_rows(postgres_url):
         "drop function nats3.gap_placed, nats3.losses, nats3.hour_of, nats3.hour_start",
         "alter table nats3.gap drop column after_ns, drop column before_ns, drop column first_hour cascade,"
         " drop column last_hour",
-        "alter table nats3.seal drop column losses", "drop index nats3.hour_span",
+        "alter table nats3.seal drop column losses", "drop index nats3.hour_span, nats3.chunk_dead_seqs",
         "alter table nats3.replay drop column progress_published, drop column progress_found, drop column expired",
         "alter table nats3.replay_chunk drop column expired",
         "alter table nats3.incarnation drop column removing",

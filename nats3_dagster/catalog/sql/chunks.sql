@@ -72,7 +72,6 @@ where archive_id = :archive and id = any(:chunks::bigint[]) and deleted_at is nu
 returning id;
 
 -- name: add_retired_gaps(chunks, run_id)
--- Makes the sequences of these chunks gaps of the reason `retired`, in the hours of the chunks.
-insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id, after_ns, before_ns, first_hour, last_hour)
-select archive_id, incarnation_id, seqs, 'retired', :run_id, first_ns, last_ns, hour, hour
-from nats3.chunk where id = any(:chunks::bigint[]);
+-- Makes the sequences of these chunks gaps of the reason `retired`.
+insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id)
+select archive_id, incarnation_id, seqs, 'retired', :run_id from nats3.chunk where id = any(:chunks::bigint[]);

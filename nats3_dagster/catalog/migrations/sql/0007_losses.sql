@@ -9,6 +9,8 @@ alter table nats3.gap
     add column last_hour text collate "C",
     add constraint gap_hours_ordered check (
         (first_hour is null) = (last_hour is null) and (first_hour is null or first_hour <= last_hour));
+-- What was once in a chunk is of that chunk's hour.
+create index chunk_dead_seqs on nats3.chunk using gist (archive_id, incarnation_id, seqs) where deleted_at is not null;
 create index gap_hours on nats3.gap (archive_id, first_hour) where first_hour is not null;
 -- Hours interleave where a clock stepped: a sequence may lie between the chunks of several hours.
 create index hour_span on nats3.hour using gist (archive_id, incarnation_id, int8range(first_seq, last_seq, '[]'));
@@ -42,6 +44,7 @@ create function nats3.losses(archive bigint, first text, last text) returns tabl
 -- it was sealed, is none of them: everything that was stored before its end was accounted for then.
 create function nats3.gap_placed() returns trigger language plpgsql as $$
 declare
+    former record;
     earlier record;
     later record;
     life nats3.incarnation;
@@ -49,6 +52,17 @@ declare
     spans record;
 begin
     if new.reason in ('deleted', 'unselected') or new.first_hour is not null then
+        return new;
+    end if;
+    select c.hour, c.first_ns, c.last_ns into former from nats3.chunk c
+    where c.archive_id = new.archive_id and c.incarnation_id = new.incarnation_id and c.deleted_at is not null
+      and c.seqs @> new.seqs
+    order by c.id desc limit 1;
+    if found then
+        new.first_hour := former.hour;
+        new.last_hour := former.hour;
+        new.after_ns := former.first_ns;
+        new.before_ns := former.last_ns;
         return new;
     end if;
     select c.hour, c.last_ns into earlier from nats3.chunk c
@@ -101,9 +115,5 @@ create trigger gap_placed before insert or update of first_hour on nats3.gap
 
 -- Of the gaps that are there already.
 alter table nats3.gap disable trigger gap_immutable;
-update nats3.gap g set first_hour = c.hour, last_hour = c.hour, after_ns = c.first_ns, before_ns = c.last_ns
-from nats3.chunk c
-where g.reason = 'retired' and c.archive_id = g.archive_id and c.incarnation_id = g.incarnation_id and c.seqs = g.seqs
-  and c.deleted_at is not null;
-update nats3.gap set first_hour = null where first_hour is null;
+update nats3.gap set first_hour = null;
 alter table nats3.gap enable trigger gap_immutable;

@@ -1,0 +1,154 @@
+"""Repair: what could be restored is never destroyed, and a good object is never deleted."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from nats3_dagster.archive import capture
+from nats3_dagster.archive.range_capture import RangeCapture
+from nats3_dagster.archive.repair import Repair, Repaired, plan_repair, repair
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.verify import chunks_to_verify, verify_chunks
+from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.hours import hour_of
+from nats3_dagster.model import Archive, ArchiveSpec, Chunk
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.wire import Wire
+
+MESSAGES = [(f"ev.{n}", b"", b"%d" % n) for n in range(100)]
+
+
+@pytest.fixture
+def events(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
+    """An archive with one chunk of 100 messages, of a stream that keeps one message for each subject."""
+    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
+    wire.publish(MESSAGES)
+    archive = workspace.catalog.archives.create(ArchiveSpec("events", "EV", bucket), _observed(workspace))
+    planned = capture.plan(workspace, archive, hour_of(time.time_ns()))
+    assert planned.window
+    capture.commit(workspace, planned, list(RangeCapture(planned.job, planned.window, workspace.link).outcomes()))
+    return archive
+
+
+def _observed(workspace: Workspace) -> Any:
+    from nats3_dagster.jetstream.streams import stream_state
+
+    return stream_state(workspace.link, "EV")
+
+
+def live(workspace: Workspace, archive: Archive) -> list[Chunk]:
+    return list(workspace.catalog.chunks.select(archive))
+
+
+def damage(s3_client: Any, chunk: Chunk) -> bytes:
+    data = bytearray(s3_client.get_object(Bucket=chunk.meta.bucket, Key=chunk.meta.key)["Body"].read())
+    data[len(data) // 2] ^= 1
+    s3_client.put_object(Bucket=chunk.meta.bucket, Key=chunk.meta.key, Body=bytes(data))
+    return bytes(data)
+
+
+def stored(s3_client: Any, bucket: str) -> dict[str, bytes]:
+    items = s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])
+    return {i["Key"]: s3_client.get_object(Bucket=bucket, Key=i["Key"])["Body"].read() for i in items}
+
+
+def planned(workspace: Workspace, archive: Archive) -> Repair:
+    bad = [v for v in verify_chunks(workspace, chunks_to_verify(workspace, archive)) if v.error]
+    return plan_repair(workspace, archive, bad)
+
+
+def repaired(workspace: Workspace, archive: Archive, plan: Repair, **how: bool) -> Sequence[Repaired]:
+    return list(repair(workspace, archive, observe_source(workspace, archive), plan, **how))
+
+
+def test_what_the_stream_no_longer_has_is_given_up_only_when_asked(
+    workspace: Workspace, events: Archive, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    """The damaged object may be the last copy that a copy of the bucket can restore."""
+    (before,) = live(workspace, events)
+    bad = damage(s3_client, before)
+    wire.publish(MESSAGES[:60])
+    (one,) = repaired(workspace, events, planned(workspace, events))
+    assert (one.done, one.messages, one.lost) == (False, 40, 60)
+    assert live(workspace, events) == [before]
+    assert stored(s3_client, bucket) == {before.meta.key: bad}
+
+    (one,) = repaired(workspace, events, planned(workspace, events), accept_loss=True)
+    assert (one.done, one.lost) == (True, 60)
+    after = live(workspace, events)
+    assert [c.meta.messages for c in after] == [40]
+    assert set(stored(s3_client, bucket)) == {after[0].meta.key}
+    assert planned(workspace, events) == Repair((), ())
+    incarnation, covers = before.meta.incarnation, before.meta.covers
+    assert workspace.catalog.coverage.missing(events, incarnation, covers) == ()
+
+
+@pytest.mark.parametrize("how", ["damaged", "deleted"])
+def test_the_same_bytes_are_put_again(
+    workspace: Workspace, events: Archive, s3_client: Any, bucket: str, how: str
+) -> None:
+    (before,) = live(workspace, events)
+    good = stored(s3_client, bucket)
+    if how == "damaged":
+        damage(s3_client, before)
+    else:
+        s3_client.delete_object(Bucket=bucket, Key=before.meta.key)
+    (one,) = repaired(workspace, events, planned(workspace, events))
+    assert (one.done, one.lost) == (True, 0)
+    assert live(workspace, events) == [before]
+    assert stored(s3_client, bucket) == good
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["same key", "other key"])
+def test_of_two_repairs_at_once_the_good_object_survives(
+    workspace: Workspace, events: Archive, wire: Wire, s3_client: Any, bucket: str, changed: bool
+) -> None:
+    (before,) = live(workspace, events)
+    damage(s3_client, before)
+    if changed:  # the stream's configuration is in each chunk
+        config = wire.api("STREAM.INFO.EV")["config"]
+        wire.api("STREAM.UPDATE.EV", **{**config, "max_msg_size": 5000})
+    first, second = planned(workspace, events), planned(workspace, events)
+    assert [one.done for one in repaired(workspace, events, first)] == [True]
+    (late,) = repaired(workspace, events, second)
+    assert late.conflict
+    assert f"chunk {before.id}" in late.conflict.what.lower()
+    (after,) = live(workspace, events)
+    assert (after.meta.key != before.meta.key) is changed
+    assert set(stored(s3_client, bucket)) == {after.meta.key}
+    assert planned(workspace, events) == Repair((), ())
+
+
+def test_killed_before_the_commit(
+    workspace: Workspace, events: Archive, wire: Wire, s3_client: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = live(workspace, events)
+    bad = damage(s3_client, before)
+    wire.publish(MESSAGES[:60])
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Chunks, "replace", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        repaired(workspace, events, planned(workspace, events), accept_loss=True)
+    assert live(workspace, events) == [before]
+    assert stored(s3_client, bucket)[before.meta.key] == bad
+    assert [one.done for one in repaired(workspace, events, planned(workspace, events), accept_loss=True)] == [True]
+    assert len(stored(s3_client, bucket)) == 1
+
+
+def test_a_chunk_of_a_stream_that_is_gone(
+    workspace: Workspace, events: Archive, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    (before,) = live(workspace, events)
+    damage(s3_client, before)
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "ev.>")
+    plan, state = planned(workspace, events), observe_source(workspace, events, adopt=True)
+    (one,) = repair(workspace, events, state, plan)
+    assert (one.done, one.lost) == (False, 100)
+    (one,) = repair(workspace, events, state, plan, accept_loss=True)
+    assert (one.done, live(workspace, events), stored(s3_client, bucket)) == (True, [], {})
+    (gap,) = workspace.catalog.gaps.select(events)
+    assert (gap.reason, gap.size) == ("missing", 100)
+    ((placed,),) = (part.gaps for part in workspace.catalog.hours.parts(events, before.meta.hour))
+    assert placed.first_hour == placed.last_hour == before.meta.hour
