@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from nats3_dagster.archive.edges import expired, uncaptured, without_chunks
 from nats3_dagster.hours import hour_start, hours_between
+from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped
 from nats3_dagster.workspace import Workspace
 
@@ -23,19 +25,36 @@ def with_subjects(chunks: Iterable[Chunk], selection: Selection) -> tuple[Chunk,
 
 
 def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk]) -> list[SeqRange]:
-    """Sequences of the selection that `chunks` (see `chunks_of`) do not hold and that may have been lost, ascending. A
-    loss right before or after a run of chunks counts: nothing tells on which side of the boundary those messages
-    were."""
-    losses = [gap for gap in workspace.catalog.gaps.select(archive) if gap.is_loss]
-    ranges: set[SeqRange] = set()
-    for incarnation, run in _runs(selection, chunks):
-        ranges.update(workspace.catalog.coverage.missing(archive, incarnation, run))
-        lost = (r for gap in losses if gap.incarnation == incarnation for r in gap.ranges)
-        ranges.update(r for r in lost if r.first <= run.last + 1 and run.first <= r.last + 1)
+    """Sequences of the selection that `chunks` (see `chunks_of`) do not hold and that may have been lost,
+    ascending within each incarnation. The edges of the selection count: an hour without a chunk, and what came after
+    the last one. A loss right before or after a run of chunks counts too: nothing tells on which side of the boundary
+    those messages were. Raises SourceError if the stream cannot be asked."""
+    catalog = workspace.catalog
+    stream = find_stream(workspace.link, archive.spec.stream)
+    lost = [(gap.incarnation, r) for gap in catalog.gaps.select(archive) if gap.is_loss for r in gap.ranges]
+    lost += expired(workspace, archive, stream)
+    ranges = list(uncaptured(workspace, archive, selection, stream))
+    runs = list(_runs(selection, chunks))
+    for incarnation, run in runs:
+        ranges += [(incarnation, r) for r in catalog.coverage.missing(archive, incarnation, run)]
+    for life, span in [*runs, *without_chunks(workspace, archive, selection, chunks)]:
+        ranges += [(of, r) for of, r in lost if of == life and r.first <= span.last + 1 and span.first <= r.last + 1]
     every = selection.sequences or SeqRange(0, 2**63)
-    for absent in workspace.catalog.chunks.absent_ranges([c.id for c in chunks if c.meta.lost]):
-        ranges.update(clipped(absent, every))
-    return sorted(ranges)
+    for life in {chunk.meta.incarnation for chunk in chunks}:
+        lossy = [chunk.id for chunk in chunks if chunk.meta.incarnation == life and chunk.meta.lost]
+        ranges += [(life, r) for absent in catalog.chunks.absent_ranges(lossy) for r in clipped(absent, every)]
+    return _joined(ranges)
+
+
+def _joined(ranges: Iterable[tuple[Incarnation, SeqRange]]) -> list[SeqRange]:
+    """Ranges of one incarnation that overlap or touch as one; ascending within each incarnation, the oldest first."""
+    joined: list[tuple[Incarnation, SeqRange]] = []
+    for incarnation, r in sorted(set(ranges), key=lambda found: (found[0].created_ns, found[1])):
+        if joined and joined[-1][0] == incarnation and r.first <= joined[-1][1].last + 1:
+            joined[-1] = incarnation, SeqRange(joined[-1][1].first, max(joined[-1][1].last, r.last))
+        else:
+            joined.append((incarnation, r))
+    return [r for _, r in joined]
 
 
 def _runs(selection: Selection, chunks: Sequence[Chunk]) -> Iterator[tuple[Incarnation, SeqRange]]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from pydantic import SecretStr
 
 from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.model import (
@@ -26,8 +25,8 @@ STATE = StreamState(LIFE, 1, 1000, 0, 0, 1000, 0, {})
 
 
 @pytest.fixture
-def ws(postgres_url: str) -> Iterator[Workspace]:
-    with Workspace(Settings(postgres_url=SecretStr(postgres_url))) as workspace:  # pyright: ignore[reportCallIssue]
+def ws(settings: Settings) -> Iterator[Workspace]:
+    with Workspace(settings) as workspace:
         yield workspace
 
 

@@ -1,0 +1,142 @@
+"""The ends of a selection: what a real stream still has of it and no capture took is missing, quiet hours are not."""
+
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from nats3_dagster.archive.capture import plan
+from nats3_dagster.archive.lookup import chunks_of, uncovered
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.dev.history import Past, restore_stream
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.model import Archive, Gap, ReplaySpec, Selection, SeqRange
+from nats3_dagster.replay.plan import dry_run
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.catalog_case import chunk
+from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.wire import Wire
+
+pytestmark = pytest.mark.needs_nats("2.15")  # which restores a stream with times of its own
+MINUTE_NS = 60 * 10**9
+# The beginning of an hour that ended, four hours ago.
+START = hour_start(hour_of(time.time_ns() - 4 * HOUR_NS))
+HOURS = tuple(hour_of(START + n * HOUR_NS) for n in range(5))
+# Ten messages in each of the hours 0, 1 and 3; hour 2 is quiet, and so is the open one.
+SEQS = {0: SeqRange(1, 10), 1: SeqRange(11, 20), 3: SeqRange(21, 30)}
+
+
+@pytest.fixture
+def events(settings: Settings, workspace: Workspace, bucket: str) -> Archive:
+    past = [
+        Past(seq, START + hour * HOUR_NS + (seq - seqs.first + 1) * MINUTE_NS, "ev.a", b"", b"x")
+        for hour, seqs in SEQS.items() for seq in range(seqs.first, seqs.last + 1)
+    ]  # fmt: skip
+    restore_stream(settings.nats, "EV", ["ev.>"], past)
+    archive(settings, bucket)
+    return workspace.catalog.archives.get("events")
+
+
+def capture(workspace: Workspace, found: Archive, hour: int, upto: int | None = None) -> None:
+    """A chunk of the hour's messages, or of those up to a sequence; its object does not matter to a plan."""
+    planned = plan(workspace, found, HOURS[hour])
+    assert planned.window
+    first, last = planned.window.first, upto or planned.window.last
+    start = hour_start(HOURS[hour])
+    made = chunk(
+        first, last, archive=found.name, incarnation=planned.job.state.incarnation, hour=HOURS[hour],
+        first_ns=start + MINUTE_NS, last_ns=start + (last - first + 1) * MINUTE_NS, bucket=found.spec.bucket,
+        deleted=(), subjects={"ev.a": last - first + 1},
+    )  # fmt: skip
+    workspace.catalog.chunks.commit(found, [made], planned.gaps)
+
+
+def lacks(workspace: Workspace, found: Archive, selection: Selection) -> list[str]:
+    return [str(r) for r in uncovered(workspace, found, selection, chunks_of(workspace, found, selection))]
+
+
+def of(*hours: int) -> Selection:
+    return Selection(hours=tuple(HOURS[hour] for hour in hours))
+
+
+def times(first: int, end: int | None) -> Selection:
+    """From minute `first` of hour 0 to minute `end`."""
+    return Selection(from_ns=START + first * MINUTE_NS, to_ns=None if end is None else START + end * MINUTE_NS)
+
+
+@pytest.mark.parametrize(
+    ("captured", "selection", "missing"),
+    [
+        ([(0, 10)], of(0, 1), ["11-20"]),
+        ([(0, 10)], of(0, 1, 2, 3), ["11-30"]),
+        ([(0, 10), (1, 15)], of(0, 1), ["16-20"]),
+        ([(0, 10), (1, 15)], of(1, 2), ["16-20"]),
+        ([(1, 20)], of(0, 1), ["1-10"]),
+        ([(0, 10), (3, 30)], of(0, 3), []),
+        ([(0, 10), (3, 30)], of(0, 1), ["11-20"]),
+        ([(0, 10), (1, 20)], of(0, 1, 2), []),
+        ([(0, 10), (1, 20), (3, 30)], of(2, 3, 4), []),
+        ([(0, 10), (1, 20)], times(5, 125), []),
+        ([(0, 10), (1, 20)], times(5, 185), ["21-24"]),
+        # Without an end it ends with what is archived.
+        ([(0, 10), (1, 20)], times(5, None), []),
+        ([(1, 20)], times(5, None), ["5-10"]),
+        ([(0, 10), (1, 20)], Selection(), []),
+        ([(0, 10)], Selection(sequences=SeqRange(5, 12)), ["11-12"]),
+        ([(0, 10)], Selection(sequences=SeqRange(5, 10)), []),
+        ([(1, 20)], Selection(sequences=SeqRange(5, 20)), ["5-10"]),
+        ([(0, 10), (1, 20), (3, 30)], Selection(sequences=SeqRange(5, 99)), []),
+    ],
+)
+def test_what_the_stream_has_and_no_capture_took(
+    workspace: Workspace, events: Archive, captured: Sequence[tuple[int, int]], selection: Selection,
+    missing: list[str],
+) -> None:  # fmt: skip
+    for hour, upto in captured:
+        capture(workspace, events, hour, upto)
+    assert lacks(workspace, events, selection) == missing
+
+
+def test_the_open_hour_is_complete_only_up_to_now(workspace: Workspace, events: Archive, wire: Wire) -> None:
+    for hour in SEQS:
+        capture(workspace, events, hour)
+    assert lacks(workspace, events, of(3, 4)) == []
+    wire.publish([("ev.a", b"", b"x")] * 5)
+    assert lacks(workspace, events, Selection(hours=(HOURS[3], hour_of(time.time_ns())))) == ["31-35"]
+
+
+def test_a_plan_says_what_is_missing_and_goes_over_it_when_asked(
+    workspace: Workspace, events: Archive, wire: Wire, s3_client: object
+) -> None:
+    capture(workspace, events, 0)
+    wire.create_stream("BACK", "back.>")
+    spec = ReplaySpec("events", "back.>", of(0, 1))
+    with pytest.raises(OperatorError, match="Sequences of the selection are not in the archive: 11-20. Capture those"):
+        dry_run(workspace, spec)
+
+
+def test_what_expired_and_is_recorded_nowhere_yet(workspace: Workspace, events: Archive, wire: Wire) -> None:
+    capture(workspace, events, 0)
+    wire.api("STREAM.PURGE.EV", seq=24)
+    assert lacks(workspace, events, of(0, 1)) == ["11-23"]
+    capture(workspace, events, 3)
+    # As losses of an hour before that nothing tells from the next one's.
+    assert lacks(workspace, events, of(3)) == ["11-23"]
+
+
+def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive) -> None:
+    capture(workspace, events, 0)
+    capture(workspace, events, 3)
+    state = observe_source(workspace, events)
+    workspace.catalog.chunks.commit(events, [], [Gap(state.incarnation, (SeqRange(11, 20),), "expired")])
+    assert lacks(workspace, events, of(1)) == ["11-20"]
+
+
+def test_of_a_stream_that_is_gone_what_was_seen_of_it(workspace: Workspace, events: Archive, wire: Wire) -> None:
+    capture(workspace, events, 0)
+    wire.api("STREAM.DELETE.EV")
+    assert lacks(workspace, events, of(0, 1)) == ["11-30"]
+    assert lacks(workspace, events, Selection(sequences=SeqRange(5, 12))) == ["11-12"]
+    assert lacks(workspace, events, Selection()) == []
