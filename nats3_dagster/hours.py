@@ -45,12 +45,12 @@ def hours_between(first_ns: int, last_ns: int) -> Iterator[str]:
         yield hour_of(start)
 
 
-def parse_time(text: str) -> int:
+def parse_time(text: str, now: datetime | None = None) -> int:
     """Nanoseconds of an RFC 3339 time (`2026-11-21T07:00:00.123456789Z`), a date, an hour key, or now less a
-    duration (`-90m`, `-2h`, `-1d`). Without an offset it is UTC. Raises OperatorError."""
+    duration (`-90m`, `-2h`, `-1d`). Without an offset it is UTC. `now`: another time for that. Raises OperatorError."""
     if match := re.fullmatch(r"-(\d+)([smhd])", text):
         unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[match[2]]
-        return int((datetime.now(UTC) - timedelta(**{unit: int(match[1])})).timestamp() * 1e6) * 1000
+        return int(((now or datetime.now(UTC)) - timedelta(**{unit: int(match[1])})).timestamp() * 1e6) * 1000
     if _KEY.fullmatch(text):
         return hour_start(text)
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text):

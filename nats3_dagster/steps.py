@@ -16,6 +16,11 @@ class Next(Enum):
         "Messages of the earlier one that were not captured are lost. Adopt the new one to archive {archive} from it"
     )
     ADOPT_INCARNATION = "Adopt it to archive it as well in {archive}"
+    BEGIN_NEW_REPLAY = "To publish all of it once more, begin a new replay"
+    BEGIN_NEW_REPLAY_AFTER_LOOKING = (
+        "See what its targets hold of it: messages with the header Nats3-Replay: {replay}. Delete these there and "
+        "begin a new replay, or begin one of what they lack"
+    )
     CAPTURE = "Capture archive {archive}"
     CAPTURE_HOUR = "Run it again: capture the hour {hour} of archive {archive}"
     CAPTURE_LACKING = "Capture what is missing in archive {archive}"
@@ -65,6 +70,9 @@ class Next(Enum):
         "archive {archive}"
     )
     RESUME_ARCHIVE = "Resume archive {archive}"
+    RESUME_OR_DELETE_REPLAY = (
+        "Run replay {replay} again: it goes on after its last message. To publish all of it once more, delete that one"
+    )
     RESUME_REPLAY = "Run replay {replay} again: it goes on after its last message"
     SAY_ARCHIVE = "Give the name of the archive, or its bucket and stream"
     SEE_CHUNKS = "See the chunks of archive {archive}: each has its id and key"

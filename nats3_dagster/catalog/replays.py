@@ -144,6 +144,21 @@ class Replays:
             row = sql.row(ReplayRow, "replays", replay=replay_id, archive=None, limit_to=1)
         return row.replay() if row else _unknown(replay_id)
 
+    def was_deleted(self, replay_id: str) -> bool:
+        """Whether there was a replay of this id that was deleted."""
+        with self._session.reading() as sql:
+            return bool(sql.value_or_none(bool, "replay_deleted", replay=replay_id))
+
+    def change_pace(self, replay_id: str, pace: Pace) -> None:
+        """The pace of later attempts."""
+        with self._session.transaction() as sql:
+            sql.run("change_pace", replay=replay_id, pace=json.dumps(asdict(pace)))
+
+    def raise_attempt(self, replay_id: str, attempt: int) -> None:
+        """Count this attempt as the newest one unless a later one is known: the catalog forgot it."""
+        with self._session.transaction() as sql:
+            sql.run("raise_attempt", replay=replay_id, attempt=attempt)
+
     def select(self, archive: Archive | None = None, *, limit: int | None = None) -> tuple[Replay, ...]:
         """Those of the archive, or all; newest first."""
         with self._session.reading() as sql:

@@ -6,6 +6,9 @@ WORDS = {
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well: "
     "nats3 store run {archive} --adopt",
     Next.ADOPT_INCARNATION: "To archive it as well: nats3 store run {archive} --adopt",
+    Next.BEGIN_NEW_REPLAY: "To publish all of it once more: nats3 load create",
+    Next.BEGIN_NEW_REPLAY_AFTER_LOOKING: "See what its targets hold of it: messages with the header Nats3-Replay: "
+    "{replay}. Delete these there and create a new replay, or create one of what they lack: nats3 load create",
     Next.CAPTURE: "Capture it: nats3 store run {archive}",
     Next.CAPTURE_HOUR: "Run it again: nats3 store run {archive} --hour {hour}",
     Next.CAPTURE_LACKING: "Capture what is missing: nats3 store run {archive}",
@@ -50,6 +53,8 @@ WORDS = {
     Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
     "archive: nats3 store delete {archive}",
     Next.RESUME_ARCHIVE: "Resume it: nats3 store resume {archive}",
+    Next.RESUME_OR_DELETE_REPLAY: "To go on with it: nats3 load resume {replay}. To publish all of it once more, "
+    "delete it first: nats3 load delete {replay}",
     Next.RESUME_REPLAY: "To go on: nats3 load resume {replay}",
     Next.SAY_ARCHIVE: "Give --bucket and --read-stream, or --archive",
     Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",

@@ -25,9 +25,10 @@ from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key, stream_key
 from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
 from nats3_dagster.defs.partitions import hours_of_run
+from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema, replay_op
-from nats3_dagster.defs.runs import capture_hour, dry_run, observe_stream, replay
+from nats3_dagster.defs.runs import capture_hour, observe_stream
 from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings

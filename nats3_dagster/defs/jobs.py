@@ -20,9 +20,9 @@ from dagster import (
 from nats3_dagster.defs.assets import REPLAY_POOL
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import INTACT, check_key, chunks_key, replay_key
+from nats3_dagster.defs.replays import began_at, dry_run, replay
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.run_config import WindowConfig
-from nats3_dagster.defs.runs import dry_run, replay
 from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
@@ -68,7 +68,7 @@ def replay_window(
 ) -> None:  # fmt: skip
     with step_failures(context, STOPPED_BEFORE_REPLAY):
         settings = with_store(settings, s3)
-        spec = config.window()
+        spec = config.window(began_at(context.instance, context.run))
         if config.dry_run:
             metadata, what = dry_run(settings, spec), "Dry run: nothing was published"
         else:

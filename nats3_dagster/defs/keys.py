@@ -5,8 +5,8 @@ from dagster import AssetCheckKey, AssetKey
 # Checks of `<archive>/chunks`.
 NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
 CHECKS = (NO_GAPS, INTACT, KEEPS_UP)
-# Tag of a run: the id of its replay.
-REPLAY_TAG = "nats3/replay"
+# Tags of a run: the id of its replay, and the newest attempt at it that began.
+REPLAY_TAG, ATTEMPT_TAG = "nats3/replay", "nats3/attempt"
 
 
 def stream_key(stream: str) -> AssetKey:

@@ -6,6 +6,7 @@ whoever gives one must give the target: then the editor says so. A run without a
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import dagster
@@ -131,6 +132,9 @@ class WindowConfig(ReplayConfig):
         default=None, description="Sequences of the archived stream: `1000-1999`, both included, or one: `1000`."
     )
 
-    def window(self) -> ReplaySpec:
-        """The replay of these fields. Raises OperatorError if one is invalid."""
-        return self.spec(self.archive, from_time=self.from_time, to_time=self.to_time, sequences=self.sequences)
+    def window(self, now: datetime | None = None) -> ReplaySpec:
+        """The replay of these fields; `now`: from when on a time like `-2h` counts. Raises OperatorError if one is
+        invalid."""
+        return self.spec(
+            self.archive, from_time=self.from_time, to_time=self.to_time, sequences=self.sequences, now=now
+        )

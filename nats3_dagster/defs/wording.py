@@ -14,6 +14,9 @@ WORDS = {
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well, "
     "materialize {archive}/chunks with adopt: true in its config",
     Next.ADOPT_INCARNATION: "To archive it as well, materialize {archive}/chunks with adopt: true in its config",
+    Next.BEGIN_NEW_REPLAY: "To publish all of it once more, launch a new run instead of executing this one again",
+    Next.BEGIN_NEW_REPLAY_AFTER_LOOKING: "See what its targets hold of it: messages with the header Nats3-Replay: "
+    "{replay}. Delete these there and launch a new run, or launch one of what they lack",
     Next.CAPTURE: "Materialize {archive}/chunks",
     Next.CAPTURE_HOUR: "Materialize the hour {hour} of {archive}/chunks again",
     Next.CAPTURE_LACKING: "Materialize the missing hours of {archive}/chunks",
@@ -61,6 +64,8 @@ WORDS = {
     Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
     "archive in a shell: nats3 store delete {archive}",
     Next.RESUME_ARCHIVE: "To go on, in a shell: nats3 store resume {archive}",
+    Next.RESUME_OR_DELETE_REPLAY: "To go on with it, re-execute its run from failure; or in a shell: nats3 load resume "
+    "{replay}. To publish all of it once more, first delete it in a shell: nats3 load delete {replay}",
     Next.RESUME_REPLAY: "To go on, re-execute its run from failure; or in a shell: nats3 load resume {replay}",
     Next.SAY_ARCHIVE: "Set archive to the name of one",
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",

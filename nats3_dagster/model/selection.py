@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, parse_time
@@ -42,14 +43,14 @@ class Selection:
     @classmethod
     def parse(
         cls, *, hours: Iterable[str] | None = None, from_time: str | None = None, to_time: str | None = None,
-        sequences: str | None = None, subjects: Iterable[str] | None = None,
+        sequences: str | None = None, subjects: Iterable[str] | None = None, now: datetime | None = None,
     ) -> "Selection":  # fmt: skip
         """The selection that a person wrote: hours `YYYY-MM-DD-HH:00`, times as `parse_time` takes them, sequences
-        `A-B` or `A`, subject filters. Raises OperatorError."""
+        `A-B` or `A`, subject filters. `now`: see `parse_time`. Raises OperatorError."""
         return cls(
             hours=tuple(sorted(set(hours or ()))),
-            from_ns=None if from_time is None else parse_time(from_time),
-            to_ns=None if to_time is None else parse_time(to_time),
+            from_ns=None if from_time is None else parse_time(from_time, now),
+            to_ns=None if to_time is None else parse_time(to_time, now),
             sequences=None if sequences is None else parse_sequences(sequences.strip()),
             subjects=tuple(dict.fromkeys(subjects or ())),
         )

@@ -1,7 +1,7 @@
 """Replays: the driver's side. It divides the chunks of an attempt among Spark's tasks."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
@@ -20,16 +20,19 @@ from nats3_dagster.workspace import Workspace
 
 def run_replay(
     spark: SparkSession, settings: Settings, replay_id: str, *, run_id: str | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress | None = None, on_attempt: Callable[[int], None] | None = None,
 ) -> ReplayResult:  # fmt: skip
     """Publish what the replay has not yet published. Safe to call again after any end, a kill -9 included.
 
-    `on_progress` is called with the messages of this attempt that the targets have, and all that it has to publish.
-    Raises Nats3Error; Conflict if another process runs this replay."""
+    `on_progress` is called with the messages of this attempt that the targets have, and all that it has to publish;
+    `on_attempt` with the attempt's number before it publishes. Raises Nats3Error; Conflict if another process runs this
+    replay."""
     began = time.monotonic()
     with Workspace(settings) as workspace, attempt.lock(workspace, replay_id):
         subject = new_subject()
         started = attempt.start(workspace, replay_id, run_id=run_id, progress=subject)
+        if on_attempt:
+            on_attempt(started.job.attempt)
         job, total = started.job, sum(c.meta.messages for c in started.chunks)
         try:
             with Tally(workspace.link, subject, total, on_progress, lambda c: attempt.keep(workspace, job, c)):

@@ -13,6 +13,7 @@ from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.streams import ServerInfo, find_stream, server_info, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.creation import Creation, check_creation, creation, origins
+from nats3_dagster.replay.status import check_forerunner
 from nats3_dagster.replay.targets import (
     archived_subjects,
     check_provable,
@@ -84,6 +85,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     """Everything that can be known before the first message goes out. Nothing is published, created or recorded. Raises
     OperatorError, ObjectMissing or TargetError."""
     archive = workspace.catalog.archives.get(spec.archive)
+    check_forerunner(workspace, archive, spec)
     transform = Transform(spec.read_subject, spec.write_subject)
     chunks = _selected_chunks(workspace, archive, spec)
     check_objects(workspace, chunks)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from nats3_dagster.errors import Conflict, OperatorError
-from nats3_dagster.model import Archive, Replay, ReplayChunk, Selection
+from nats3_dagster.model import Archive, Replay, ReplayChunk, ReplaySpec, Selection
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
@@ -34,6 +35,21 @@ def find(workspace: Workspace, replay_id: str) -> Replay | None:
         return workspace.catalog.replays.get(replay_id)
     except OperatorError:
         return None
+
+
+def check_forerunner(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> None:
+    """Raises OperatorError if a replay of the same selection to the same subjects was begun and has not succeeded:
+    what it published would be published once more."""
+    wanted = spec.selection, spec.write_subject
+    for replay in replays(workspace, archive):
+        if replay.state == "succeeded" or (replay.spec.selection, replay.spec.write_subject) != wanted:
+            continue
+        state = _status(workspace, replay).state
+        raise OperatorError(
+            f"Replay {replay.id} of the same selection to {spec.write_subject} is {state}, with "
+            f"{replay.chunks_done} of {replay.chunks} chunks done",
+            (Next.GET_REPLAY if state == "running" else Next.RESUME_OR_DELETE_REPLAY)(replay=replay.id),
+        )
 
 
 def replays(workspace: Workspace, archive: Archive) -> tuple[Replay, ...]:

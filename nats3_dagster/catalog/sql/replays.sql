@@ -30,6 +30,18 @@ where r.deleted_at is null and (:replay::text is null or r.id = :replay)
 order by r.created_at desc
 limit :limit_to;
 
+-- name: replay_deleted(replay)
+-- Whether the replay was deleted; no row if there never was one.
+select deleted_at is not null from nats3.replay where id = :replay;
+
+-- name: change_pace(replay, pace)!
+-- The pace of the replay's later attempts.
+update nats3.replay set spec = jsonb_set(spec, '{pace}', :pace::jsonb) where id = :replay and deleted_at is null;
+
+-- name: raise_attempt(replay, attempt)!
+-- Makes this the replay's newest attempt unless a later one is known.
+update nats3.replay set attempt = greatest(attempt, :attempt) where id = :replay and deleted_at is null;
+
 -- name: replay_counts()
 -- How many replays are in each state.
 select state, count(*) as replays from nats3.replay where deleted_at is null group by state order by state;

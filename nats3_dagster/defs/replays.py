@@ -1,0 +1,117 @@
+"""What a run that replays does, and which replay that is.
+
+Invariant: the id of a replay follows from the run that began it and from what it publishes and to which subjects. Every
+retry and re-execution finds the same replay, whatever was lost in between, and publishes nothing twice.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, MetadataValue
+
+from nats3_dagster.defs.events import Replayed, replayed
+from nats3_dagster.defs.keys import ATTEMPT_TAG, REPLAY_TAG
+from nats3_dagster.defs.metadata import Metadata, plan_table, rate
+from nats3_dagster.defs.resources import start_spark
+from nats3_dagster.defs.runs import Context, progress_log
+from nats3_dagster.model import ReplaySpec
+from nats3_dagster.replay.status import status
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    from nats3_dagster.replay.go_on import Found, Witness
+
+
+def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
+    """The plan as metadata; nothing is published, created or recorded. Raises Nats3Error."""
+    from nats3_dagster.replay import plan
+
+    with Workspace(settings) as workspace:
+        return {"plan": MetadataValue.md(plan_table(plan.dry_run(workspace, spec))), "dry_run": True}
+
+
+def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:
+    """Publish the selection, or the rest of it where this run continues another. Raises Nats3Error."""
+    from nats3_dagster.pipeline.replay_run import run_replay
+
+    with Workspace(settings) as workspace:
+        found = take_up(workspace, context.instance, context.run, spec)
+    replay_id = found.replay.id
+    for sentence in found.notes:
+        context.log.info(f"Replay {replay_id}: {sentence}")
+    if found.replay.state != "succeeded":
+        session = start_spark(spark, settings)
+        result = run_replay(
+            session, settings, replay_id, run_id=context.run.run_id,
+            on_progress=progress_log(context, f"Replay {replay_id}"),
+            on_attempt=lambda number: _tag(context.instance, context.run, {ATTEMPT_TAG: str(number)}),
+        )  # fmt: skip
+        context.log.info(
+            f"Replay {replay_id}: attempt {result.attempt} published {result.published:,} messages in "
+            f"{result.seconds:.1f} s ({rate(result.published, result.seconds)}), found {result.found:,} in the target, "
+            f"{result.duplicates:,} refused as duplicates, {result.expired:,} left out as expired; all attempts: "
+            f"{result.replay.acknowledged:,} messages"
+        )
+    with Workspace(settings) as workspace:
+        return replayed(workspace, status(workspace, replay_id).replay)
+
+
+def take_up(workspace: Workspace, instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> "Found":
+    """The replay of this run: the one that a run before it began, or recorded now. Raises Nats3Error."""
+    from nats3_dagster.replay.go_on import begin_or_go_on
+
+    replay_id = replay_id_for(instance, run, spec)
+    found = begin_or_go_on(workspace, spec, replay_id, _witness(instance, run, replay_id), run_id=run.run_id)
+    # Both, because a run that executes another one again has its tags.
+    _tag(instance, run, {REPLAY_TAG: replay_id, ATTEMPT_TAG: str(found.replay.attempt)})
+    return found
+
+
+def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> str:
+    """Sixteen hex digits for the run that began the replay, for what is replayed and for the subjects that it goes to.
+
+    How it is published does not count: a run that is executed again at another pace goes on with the same replay."""
+    *_, (begun_by, _) = _continued(instance, run)
+    text = json.dumps([begun_by, spec.archive, asdict(spec.selection), spec.write_subject], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def began_at(instance: DagsterInstance, run: DagsterRun) -> datetime | None:
+    """When the oldest run that this one goes on with was created: a run that is executed again selects the same times
+    by `-2h`. None for a run that the instance has not."""
+    for run_id in [run_id for run_id, earlier in _continued(instance, run) if earlier is not None][::-1]:
+        if record := instance.get_run_record_by_id(run_id):
+            return record.create_timestamp
+    return None
+
+
+def _continued(instance: DagsterInstance, run: DagsterRun) -> Iterator[tuple[str, DagsterRun | None]]:
+    """The run and those that it continues by their ids, newest first; None for one that was deleted.
+
+    A run that failed, crashed or was cancelled is continued by the runs that re-execute it. A re-execution of one that
+    succeeded begins anew: somebody asked for the messages once more."""
+    current = instance.get_run_by_id(run.run_id) or run  # with the tags that it has by now
+    yield run.run_id, current
+    while current is not None and (parent := current.parent_run_id):
+        current = instance.get_run_by_id(parent)
+        if current is not None and current.status == DagsterRunStatus.SUCCESS:
+            return
+        yield parent, current
+
+
+def _witness(instance: DagsterInstance, run: DagsterRun, replay_id: str) -> "Witness":
+    """What the tags of the run, and of those that it continues, say of the replay."""
+    from nats3_dagster.replay.go_on import Witness
+
+    runs = [earlier for _, earlier in _continued(instance, run) if earlier is not None]
+    tagged = [earlier.tags for earlier in runs if earlier.tags.get(REPLAY_TAG) == replay_id]
+    return Witness(bool(tagged), max((int(tags.get(ATTEMPT_TAG, 0)) for tags in tagged), default=0))
+
+
+def _tag(instance: DagsterInstance, run: DagsterRun, tags: dict[str, str]) -> None:
+    instance.add_run_tags(run.run_id, tags)
