@@ -12,13 +12,13 @@ from typing import Any
 
 from nats3_dagster.archive.absence import absence_reason
 from nats3_dagster.archive.create import check_bucket
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.source import observe_source, rewritten, shorter, witness_at
 from nats3_dagster.archive.windows import hours_to_capture
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.hours import hour_bounds, hour_of, hour_start
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.streams import first_seq_at
-from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState
+from nats3_dagster.jetstream.streams import first_seq_at, stream_state
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState, Witness
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.workspace import Workspace
 
@@ -56,6 +56,8 @@ class CapturePlan:
     gaps: tuple[Gap, ...]
     # The catalog's time before the first object is put.
     begun: datetime
+    # The window's last message, if the stream still has it.
+    witness: Witness | None = None
 
     def tasks(self, parallel: int) -> tuple[SeqRange, ...]:
         """`missing` cut for about `parallel` tasks of like size, none below TASK_SEQS unless a range is."""
@@ -149,6 +151,7 @@ def plan(
         missing=tuple(catalog.coverage.missing(archive, state.incarnation, window)) if window else (),
         gaps=(Gap(state.incarnation, expired, reason),) if expired else (),
         begun=begun,
+        witness=witness_at(link, state.name, window.last) if window else None,
     )
 
 
@@ -156,7 +159,8 @@ def commit(
     workspace: Workspace, planned: CapturePlan, outcomes: Iterable[ChunkMeta | Gap], run_id: str | None = None
 ) -> CaptureResult:
     """Make what the tasks brought back part of the archive, in one transaction. Raises Conflict when another capture
-    committed some of it first: plan again, its coverage counts then."""
+    committed some of it first: plan again, its coverage counts then. StreamChanged, and nothing is committed, when
+    the stream forgot messages of the window since it was planned: what was read may be of two histories."""
     chunks: list[ChunkMeta] = []
     gaps = list(planned.gaps)
     for outcome in outcomes:
@@ -165,7 +169,9 @@ def commit(
         else:
             gaps.append(outcome)
     merged = _merged(gaps)
+    _check_history(workspace, planned)
     workspace.catalog.chunks.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
+    _keep_witness(workspace, planned)
     result = CaptureResult(
         archive=planned.archive.name,
         hour=planned.job.hour,
@@ -190,6 +196,34 @@ def uncovered(workspace: Workspace, planned: CapturePlan) -> tuple[SeqRange, ...
     if not planned.window:
         return ()
     return workspace.catalog.coverage.missing(planned.archive, planned.job.state.incarnation, planned.window)
+
+
+def _check_history(workspace: Workspace, planned: CapturePlan) -> None:
+    """Raises StreamChanged if the stream ends before the planned window, or has another message at its end."""
+    if planned.window is None:
+        return
+    planned_state = planned.job.state
+    try:
+        state = stream_state(workspace.link, planned_state.name)
+        if state.incarnation != planned_state.incarnation:
+            return  # what was read of the earlier one is good, and may be all that is left of it
+        changed = shorter(planned.archive, state, planned.window.last)
+        if changed is None and planned.witness:
+            changed = rewritten(workspace.link, planned.archive, state, planned.witness)
+    except Nats3Error as error:
+        log.info("%s: whether the stream kept its messages is asked next time: %s", planned.archive.name, error)
+        return
+    if changed:
+        raise changed
+
+
+def _keep_witness(workspace: Workspace, planned: CapturePlan) -> None:
+    """Keep the window's last message as the witness of what is captured, if it is."""
+    if planned.witness:
+        coverage, incarnation = workspace.catalog.coverage, planned.job.state.incarnation
+        seq = planned.witness.seq
+        if not coverage.missing(planned.archive, incarnation, SeqRange(seq, seq)):
+            coverage.keep_witness(planned.archive, incarnation, planned.witness)
 
 
 def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:

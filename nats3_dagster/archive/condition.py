@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nats3_dagster.archive.backlog import Backlog, uncaptured
-from nats3_dagster.archive.source import gone, made_again, shrunk
+from nats3_dagster.archive.source import compared, gone, made_again, shrunk
 from nats3_dagster.errors import Nats3Error, SourceError, UnknownStream
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import message_from, stream_states
-from nats3_dagster.model import Archive, StreamState
+from nats3_dagster.jetstream.streams import message_from, message_times, stream_states
+from nats3_dagster.model import Archive, StreamState, Witness
 from nats3_dagster.workspace import Workspace
 
 # How long connecting may take, and each answer; a single stream without a leader gets a bit less, for the others' sake.
@@ -27,8 +27,8 @@ SourceState = Literal["ok", "missing", "recreated", "shrunk", "unreachable"]
 class Condition:
     """The source of an archive as it is now."""
 
-    # `recreated`: deleted and made again. `shrunk`: it ends before what is archived of it. `unreachable`: NATS did not
-    # answer, or did not tell.
+    # `recreated`: deleted and made again. `shrunk`: it forgot messages that are archived of it. `unreachable`: NATS
+    # did not answer, or did not tell.
     source: SourceState
     # What is wrong and what to do; None where the source is ok.
     error: Nats3Error | None = None
@@ -46,7 +46,20 @@ def conditions(workspace: Workspace, archives: Sequence[Archive]) -> dict[int, C
             states = stream_states(link, {archive.spec.stream for archive in archives}, STREAM_PATIENCE_S)
         except Nats3Error as error:
             return {archive.id: Condition("unreachable", error) for archive in archives}
-    return {archive.id: _compared(workspace, archive, states[archive.spec.stream]) for archive in archives}
+        witnesses = {a.id: w for a in archives if (w := _witness(workspace, a, states[a.spec.stream]))}
+        wanted = {(a.spec.stream, witnesses[a.id].seq) for a in archives if a.id in witnesses}
+        try:
+            times = message_times(link, wanted, STREAM_PATIENCE_S)
+        except Nats3Error:
+            times = {}
+    found: dict[int, Condition] = {}
+    for archive in archives:
+        found[archive.id] = _compared(workspace, archive, states[archive.spec.stream])
+        witness = witnesses.get(archive.id)
+        time_ns = times.get((archive.spec.stream, witness.seq)) if witness else None
+        if witness and time_ns and (changed := compared(archive, witness, Witness(witness.seq, time_ns))):
+            found[archive.id] = Condition("shrunk", changed)
+    return found
 
 
 def condition(workspace: Workspace, archive: Archive) -> Condition:
@@ -61,6 +74,14 @@ def condition(workspace: Workspace, archive: Archive) -> Condition:
             return Condition("unreachable", error)
     age_s = (time.time_ns() - message[1]) / SECOND_NS if message else 0.0
     return replace(found, waiting=replace(found.waiting, behind_s=age_s))
+
+
+def _witness(workspace: Workspace, archive: Archive, state: StreamState | Nats3Error) -> Witness | None:
+    """The archive's witness of this stream, if the stream may still have it."""
+    if not isinstance(state, StreamState):
+        return None
+    witness = workspace.catalog.coverage.witness(archive, state.incarnation)
+    return witness if witness and state.first_seq <= witness.seq <= state.last_seq else None
 
 
 def _open(workspace: Workspace, opened: ExitStack) -> Link:

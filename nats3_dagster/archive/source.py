@@ -5,25 +5,22 @@ from collections.abc import Iterable
 
 from nats3_dagster.errors import OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time
-from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec, Coverage, Gap, SeqRange, StreamState
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import message_from, stream_state
+from nats3_dagster.model import Archive, ArchiveSpec, Coverage, Gap, SeqRange, StreamState, Witness
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import check_filter, overlap
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
+_AFTER_FORGETTING = "Create another archive of the stream for what comes, and set sync_interval: always on the server"
 
 
 def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     """The stream of a new archive. Raises OperatorError when it is unknown, cannot be read in this mode, or has
     nothing for one of the filters."""
     state = stream_state(workspace.link, spec.stream)
-    if spec.mode == "stream" and state.config.get("retention", "limits") != "limits":
-        raise OperatorError(
-            f"Stream {spec.stream} has {state.config['retention']} retention: reading it takes from its consumers",
-            "Archive a stream with limits retention that takes the subjects, and let the other one source from it. Not "
-            "the other way round: sourcing takes the messages too",
-        )
+    check_retention(spec, state)
     for filter_ in spec.subjects:
         check_filter(filter_)
         if state.subjects and not any(overlap(filter_, subject) for subject in state.subjects):
@@ -32,6 +29,17 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
                 f"It captures {', '.join(state.subjects)}",
             )
     return state
+
+
+def check_retention(spec: ArchiveSpec, state: StreamState) -> None:
+    """Raises OperatorError if the stream deletes what its consumers have taken. A stream may be given another retention
+    at any time, so each capture asks again."""
+    if spec.mode == "stream" and state.config.get("retention", "limits") != "limits":
+        raise OperatorError(
+            f"Stream {spec.stream} has {state.config['retention']} retention: reading it takes from its consumers",
+            "Archive a stream with limits retention that takes the subjects, and let the other one source from it. Not "
+            "the other way round: sourcing takes the messages too",
+        )
 
 
 def source_state(workspace: Workspace, archive: Archive) -> StreamState:
@@ -52,9 +60,11 @@ def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = Fals
     """The archive's stream as it is now, and kept as such in the catalog.
 
     Raises StreamChanged when the stream was deleted and made again since the last capture, unless `adopt` says to go
-    on with the new one; and when it ends before what is archived of it. UnknownStream if it is gone."""
+    on with the new one; and when it forgot messages that are archived of it. UnknownStream if it is gone, OperatorError
+    if it has another retention than an archive needs."""
     coverage = workspace.catalog.coverage
     state = source_state(workspace, archive)
+    check_retention(archive.spec, state)
     if not adopt and (changed := made_again(archive, coverage.all(archive), state)):
         raise changed
     if adopt:
@@ -62,9 +72,45 @@ def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = Fals
         _give_up_earlier(workspace, archive, state)
     else:
         coverage.observe(archive, state)
-    if changed := shrunk(archive, [coverage.of(archive, state.incarnation)], state):
+    if changed := forgotten(workspace, archive, state):
         raise changed
     return state
+
+
+def forgotten(workspace: Workspace, archive: Archive, state: StreamState) -> StreamChanged | None:
+    """The error if the stream, of an incarnation that the archive has begun, lost messages that are archived: it ends
+    before them, or has others in their place. Raises SourceError."""
+    coverage = workspace.catalog.coverage
+    if changed := shrunk(archive, [coverage.of(archive, state.incarnation)], state):
+        return changed
+    witness = coverage.witness(archive, state.incarnation)
+    return rewritten(workspace.link, archive, state, witness) if witness else None
+
+
+def witness_at(link: Link, stream: str, seq: int) -> Witness | None:
+    """The message at this sequence; None if the stream has none there. The stream's leader answers."""
+    message = message_from(link, stream, seq)
+    return Witness(*message) if message and message[0] == seq else None
+
+
+def rewritten(link: Link, archive: Archive, state: StreamState, witness: Witness) -> StreamChanged | None:
+    """The error if the stream has another message at the witness' sequence. Where it has none, that says nothing.
+    Raises SourceError."""
+    if not state.first_seq <= witness.seq <= state.last_seq:
+        return None
+    return compared(archive, witness, witness_at(link, state.name, witness.seq))
+
+
+def compared(archive: Archive, witness: Witness, now: Witness | None) -> StreamChanged | None:
+    """The error if there is another message now at the witness' sequence."""
+    if now is None or now == witness:
+        return None
+    return StreamChanged(
+        f"Stream {archive.spec.stream} has a message of {format_time(now.time_ns)} at sequence {witness.seq}, and "
+        f"archive {archive.name} holds one of {format_time(witness.time_ns)} there: the server forgot messages, "
+        "and gave their sequences to new ones",
+        _AFTER_FORGETTING,
+    )
 
 
 def made_again(archive: Archive, coverages: Iterable[Coverage], state: StreamState) -> StreamChanged | None:
@@ -83,13 +129,17 @@ def shrunk(archive: Archive, coverages: Iterable[Coverage], state: StreamState) 
     """The error if the stream ends before what the archive covers of it. A server that was cut off from power may
     forget its newest messages and give their sequences to others: these would count as captured. (A purge or a delete
     never lowers the last sequence.)"""
-    archived = max((c.last for c in coverages if c.incarnation == state.incarnation), default=0)
+    return shorter(archive, state, max((c.last for c in coverages if c.incarnation == state.incarnation), default=0))
+
+
+def shorter(archive: Archive, state: StreamState, archived: int) -> StreamChanged | None:
+    """The error if the stream ends before this sequence, which is or is being archived."""
     if archived <= state.last_seq:
         return None
     return StreamChanged(
         f"Stream {state.name} ends at sequence {state.last_seq}, and archive {archive.name} holds it up to {archived}: "
         "the server forgot messages, and gives their sequences to new ones",
-        "Create another archive of the stream for what comes, and set sync_interval: always on the server",
+        _AFTER_FORGETTING,
     )
 
 

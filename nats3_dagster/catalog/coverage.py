@@ -12,7 +12,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.rows import CoverageRow, StreamRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
-from nats3_dagster.model import Archive, Coverage, Incarnation, SeqRange, StreamState
+from nats3_dagster.model import Archive, Coverage, Incarnation, SeqRange, StreamState, Witness
 from nats3_dagster.model.stream import removing_settings
 from nats3_dagster.steps import Next
 
@@ -65,6 +65,18 @@ class Coverages:
         """The sequences of `within` from the archive's start on that are in no chunk and no gap, ascending."""
         with self._session.reading() as sql:
             return _ranges(sql, "missing", archive, incarnation, within)
+
+    def witness(self, archive: Archive, incarnation: Incarnation) -> Witness | None:
+        """The newest captured message of which the store time is known; None where there is none."""
+        with self._session.reading() as sql:
+            return sql.row(Witness, "witness", archive=archive.id, **_named(incarnation))
+
+    def keep_witness(self, archive: Archive, incarnation: Incarnation, witness: Witness) -> None:
+        """Keep it, unless a newer one is known."""
+        with self._session.transaction() as sql:
+            sql.run(
+                "keep_witness", archive=archive.id, seq=witness.seq, time_ns=witness.time_ns, **_named(incarnation)
+            )
 
     def last_state(self, incarnation: Incarnation) -> StreamState | None:
         """The stream's state when it was last observed; None when it never was."""

@@ -125,6 +125,25 @@ def last_payload(link: Link, stream: str, subject: str) -> bytes | None:
     return link.call(work)
 
 
+def message_times(link: Link, messages: Iterable[tuple[str, int]], patience_s: float) -> dict[tuple[str, int], int]:
+    """Store times of messages by stream and sequence, asked all at once. A message that is not there is left out, and
+    one of which no answer comes within `patience_s`."""
+
+    async def one(client: Connection, stream: str, seq: int) -> int | None:
+        try:
+            message = await asyncio.wait_for(next_message(client, stream, seq), patience_s)
+        except (TimeoutError, SourceError):
+            return None
+        return message[1] if message and message[0] == seq else None
+
+    async def every(client: Connection) -> dict[tuple[str, int], int]:
+        wanted = sorted(set(messages))
+        times = await asyncio.gather(*(one(client, stream, seq) for stream, seq in wanted))
+        return {message: time_ns for message, time_ns in zip(wanted, times, strict=True) if time_ns is not None}
+
+    return link.call(every)
+
+
 def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
     """Make a stream, or find it with this very configuration; settings the server is too old for are left out.
 

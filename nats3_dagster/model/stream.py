@@ -63,6 +63,15 @@ class Incarnation:
 
 
 @dataclass(frozen=True, slots=True)
+class Witness:
+    """A message of a stream by what never changes while the stream keeps its history."""
+
+    seq: int
+    # Its store time in nanoseconds.
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamState:
     """What STREAM.INFO says: identity, bounds and configuration."""
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from nats3_dagster.archive.absence import lost_by_reason
 from nats3_dagster.archive.backlog import Backlog, Loss, backlog, time_to_loss
 from nats3_dagster.archive.health.finding import Finding
-from nats3_dagster.archive.source import source_state
+from nats3_dagster.archive.source import rewritten, source_state
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.streams import ServerInfo, server_info
@@ -71,6 +71,11 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
             "fail", AREA, f"{who}: it ends at sequence {state.last_seq}, and {coverage.last} is archived: it lost its "
             "end, and gives sequences out again", "Make a new stream, and archive that one",
         )  # fmt: skip
+        return
+    if (witness := catalog.coverage.witness(archive, state.incarnation)) and (
+        changed := rewritten(workspace.link, archive, state, witness)
+    ):
+        yield Finding("fail", AREA, f"{who}: {changed.what}", changed.hint)
         return
     lost = lost_by_reason(catalog.gaps.select(archive, incarnation=state.incarnation), [coverage])
     if lost:

@@ -34,6 +34,19 @@ where archive_id = :archive and stream = :stream and created_ns = :created_ns;
 -- What the archive has of each incarnation, oldest first.
 select * from nats3.coverage_view where archive_id = :archive order by created_ns;
 
+-- name: witness(archive, stream, created_ns)
+-- The newest captured sequence of which the store time is known, and that time.
+select c.witness_seq as seq, c.witness_ns as time_ns
+from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
+where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns and c.witness_seq is not null;
+
+-- name: keep_witness(archive, stream, created_ns, seq, time_ns)!
+-- Keeps the store time of a captured sequence, unless that of a newer one is known.
+update nats3.coverage c set witness_seq = :seq, witness_ns = :time_ns
+from nats3.incarnation i
+where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
+  and coalesce(c.witness_seq, 0) < :seq;
+
 -- name: stream_state(stream, created_ns)
 -- The state of a stream when it was last observed.
 select * from nats3.incarnation where stream = :stream and created_ns = :created_ns;
