@@ -33,8 +33,8 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witne
 
 __all__ = [
     "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
-    "Chunk", "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Gap", "HourPart", "HourSummary", "HourWindow",
-    "Incarnation", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay",
-    "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState",
-    "Witness", "clipped", "parse_sequences",
+    "Chunk", "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Gap", "HourPart", "HourSummary", "Incarnation",
+    "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay", "ReplayChunk",
+    "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "Witness", "clipped",
+    "parse_sequences",
 ]  # fmt: skip
