@@ -58,6 +58,10 @@ class SourceError(Nats3Error):
     """NATS: unreachable, refused us, or a stream is not what was planned for."""
 
 
+class UnknownConsumer(SourceError):
+    """The consumer through which an archive takes its messages is gone."""
+
+
 class StreamChanged(SourceError):
     """The stream was deleted, made again or shrunk since the plan was made. Plan again."""
 

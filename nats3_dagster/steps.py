@@ -15,6 +15,10 @@ class Next(Enum):
     ADOPT_STREAM = (
         "Messages of the earlier one that were not captured are lost. Adopt the new one to archive {archive} from it"
     )
+    ADOPT_CONSUMER = (
+        "What the stream removed meanwhile is lost. Let a capture of archive {archive} make the consumer again, and "
+        "record the loss"
+    )
     ADOPT_INCARNATION = "Adopt it to archive it as well in {archive}"
     BEGIN_NEW_REPLAY = "To publish all of it once more, begin a new replay"
     BEGIN_NEW_REPLAY_AFTER_LOOKING = (
@@ -39,6 +43,13 @@ class Next(Enum):
     CHOOSE_OTHER_TARGET = (
         "The replay would be archived again. Choose another write subject, or allow it to go into its own stream"
     )
+    CONSUMER_SHARED = (
+        "Stop what else pulls from {consumer}. Then make another archive of the stream beside {archive}: its consumer "
+        "begins with what there is"
+    )
+    CONSUMER_TAKEN = (
+        "If no archive uses it, delete consumer {consumer} of stream {stream}; or choose another name for the archive"
+    )
     CREATE_ARCHIVE = "Create an archive first"
     CREATE_BUCKET = "Create it, or have it created with the archive"
     CREATE_BUCKET_AGAIN = "Create it again. The chunks in it are lost: verifying the archive names them"
@@ -56,6 +67,10 @@ class Next(Enum):
     LIST_CHUNKS = "See the chunks of archive {archive}"
     LIST_HOURS = "See the hours of archive {archive}"
     LIST_REPLAYS = "See the list of replays"
+    MAKE_CONSUMER = (
+        "Make consumer {consumer} again as it was: it begins with what the stream still has. Then capture archive "
+        "{archive}"
+    )
     MAKE_CATALOG = "Make it: migrate the catalog's schema"
     MAKE_LIVE = "Make the replay live, so that they count again"
     MIGRATE = "Migrate the catalog's schema"
@@ -65,6 +80,7 @@ class Next(Enum):
     )
     OBJECT_GONE = "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it"
     OBJECT_DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it"
+    OWN_CONSUMER = "Let the archive make a consumer of its own"
     RESTORE_STREAM = (
         "Restore the stream from a backup or check which server and account are used; if it is gone for good, delete "
         "archive {archive}"
@@ -76,6 +92,14 @@ class Next(Enum):
     RESUME_REPLAY = "Run replay {replay} again: it goes on after its last message"
     SAY_ARCHIVE = "Give the name of the archive, or its bucket and stream"
     SEE_CHUNKS = "See the chunks of archive {archive}: each has its id and key"
+    SOURCE_QUEUE = (
+        "Archive a stream with limits or interest retention that takes the subjects, and let the work queue source "
+        "from it. Not the other way round: sourcing takes the messages too"
+    )
+    TAKE_MESSAGES = (
+        "Let the archive take them through a consumer of its own: the mode consumer. It acknowledges what is in a "
+        "chunk, and a work queue then deletes it"
+    )
     SET_NATS_URL = "Set NATS3_NATS_URL"
     SET_POSTGRES_URL = "Set NATS3_POSTGRES_URL"
 

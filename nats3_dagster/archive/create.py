@@ -1,16 +1,20 @@
 """Creating an archive. Everything about it is checked before anything of it is written."""
 
+from dataclasses import replace
+
 from nats3_dagster import objects
+from nats3_dagster.archive.durables import drop, open_durable
 from nats3_dagster.archive.source import check_source
 from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
 def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = False) -> Archive:
-    """The new archive; it begins with the oldest message that the stream has now. With `create_bucket` a missing
-    bucket is made.
+    """The new archive; it begins with the oldest message that the stream has now, or that its durable has not yet
+    delivered. With `create_bucket` a missing bucket is made.
 
     Raises Conflict when the name is taken, OperatorError for a stream that cannot be archived so, or a missing
     bucket."""
@@ -22,7 +26,16 @@ def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = Fal
         if not create_bucket:
             raise OperatorError(f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET())
         objects.create_bucket(store, spec.bucket)
-    return workspace.catalog.archives.create(spec, state)
+    if spec.mode == "stream":
+        return workspace.catalog.archives.create(spec, state)
+    spec, durable = open_durable(workspace, spec, state)
+    try:
+        # From here on the durable keeps the messages. What it does not deliver is not the archive's.
+        state = replace(stream_state(workspace.link, spec.stream), first_seq=durable.delivered_seq + 1)
+        return workspace.catalog.archives.create(spec, state)
+    except BaseException:
+        drop(workspace, spec)
+        raise
 
 
 def check_bucket(workspace: Workspace, archive: Archive) -> None:

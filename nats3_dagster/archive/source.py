@@ -32,13 +32,14 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
 
 
 def check_retention(spec: ArchiveSpec, state: StreamState) -> None:
-    """Raises OperatorError if the stream deletes what its consumers have taken. A stream may be given another retention
-    at any time, so each capture asks again."""
-    if spec.mode == "stream" and state.config.get("retention", "limits") != "limits":
+    """Raises OperatorError when the stream removes messages that its consumers have acknowledged, and the archive only
+    reads: what it has not read yet would be gone. A stream may be given another retention at any time, so each capture
+    asks again."""
+    retention = state.config.get("retention", "limits")
+    if spec.mode == "stream" and retention != "limits":
         raise OperatorError(
-            f"Stream {spec.stream} has {state.config['retention']} retention: reading it takes from its consumers",
-            "Archive a stream with limits retention that takes the subjects, and let the other one source from it. Not "
-            "the other way round: sourcing takes the messages too",
+            f"Stream {spec.stream} has {retention} retention: its consumers decide how long it keeps a message",
+            Next.TAKE_MESSAGES(),
         )
 
 

@@ -4,17 +4,26 @@ Invariant: a name belongs to one archive that is not deleted. The stream, subjec
 because its coverage counts by them.
 """
 
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from psycopg import errors
+from psycopg import Error, errors
 
+from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.pool import Session
+from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow, ArchiveVersionRow
+from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, ArchiveVersion, StreamState
 from nats3_dagster.steps import Next
+
+# How often a lock that another process has is asked for.
+ASK_AGAIN_S = 0.2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,6 +134,24 @@ class Archives:
             chunks = sql.run("retire_archive", archive=archive.id)
             sql.run("delete_archive", archive=archive.id)
         return chunks
+
+    @contextmanager
+    def taking(self, archive: Archive, patience_s: float) -> Generator[None]:
+        """Let nobody else take messages for the archive meanwhile. The lock has a connection of its own: it ends when
+        the process does. Raises Conflict when another process has it for longer than `patience_s`."""
+        until = time.monotonic() + patience_s
+        with open_connection(self._session.url) as connection:
+            try:
+                while not Statements(connection).value(bool, "try_taking", archive=archive.id):
+                    if time.monotonic() > until:
+                        raise Conflict(
+                            f"Another process takes messages for archive {archive.name}",
+                            "Wait for it: it takes all there are",
+                        )
+                    time.sleep(ASK_AGAIN_S)
+            except Error as error:
+                raise failed(error, self._session.where) from error
+            yield
 
     def _set_paused(self, name: str, paused: bool) -> Archive:
         with self._session.reading() as sql:

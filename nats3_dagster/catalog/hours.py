@@ -72,6 +72,15 @@ class OtherHourRow:
 
 
 @dataclass(slots=True, kw_only=True)
+class SpanRow:
+    """The first and last sequence of an hour's chunks."""
+
+    hour: str
+    first_seq: int
+    last_seq: int
+
+
+@dataclass(slots=True, kw_only=True)
 class RevisionRow:
     """The archive's revision when an hour last changed."""
 
@@ -119,6 +128,16 @@ class Hours:
         with self._session.transaction() as sql:
             windows = sql.rows(WindowRow, "windows_of_hour", archive=archive.id, hour=hour)
             return tuple(_part(sql, archive, hour, window) for window in windows)
+
+    def spans_from(self, archive: Archive, incarnation: Incarnation, seq: int) -> tuple[tuple[str, SeqRange], ...]:
+        """The hour in which the sequence lies, or the last one before it, and all behind: each with the first and last
+        sequence of its chunks, in the order of the stream."""
+        with self._session.reading() as sql:
+            rows = sql.rows(
+                SpanRow, "hour_spans", archive=archive.id, stream=incarnation.stream,
+                created_ns=incarnation.created_ns, seq=seq,
+            )  # fmt: skip
+        return tuple((row.hour, SeqRange(row.first_seq, row.last_seq)) for row in rows)
 
 
 def _part(sql: Statements, archive: Archive, hour: str, row: WindowRow) -> HourPart:

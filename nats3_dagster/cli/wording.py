@@ -5,6 +5,8 @@ from nats3_dagster.steps import Next
 WORDS = {
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well: "
     "nats3 store run {archive} --adopt",
+    Next.ADOPT_CONSUMER: "What the stream removed meanwhile is lost. To make the consumer again, and record the loss: "
+    "nats3 store run {archive} --adopt",
     Next.ADOPT_INCARNATION: "To archive it as well: nats3 store run {archive} --adopt",
     Next.BEGIN_NEW_REPLAY: "To publish all of it once more: nats3 load create",
     Next.BEGIN_NEW_REPLAY_AFTER_LOOKING: "See what its targets hold of it: messages with the header Nats3-Replay: "
@@ -24,6 +26,10 @@ WORDS = {
     Next.CHOOSE_ARCHIVE: "Name it with --archive NAME",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another --write-subject, or add "
     "--into-own-stream",
+    Next.CONSUMER_SHARED: "Stop what else pulls from {consumer}. Then make another archive of the stream: its consumer "
+    "begins with what there is",
+    Next.CONSUMER_TAKEN: "If no archive uses it, delete it: nats consumer rm {stream} {consumer}; or choose another "
+    "name for the archive",
     Next.CREATE_ARCHIVE: "Create one: nats3 store create",
     Next.CREATE_BUCKET: "Create it, or add --create-bucket",
     Next.CREATE_BUCKET_AGAIN: "Create it again. The chunks in it are lost: nats3 chunk verify names them",
@@ -40,6 +46,8 @@ WORDS = {
     Next.LIST_CHUNKS: "See what it holds: nats3 chunk list {archive}",
     Next.LIST_HOURS: "See the hours it has: nats3 chunk list {archive}",
     Next.LIST_REPLAYS: "See them: nats3 load list",
+    Next.MAKE_CONSUMER: "Make consumer {consumer} again as it was: it begins with what the stream still has. Then: "
+    "nats3 store run {archive}",
     Next.MAKE_CATALOG: "Make it: nats3 migrate",
     Next.MAKE_LIVE: "Let them count again: --live",
     Next.MIGRATE: "Run nats3 migrate",
@@ -50,6 +58,7 @@ WORDS = {
     "chunk repair",
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or see nats3 "
     "chunk repair",
+    Next.OWN_CONSUMER: "Leave --consumer out: then the archive makes one of its own (--mode consumer)",
     Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
     "archive: nats3 store delete {archive}",
     Next.RESUME_ARCHIVE: "Resume it: nats3 store resume {archive}",
@@ -58,6 +67,10 @@ WORDS = {
     Next.RESUME_REPLAY: "To go on: nats3 load resume {replay}",
     Next.SAY_ARCHIVE: "Give --bucket and --read-stream, or --archive",
     Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",
+    Next.SOURCE_QUEUE: "Archive a stream with limits or interest retention that takes the subjects, and let the work "
+    "queue source from it. Not the other way round: sourcing takes the messages too",
+    Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
+    "what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",
     Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev",
 }

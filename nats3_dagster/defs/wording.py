@@ -13,6 +13,8 @@ STOPPED_CHECKS = "Stopped. Checks change nothing; execute them again"
 WORDS = {
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well, "
     "materialize {archive}/chunks with adopt: true in its config",
+    Next.ADOPT_CONSUMER: "What the stream removed meanwhile is lost. To make the consumer again, and record the loss, "
+    "materialize {archive}/chunks with adopt: true in its config",
     Next.ADOPT_INCARNATION: "To archive it as well, materialize {archive}/chunks with adopt: true in its config",
     Next.BEGIN_NEW_REPLAY: "To publish all of it once more, launch a new run instead of executing this one again",
     Next.BEGIN_NEW_REPLAY_AFTER_LOOKING: "See what its targets hold of it: messages with the header Nats3-Replay: "
@@ -33,6 +35,10 @@ WORDS = {
     Next.CHOOSE_ARCHIVE: "Set archive to the name of one of them",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another write_subject, or set "
     "into_own_stream: true",
+    Next.CONSUMER_SHARED: "Stop what else pulls from {consumer}. Then make another archive of the stream: its consumer "
+    "begins with what there is",
+    Next.CONSUMER_TAKEN: "If no archive uses it, delete consumer {consumer} of stream {stream}; or choose another name "
+    "for the archive",
     Next.CREATE_ARCHIVE: "Create one in a shell: nats3 store create",
     Next.CREATE_BUCKET: "Create it",
     Next.CREATE_BUCKET_AGAIN: "Create it again. Chunks that it held are lost; the check chunks_intact names them",
@@ -51,6 +57,8 @@ WORDS = {
     Next.LIST_CHUNKS: "See the hours of {archive}/chunks",
     Next.LIST_HOURS: "See the hours of {archive}/chunks",
     Next.LIST_REPLAYS: "See them in a shell: nats3 load list",
+    Next.MAKE_CONSUMER: "Make consumer {consumer} again as it was: it begins with what the stream still has. Then "
+    "materialize {archive}/chunks",
     Next.MAKE_CATALOG: "Run nats3 migrate in a shell",
     Next.MAKE_LIVE: "Set live: true to let them count again",
     Next.MIGRATE: "Run nats3 migrate in a shell",
@@ -61,6 +69,7 @@ WORDS = {
     "it in a shell: nats3 chunk repair ARCHIVE",
     Next.OBJECT_GONE: "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair "
     "it in a shell: nats3 chunk repair ARCHIVE",
+    Next.OWN_CONSUMER: "Let the archive make a consumer of its own; in a shell: nats3 store create --mode consumer",
     Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
     "archive in a shell: nats3 store delete {archive}",
     Next.RESUME_ARCHIVE: "To go on, in a shell: nats3 store resume {archive}",
@@ -69,6 +78,10 @@ WORDS = {
     Next.RESUME_REPLAY: "To go on, re-execute its run from failure; or in a shell: nats3 load resume {replay}",
     Next.SAY_ARCHIVE: "Set archive to the name of one",
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",
+    Next.SOURCE_QUEUE: "Archive a stream with limits or interest retention that takes the subjects, and let the work "
+    "queue source from it. Not the other way round: sourcing takes the messages too",
+    Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own; in a shell: nats3 store create "
+    "--mode consumer. It acknowledges what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",
     Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL for Dagster's processes, or start the embedded stack: nats3 dev",
 }

@@ -13,6 +13,7 @@ class ErrCode(IntEnum):
 
     NO_PEERS = 10005  # no suitable peers for placement
     UNAVAILABLE = 10008  # JetStream system temporarily unavailable
+    CONSUMER_NOT_FOUND = 10014  # consumer not found
     NO_RESOURCES = 10023  # insufficient resources
     MESSAGE_NOT_FOUND = 10037  # no message found
     NOT_ENABLED_FOR_ACCOUNT = 10039  # JetStream not enabled for account

@@ -16,6 +16,8 @@ from nats3_dagster.jetstream.scan import FrameError, Frames
 from nats3_dagster.model.messages import MESSAGES, subject_columns
 from nats3_dagster.model.numbers import Int64s
 
+_ACK = b"$JS.ACK."
+
 
 @dataclass(frozen=True, slots=True)
 class Ack:
@@ -90,6 +92,35 @@ def _messages(blocks: Sequence[Frames], marker: bytes) -> Messages:
         schema=MESSAGES,
     )
     return Messages(batch, acks.consumer_seqs.to_numpy())
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """How messages of a consumer were delivered."""
+
+    replies: pa.Array  # binary, the subject that acknowledges each message
+    counts: Int64s  # how often each was delivered, this time included
+
+
+def deliveries(blocks: Sequence[Frames], marker: bytes) -> Deliveries:
+    """The deliveries of the messages in `blocks`, one at least, in their order. `marker` is ` <sid> $JS.ACK.`. Raises
+    FrameError."""
+    frames = _join(blocks)
+    # Two values a frame: what ends with the marker's `$JS.ACK.`, and the rest of the control line from there on.
+    bounds = np.stack([frames.starts, frames.marks + len(marker) - len(_ACK), frames.eols], axis=1).astype(np.int32)
+    tails = _pieces(frames, bounds).take(pa.array(np.arange(1, 3 * len(bounds), 3, dtype=np.int32)))
+    words = pc.split_pattern(tails, " ")
+    replies = words.values.take(words.offsets[:-1])
+    tokens = pc.split_pattern(replies, ".")
+    offsets = tokens.offsets.to_numpy()
+    numbers = np.diff(offsets)
+    if not ((numbers == 9) | (numbers >= 11)).all():
+        raise FrameError("NATS sent an acknowledgement subject of a kind that we do not know")
+    at = offsets[:-1] + np.where(numbers == 9, 4, 6).astype(np.int32)
+    try:
+        return Deliveries(replies, _integers(tokens.values.take(pa.array(at))).to_numpy())
+    except pa.ArrowInvalid as error:
+        raise FrameError(f"NATS sent a message that cannot be understood: {str(error)[:200]}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ from nats3_dagster.jetstream.codes import ErrCode, known_settings, version_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Incarnation, SeqRange, StreamState
 
+# Requests under way at a time where many are asked.
+ASKED_AT_ONCE = 64
+
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
@@ -226,6 +229,36 @@ async def first_held(
     return None
 
 
+def held_ranges(
+    link: Link, incarnation: Incarnation, ranges: Sequence[SeqRange], filters: Sequence[str]
+) -> list[int | None]:
+    """For each range the first sequence that the leader holds and a filter takes (no filters: any); None proves that it
+    held none when it was asked. Raises StreamChanged."""
+
+    async def one(client: Connection, seqs: SeqRange, turn: asyncio.Semaphore) -> int | None:
+        for subject in filters or (">",):
+            async with turn:
+                message = await next_message(client, incarnation.stream, seqs.first, subject)
+            if message and message[0] <= seqs.last:
+                return message[0]
+        return None
+
+    async def every(client: Connection) -> list[int | None]:
+        turn = asyncio.Semaphore(ASKED_AT_ONCE)
+        held = await asyncio.gather(*(one(client, seqs, turn) for seqs in ranges))
+        # Asked last: a stream that was made again meanwhile answered for the one that was asked for.
+        await same_stream_info(client, incarnation)
+        return held
+
+    return link.call(every) if ranges else []
+
+
+def first_held_at(link: Link, stream: str, time_ns: int) -> int:
+    """The first sequence that the stream holds and that was stored at `time_ns` or later; the last one plus 1 when
+    there is none. Unlike `first_seq_at` it makes no consumer, which a work queue would refuse: about 20 requests."""
+    return link.call(_first_held_at, stream, time_ns, 1)
+
+
 async def delete_consumer(client: Connection, stream: str, name: str) -> None:
     """Delete a consumer of ours if it is still there and the server answers."""
     try:
@@ -270,7 +303,12 @@ async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:
     message = await next_message(client, stream, first)
     if message is None or message[1] >= time_ns:
         return first
-    first, end = message[0] + 1, (await stream_info(client, stream)).last_seq + 1
+    return await _first_held_at(client, stream, time_ns, message[0] + 1)
+
+
+async def _first_held_at(client: Connection, stream: str, time_ns: int, first: int) -> int:
+    """By halves, from `first` on."""
+    end = (await stream_info(client, stream)).last_seq + 1
     while first < end:
         middle = (first + end) // 2
         message = await next_message(client, stream, middle)

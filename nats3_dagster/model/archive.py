@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.chunk import Reason
@@ -25,8 +25,10 @@ class ArchiveSpec:
     prefix: str = ""
     # NATS filters; empty for every subject of the stream.
     subjects: tuple[str, ...] = ()
+    # `stream` reads sequences and takes nothing from anybody; `consumer` takes messages through a durable and
+    # acknowledges them when they are in a chunk.
     mode: Mode = "stream"
-    # The consumer that the mode `consumer` reads through.
+    # The durable of the mode `consumer`; None in a new archive that is to make its own.
     durable: str | None = None
     # A capture is due when so many messages, or bytes of them, wait, or when the oldest has waited so many seconds.
     max_messages: int = 1_000_000
@@ -39,6 +41,13 @@ class ArchiveSpec:
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
             raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only")
         check_stream_name(self.stream)
+        if self.mode not in get_args(Mode):
+            raise OperatorError(f"There is no mode {self.mode!r}", f"Use {' or '.join(get_args(Mode))}")
+        if self.durable is not None:
+            if self.mode != "consumer":
+                raise OperatorError(f"An archive of the mode {self.mode} has no consumer", "Use the mode consumer")
+            if not re.fullmatch(r"[^\s.*>/\\]{1,255}", self.durable):
+                raise OperatorError(f"{self.durable!r} is not a consumer name", "It has no white space nor . * > / \\")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", self.bucket):
             raise OperatorError(
                 f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"

@@ -14,10 +14,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from nats3_dagster.archive import capture
 from nats3_dagster.archive.capture import CaptureJob, CapturePlan, CaptureResult
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
-from nats3_dagster.errors import Conflict, SourceError
+from nats3_dagster.archive.take_capture import Outcome as TakeOutcome
+from nats3_dagster.archive.take_capture import TakeCapture
+from nats3_dagster.archive.taking import Round, TakeJob, take
+from nats3_dagster.errors import Conflict, Nats3Error, SourceError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.task_progress import Counts, Tally, new_subject, reporting
-from nats3_dagster.model import OnProgress, Progress, SeqRange
+from nats3_dagster.model import Archive, OnProgress, Progress, SeqRange
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
@@ -38,6 +41,9 @@ def run_capture(
     began = time.monotonic()
     with Workspace(settings) as workspace:
         archive = workspace.catalog.archives.get(archive_name)
+        if archive.spec.mode == "consumer":
+            result = _take(spark, workspace, archive, hour, run_id, adopt, on_progress)
+            return replace(result, seconds=time.monotonic() - began)
         retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
         for attempt in retrying:
             with attempt:
@@ -64,6 +70,31 @@ def _read_and_commit(
     if on_progress:
         on_progress(Progress(result.messages, result.messages))
     return result
+
+
+def _take(
+    spark: SparkSession, workspace: Workspace, archive: Archive, hour: str, run_id: str | None, adopt: bool,
+    on_progress: OnProgress | None,
+) -> CaptureResult:  # fmt: skip
+    """All that waits in the archive's durable, whatever its hour: one task pulls and writes, round by round."""
+    messages = 0
+
+    def perform(job: TakeJob) -> tuple[tuple[TakeOutcome, ...], Nats3Error | None]:
+        finished = run_tasks(spark, f"capture {archive.name} {hour}", take_round, [job])
+        return finished.results, finished.error
+
+    def note(done: Round) -> None:
+        nonlocal messages
+        messages += sum(c.messages for c in done.chunks)
+        if on_progress:
+            on_progress(Progress(messages, messages))
+
+    return take(workspace, archive, hour, perform, run_id=run_id, adopt=adopt, on_round=note)
+
+
+def take_round(job: TakeJob) -> Iterator[TakeOutcome]:
+    """One round of an archive of the mode `consumer`, in a worker."""
+    yield from TakeCapture(job).outcomes()
 
 
 def capture_range(task: Task) -> Iterator[Outcome]:

@@ -108,7 +108,7 @@ class Story:
         """One attempt of the run, which fails."""
         number = self.workspace.catalog.replays.start_attempt(found.replay.id, run.run_id)
         self.instance.add_run_tags(run.run_id, {ATTEMPT_TAG: str(number)})
-        self.workspace.catalog.replays.finish(found.replay.id, "failed", "the target was overloaded")
+        self.workspace.catalog.replays.finish(found.replay.id, number, "failed", "the target was overloaded")
 
     def take_up(self, run: DagsterRun, spec: ReplaySpec = SPEC) -> Found:
         return take_up(self.workspace, self.instance, run, spec)

@@ -75,3 +75,7 @@ left join (
 ) c on c.archive_id = a.id
 where a.deleted_at is null
 order by a.name;
+
+-- name: try_taking(archive)
+-- Whether this connection alone now takes messages for the archive, until it ends.
+select pg_try_advisory_lock(hashtextextended('nats3.taking.' || :archive::bigint, 0));

@@ -25,3 +25,13 @@ select count(distinct hour) from nats3.hour where archive_id = :archive;
 -- name: revision(archive)
 -- How often the archive's chunks and gaps have changed.
 select revision from nats3.archive where id = :archive;
+
+-- name: hour_spans(archive, stream, created_ns, seq)
+-- The hour in which the sequence lies, or the last one before it, and all behind, in the order of the stream.
+select h.hour, h.first_seq, h.last_seq
+from nats3.hour h join nats3.incarnation i on i.id = h.incarnation_id
+where h.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
+  and h.first_seq >= coalesce((
+    select max(b.first_seq) from nats3.hour b
+    where b.archive_id = h.archive_id and b.incarnation_id = h.incarnation_id and b.first_seq <= :seq), 0)
+order by h.first_seq;

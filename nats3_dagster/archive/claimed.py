@@ -1,0 +1,113 @@
+"""Claimed messages as chunks: which are new, which hour each belongs to, and what absent sequences mean.
+
+Invariants: chunks are disjoint, and disjoint from what is covered. A chunk covers a sequence that it does not hold only
+where the durable, or the stream's leader, has proven that there was no message for the archive.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from nats3_dagster.hours import HOUR_NS, hour_start
+from nats3_dagster.jetstream.claim import Claimed
+from nats3_dagster.model import ArchiveSpec, Gap, SeqRange, StreamState
+from nats3_dagster.model.numbers import Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Messages that can be acknowledged once the outcomes before it are committed."""
+
+    # The subjects that acknowledge them, binary.
+    replies: pa.Array
+    # Messages among them that the catalog had already.
+    known: int
+    # As in `Claimed`.
+    full: bool
+    elsewhere: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Sequences between two claimed messages, in no chunk and no gap."""
+
+    # The index of the message behind it.
+    at: int
+    seqs: SeqRange
+    # Whether the durable's own deliveries prove that there was nothing.
+    proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """The claimed messages that the catalog does not cover, in the order of the stream."""
+
+    messages: pa.Table
+    seqs: Int64s
+    # For each message its hour, in hours since 1970; ascending.
+    hours: Int64s
+    # The indexes of messages before which something covered lies.
+    barriers: frozenset[int]
+    holes: tuple[Hole, ...]
+
+
+def fresh(claimed: Claimed, covered: tuple[SeqRange, ...], spans: tuple[tuple[str, SeqRange], ...]) -> Fresh:
+    """What of it is new to the archive. `covered`: ascending and disjoint. `spans`: see `assigned_hours`."""
+    seqs: Int64s = claimed.messages.column("seq").to_numpy()
+    firsts = np.array([r.first for r in covered], np.int64)
+    lasts = np.array([r.last for r in covered], np.int64)
+    # How many covered ranges begin at or before each message.
+    before: Int64s = np.searchsorted(firsts, seqs, "right")
+    is_known = (before > 0) & (seqs <= np.append(lasts, -1)[before - 1])
+    kept = np.flatnonzero(~is_known)
+    messages = claimed.messages if len(kept) == len(seqs) else claimed.messages.take(pa.array(kept))
+    seqs, stretch, follows = seqs[kept], before[kept], claimed.follows[kept]
+    # A message that the catalog has is no neighbour any more.
+    follows[1:] &= np.diff(kept) == 1
+    times: Int64s = messages.column("time_ns").to_numpy()
+    apart = np.flatnonzero(np.diff(stretch) != 0) + 1
+    gaps = np.flatnonzero((np.diff(seqs) > 1) & (np.diff(stretch) == 0)) + 1
+    holes = tuple(
+        Hole(int(at), SeqRange(int(seqs[at - 1]) + 1, int(seqs[at]) - 1), bool(follows[at])) for at in gaps
+    )
+    return Fresh(messages, seqs, assigned_hours(seqs, times, spans), frozenset(apart.tolist()), holes)
+
+
+def assigned_hours(seqs: Int64s, times_ns: Int64s, spans: tuple[tuple[str, SeqRange], ...]) -> Int64s:
+    """The hour of each message, in hours since 1970. It is the latest hour of it and of all before it: a clock that
+    steps back makes no earlier hour (docs/decisions.md, 1). It is never before the hour of what is archived before it,
+    nor after the one of what is archived behind it, so that hours tile the sequences where a message comes late.
+
+    `spans`: the hours of the archive's chunks, each with its first and last sequence, in the order of the stream."""
+    hours = np.maximum.accumulate(times_ns // HOUR_NS) if len(times_ns) else times_ns
+    if not spans:
+        return hours
+    firsts = np.array([span.first for _, span in spans], np.int64)
+    lasts = np.array([span.last for _, span in spans], np.int64)
+    named = np.array([hour_start(hour) // HOUR_NS for hour, _ in spans], np.int64)
+    at = np.searchsorted(firsts, seqs, "right") - 1  # the span that begins before each message; -1 for none
+    inside = (at >= 0) & (seqs <= lasts[np.maximum(at, 0)])
+    earliest = np.where(at >= 0, named[np.maximum(at, 0)], 0)
+    no_end = np.iinfo(np.int64).max
+    latest = np.append(named, no_end)[at + 1]
+    return np.clip(hours, earliest, np.where(inside, earliest, latest))
+
+
+def absence(spec: ArchiveSpec, state: StreamState, seqs: SeqRange, head: int) -> Iterator[Gap]:
+    """Why the stream holds no message of the archive's in these sequences, of which none is in the archive. `head` is
+    the stream's first sequence now.
+
+    Under a filter nobody knows what they were. A stream that keeps what was acknowledged has expired what lies before
+    its head; the rest was deleted. In other streams whoever acknowledges removes, and nothing tells it from a limit."""
+    if spec.subjects:
+        yield Gap(state.incarnation, (seqs,), "unselected")
+        return
+    if state.config.get("retention", "limits") != "limits":
+        yield Gap(state.incarnation, (seqs,), "expired")
+        return
+    if seqs.first < head:
+        yield Gap(state.incarnation, (SeqRange(seqs.first, min(seqs.last, head - 1)),), "expired")
+    if seqs.last >= head:
+        yield Gap(state.incarnation, (SeqRange(max(seqs.first, head), seqs.last),), "deleted")

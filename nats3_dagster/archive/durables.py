@@ -1,0 +1,166 @@
+"""The durable consumer through which an archive of the mode `consumer` takes its messages.
+
+Invariant: only archives whose durable delivers each message until it is acknowledged, and to them alone, are made.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from nats3_dagster.chunks.columns import CHUNK_MESSAGES
+from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
+from nats3_dagster.jetstream.durable import Durable, consumers_of, delete_durable, find_durable, make_durable
+from nats3_dagster.model import Archive, ArchiveSpec, StreamState
+from nats3_dagster.steps import Next
+from nats3_dagster.subjects import check_filter, covers, overlap
+from nats3_dagster.workspace import Workspace
+
+# Messages that the durable may have outstanding at least: with fewer a run spends its time on rounds.
+LEAST_OUTSTANDING = 10_000
+# How long the server waits for an acknowledgement, and more for a larger chunk. What a process that died has pulled
+# comes again only after this time.
+ACK_WAIT_S, ACK_BYTES_PER_S, MOST_ACK_WAIT_S = 30, 4 << 20, 300
+# The least that a durable of the user may have: the server hears +WPI three times in it.
+LEAST_ACK_WAIT_S = 5
+
+
+def own_name(archive_name: str) -> str:
+    """The name of the durable that an archive makes for itself."""
+    return f"nats3-{archive_name}"
+
+
+def is_own(spec: ArchiveSpec) -> bool:
+    """Whether the archive made its durable, and so deletes it."""
+    return spec.mode == "consumer" and spec.durable == own_name(spec.name)
+
+
+def open_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) -> tuple[ArchiveSpec, Durable]:
+    """The durable of a new archive, made unless the user names one; and the archive with its name and subjects.
+
+    Raises OperatorError with the reason when the messages cannot be taken through it, Conflict when the name is
+    taken."""
+    check_others(workspace, spec, state)
+    if spec.durable is None:
+        spec = replace(spec, durable=own_name(spec.name))
+        assert spec.durable
+        if find_durable(workspace.link, spec.stream, spec.durable):
+            raise Conflict(
+                f"Stream {spec.stream} has a consumer {spec.durable} already: another archive of this name takes its "
+                "messages, or one has left it",
+                Next.CONSUMER_TAKEN(consumer=spec.durable, stream=spec.stream),
+            )
+        durable = _make(workspace, spec, None)
+        return replace(spec, subjects=durable.filters), durable
+    durable = find_durable(workspace.link, spec.stream, spec.durable)
+    if durable is None:
+        names = [c.name for c in consumers_of(workspace.link, spec.stream) if c.config.get("durable_name")]
+        raise OperatorError(
+            f"Stream {spec.stream} has no consumer {spec.durable}",
+            f"It has {', '.join(names[:5])}" if names else Next.OWN_CONSUMER(),
+        )
+    if reason := next(_unfit(durable, spec), None):
+        raise OperatorError(f"Consumer {durable.name} of stream {spec.stream} {reason}", Next.OWN_CONSUMER())
+    return replace(spec, subjects=durable.filters), durable
+
+
+def durable_of(workspace: Workspace, archive: Archive) -> Durable:
+    """The archive's durable as it is now. Raises UnknownConsumer if it is gone, SourceError if it was changed into one
+    that does not fit."""
+    spec = archive.spec
+    assert spec.durable
+    durable = find_durable(workspace.link, spec.stream, spec.durable)
+    if durable is None:
+        raise gone(archive)
+    if reason := next(_unfit(durable, spec, fresh=False), None):
+        raise SourceError(f"Consumer {durable.name} of stream {spec.stream} {reason}", "Change it back")
+    return durable
+
+
+def gone(archive: Archive) -> UnknownConsumer:
+    """The error for a durable that somebody deleted."""
+    spec = archive.spec
+    what = f"Consumer {spec.durable} of stream {spec.stream} was deleted: nothing keeps messages for {spec.name}"
+    step = Next.ADOPT_CONSUMER if is_own(spec) else Next.MAKE_CONSUMER
+    return UnknownConsumer(what, step(archive=spec.name, consumer=spec.durable))
+
+
+def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> bool:
+    """Make the archive's own durable again if it was deleted, as the user has asked for; whether it was."""
+    spec = archive.spec
+    assert spec.durable
+    if not is_own(spec) or find_durable(workspace.link, spec.stream, spec.durable):
+        return False
+    check_others(workspace, spec, state)
+    coverage = workspace.catalog.coverage.of(archive, state.incarnation)
+    limits = state.config.get("retention", "limits") == "limits"
+    # Only a stream that keeps what is acknowledged delivers from there on: from the others all comes that is left.
+    _make(workspace, spec, coverage.frontier + 1 if limits else None)
+    return True
+
+
+def drop(workspace: Workspace, spec: ArchiveSpec) -> bool:
+    """Delete the archive's own durable; whether there was one. Raises SourceError."""
+    return is_own(spec) and spec.durable is not None and delete_durable(workspace.link, spec.stream, spec.durable)
+
+
+def check_others(workspace: Workspace, spec: ArchiveSpec, state: StreamState) -> None:
+    """Raises OperatorError when another consumer takes messages of a work queue that the archive is to have: the
+    server gives each of them to one consumer only."""
+    if state.config.get("retention") != "workqueue":
+        return
+    for consumer in consumers_of(workspace.link, spec.stream):
+        if consumer.name not in (spec.durable, own_name(spec.name)) and _overlap(consumer.filters, spec.subjects):
+            subjects = ", ".join(consumer.filters) or "all subjects"
+            raise OperatorError(
+                f"Consumer {consumer.name} takes {subjects} of work queue {spec.stream}, and a work queue gives each "
+                "message to one consumer only",
+                Next.SOURCE_QUEUE(),
+            )
+
+
+def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Durable:
+    assert spec.durable
+    for filter_ in spec.subjects:
+        check_filter(filter_)
+    distinct = list(dict.fromkeys(spec.subjects))
+    filters = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
+    return make_durable(
+        workspace.link, spec.stream, spec.durable, filters=filters,
+        max_ack_pending=min(max(spec.max_messages, LEAST_OUTSTANDING), CHUNK_MESSAGES),
+        ack_wait_s=min(ACK_WAIT_S + spec.max_bytes // ACK_BYTES_PER_S, MOST_ACK_WAIT_S),
+        first_seq=first_seq, description=f"nats3 archive {spec.name}",
+    )  # fmt: skip
+
+
+def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterator[str]:
+    """Why an archive cannot take its messages through the durable. `fresh`: it is for a new archive."""
+    config = durable.config
+    if not config.get("durable_name"):
+        yield "is ephemeral: it would be gone with the connection"
+    if config.get("deliver_subject"):
+        yield "is a push consumer; only a pull consumer waits for its reader"
+    if config.get("ack_policy") != "explicit":
+        yield f"has the ack policy {config.get('ack_policy')}: each message must be acknowledged by itself (explicit)"
+    if config.get("headers_only"):
+        yield "delivers headers only"
+    if int(config.get("max_deliver") or -1) > 0:
+        yield f"gives up a message after {config['max_deliver']} deliveries (max_deliver)"
+    if int(config.get("inactive_threshold") or 0):
+        yield "is deleted when nobody pulls for a while (inactive_threshold)"
+    if 0 < durable.ack_wait_s < LEAST_ACK_WAIT_S:
+        yield f"has an ack_wait of {durable.ack_wait_s:g} s; a chunk takes {LEAST_ACK_WAIT_S} s and more"
+    if config.get("backoff"):
+        yield "has a backoff, which replaces ack_wait"
+    if 0 < durable.max_ack_pending < min(spec.max_messages, LEAST_OUTSTANDING):
+        yield (
+            f"allows {durable.max_ack_pending:,} unacknowledged messages (max_ack_pending), and a chunk has up to "
+            f"{spec.max_messages:,}: {min(spec.max_messages, LEAST_OUTSTANDING):,} at least"
+        )
+    if (spec.subjects or not fresh) and set(spec.subjects) != set(durable.filters):
+        delivers, wanted = (", ".join(some) or "all subjects" for some in (durable.filters, spec.subjects))
+        yield f"delivers {delivers}, not {wanted}"
+    if fresh and durable.outstanding:
+        yield f"has {durable.outstanding:,} messages delivered and not acknowledged: let its client finish first"
+
+
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    return any(overlap(a, b) for a in one or (">",) for b in other or (">",))

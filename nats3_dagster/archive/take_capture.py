@@ -1,0 +1,91 @@
+"""The worker's side of a capture through a durable: claim messages, write chunks, put them into the store.
+
+Invariant: nothing is acknowledged here. The receipt comes last, when every object is in the store; a failure before it
+gives the messages back.
+"""
+
+from collections.abc import Iterator
+
+from nats3_dagster.archive.claimed import Fresh, Receipt, absence, fresh
+from nats3_dagster.archive.taking import TakeJob
+from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.hours import HOUR_NS, hour_of
+from nats3_dagster.jetstream.claim import Claim
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import held_ranges, same_stream
+from nats3_dagster.model import ChunkMeta, Gap, SeqRange
+from nats3_dagster.objects import Bucket
+
+Outcome = ChunkMeta | Gap | Receipt
+
+
+class TakeCapture:
+    """One round. `outcomes()` yields a ChunkMeta for each object that is in the store, Gaps, and last the Receipt."""
+
+    def __init__(self, job: TakeJob) -> None:
+        self._job = job
+        self._bucket = Bucket(job.store, job.spec.bucket)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        job = self._job
+        with Claim(job.nats, job.durable) as claim:
+            claimed = claim.take(job.limits)
+            new = fresh(claimed, job.covered, job.spans)
+            if len(new.seqs):
+                yield from self._chunks(new, claim.link)
+            known = claimed.messages.num_rows - len(new.seqs)
+            yield Receipt(claimed.replies, known, claimed.full, claimed.elsewhere)
+
+    def _chunks(self, new: Fresh, link: Link) -> Iterator[ChunkMeta | Gap]:
+        """Chunks and gaps in the order of the stream. A chunk ends where the hour does, before something covered, and
+        before a hole that it may not cover."""
+        cuts: dict[int, list[Gap]] = {at: [] for at in new.barriers} | self._cuts(new, link)
+        starts = {0, *cuts, *(at for at in range(1, len(new.hours)) if new.hours[at] != new.hours[at - 1])}
+        ordered = sorted(starts)
+        first = int(new.seqs[0])
+        for at, end in zip(ordered, [*ordered[1:], len(new.seqs)], strict=True):
+            if at in cuts:
+                yield from cuts[at]
+                first = int(new.seqs[at])
+            yield from self._write(new, at, end, first)
+            first = int(new.seqs[end - 1]) + 1
+
+    def _cuts(self, new: Fresh, link: Link) -> dict[int, list[Gap]]:
+        """The messages before which a chunk must end because of a hole, and the gaps in its place: none where somebody
+        else holds the messages, which come later."""
+        job = self._job
+        unproven = [hole for hole in new.holes if not hole.proven]
+        held = held_ranges(link, job.state.incarnation, [hole.seqs for hole in unproven], job.spec.subjects)
+        cuts: dict[int, list[Gap]] = {h.at: [] for h, seq in zip(unproven, held, strict=True) if seq is not None}
+        absent = [hole for hole in new.holes if hole.at not in cuts]
+        if job.spec.subjects or not absent:
+            return cuts
+        head = same_stream(link, job.state.incarnation).first_seq
+        for hole in absent:
+            gaps = list(absence(job.spec, job.state, hole.seqs, head))
+            if any(gap.reason != "deleted" for gap in gaps):
+                cuts[hole.at] = gaps
+        return cuts
+
+    def _write(self, new: Fresh, at: int, end: int, first: int) -> Iterator[ChunkMeta]:
+        """The messages from `at` to before `end`, of one hour, as chunks that cover the sequences from `first` on."""
+        spec, state = self._job.spec, self._job.state
+        hour = hour_of(int(new.hours[at]) * HOUR_NS)
+        batches = new.messages.slice(at, end - at).to_batches()
+        while batches:
+            writer = ChunkWriter(
+                spec.name, state.incarnation, hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config)
+            )
+            last = first
+            while batches:
+                rows = writer.room(batches[0])
+                if not rows:
+                    break
+                writer.write(batches[0].slice(0, rows))
+                last = batches[0].column("seq")[rows - 1].as_py()
+                rest = batches[0].slice(rows)
+                batches[:1] = [rest] if rest.num_rows else []
+            data, meta = writer.finish(SeqRange(first, last), list_deleted=not spec.subjects)
+            self._bucket.put_new(meta.key, data, meta.sha256)
+            yield meta
+            first = last + 1

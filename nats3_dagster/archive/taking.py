@@ -1,0 +1,228 @@
+"""Taking: how an archive of the mode `consumer` gets its messages. The driver's side.
+
+Invariant: a message is acknowledged only after the catalog has it. What was committed and not acknowledged comes again,
+is found in the catalog, and is then only acknowledged; so a crash at any point loses nothing and doubles nothing.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import pyarrow as pa
+
+from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.claimed import Receipt, absence
+from nats3_dagster.archive.durables import durable_of, make_again
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
+from nats3_dagster.errors import Nats3Error, SourceError
+from nats3_dagster.hours import hour_of
+from nats3_dagster.jetstream.acknowledge import acknowledge, give_back
+from nats3_dagster.jetstream.claim import Limits
+from nats3_dagster.jetstream.durable import Durable
+from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.streams import held_ranges, message_from, same_stream
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState
+from nats3_dagster.objects import StoreOptions
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+log = logging.getLogger(__name__)
+# Beyond the durable's ack_wait: what a process that died has pulled comes again by then. And no longer than this.
+REDELIVERY_S, MOST_PATIENCE_S = 5.0, 330.0
+# How long a run waits for another one that takes messages for the same archive.
+TURN_S = 60.0
+_NO_END = (1 << 62) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TakeJob:
+    """What a task needs to take one round of messages; pickled into a Spark worker."""
+
+    spec: ArchiveSpec
+    state: StreamState
+    durable: Durable
+    # What the catalog covers from the durable's ack floor on, and the hours of the chunks there: (hour, first and last
+    # sequence), with the one before.
+    covered: tuple[SeqRange, ...]
+    spans: tuple[tuple[str, SeqRange], ...]
+    limits: Limits
+    nats: NatsOptions
+    store: StoreOptions
+
+
+# Runs a job; what it brought back, and the error that it ended with.
+Perform = Callable[[TakeJob], tuple[Iterable[ChunkMeta | Gap | Receipt], Nats3Error | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class TakePlan:
+    """One round of a run: what is claimed, stored, committed and acknowledged together."""
+
+    archive: Archive
+    job: TakeJob
+    # The catalog's time before the first object is put.
+    begun: datetime
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the durable has nothing for this run."""
+        durable = self.job.durable
+        return not durable.outstanding and (not durable.pending or durable.delivered_seq >= self.job.limits.last_seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round added to the archive."""
+
+    chunks: tuple[ChunkMeta, ...]
+    gaps: tuple[Gap, ...]
+    # Messages that came again and were in the archive already.
+    known: int
+    # As in `jetstream.claim.Claimed`.
+    full: bool
+    elsewhere: int
+
+
+def take(
+    workspace: Workspace, archive: Archive, hour: str, perform: Perform, *, run_id: str | None = None,
+    adopt: bool = False, on_round: Callable[[Round], object] = lambda _: None,
+) -> CaptureResult:  # fmt: skip
+    """Take all that the durable has now, round by round; `hour` is the one that asked for it. `perform` runs a job.
+
+    Only one process takes messages for an archive at a time: two would each get every other message, and so chunks of
+    one message. Another one is waited for; Conflict when that takes too long. Raises Nats3Error."""
+    with workspace.catalog.archives.taking(archive, TURN_S):
+        state = begin(workspace, archive, adopt=adopt)
+        rounds: list[Round] = []
+        while not (planned := plan(workspace, archive, state)).is_empty:
+            outcomes, error = perform(planned.job)
+            rounds.append(commit(workspace, planned, outcomes, run_id))
+            if error:
+                raise error
+            on_round(rounds[-1])
+            if not rounds[-1].full:
+                break
+        return finish(workspace, archive, state, rounds, hour)
+
+
+def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> StreamState:
+    """The stream as it is at the beginning of a run, which goes as far as its last sequence. With `adopt` a durable
+    that was deleted is made again, and what went meanwhile is recorded as lost.
+
+    Raises StreamChanged, UnknownStream, UnknownConsumer."""
+    state = observe_source(workspace, archive, adopt=adopt)
+    if adopt and make_again(workspace, archive, state):
+        _record(workspace, archive, state, lost=True)
+    return state
+
+
+def plan(workspace: Workspace, archive: Archive, state: StreamState) -> TakePlan:
+    """The next round. Raises UnknownConsumer."""
+    catalog, settings = workspace.catalog, workspace.settings
+    begun = catalog.now()
+    durable = durable_of(workspace, archive)
+    most = durable.max_ack_pending if durable.max_ack_pending > 0 else CHUNK_MESSAGES
+    patience_s = min(durable.ack_wait_s + REDELIVERY_S, MOST_PATIENCE_S)
+    known = SeqRange(durable.floor_seq + 1, _NO_END)
+    job = TakeJob(
+        archive.spec, state, durable, catalog.coverage.covered(archive, state.incarnation, known),
+        catalog.hours.spans_from(archive, state.incarnation, known.first),
+        Limits(min(most, CHUNK_MESSAGES), CHUNK_BYTES, state.last_seq, patience_s), settings.nats, settings.store,
+    )  # fmt: skip
+    return TakePlan(archive, job, begun)
+
+
+def commit(
+    workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta | Gap | Receipt], run_id: str | None = None
+) -> Round:
+    """Make what the task brought back part of the archive, in one transaction; then acknowledge it.
+
+    Raises Conflict when another process committed some of it: the messages are given back, and come again. SourceError
+    when the server does not confirm: they are in the archive, come again, and are then only acknowledged."""
+    every = list(outcomes)
+    chunks = tuple(o for o in every if isinstance(o, ChunkMeta))
+    gaps = tuple(o for o in every if isinstance(o, Gap))
+    receipts = [o for o in every if isinstance(o, Receipt)]
+    replies = pa.concat_arrays([r.replies for r in receipts]) if receipts else pa.array([], pa.binary())
+    nats = workspace.settings.nats
+    if chunks or gaps:
+        try:
+            workspace.catalog.chunks.commit(planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun)
+        except BaseException:
+            give_back(nats, replies)
+            raise
+    acknowledge(nats, replies)
+    return Round(
+        chunks, gaps, sum(r.known for r in receipts), any(r.full for r in receipts), sum(r.elsewhere for r in receipts)
+    )
+
+
+def finish(
+    workspace: Workspace, archive: Archive, state: StreamState, rounds: Iterable[Round], hour: str
+) -> CaptureResult:
+    """Account for what the stream does not have up to `state`, and say what the run added. Raises SourceError when the
+    archive still lacks messages that the stream has."""
+    every = list(rounds)
+    if elsewhere := sum(r.elsewhere for r in every[-1:]):
+        raise SourceError(
+            f"Consumer {archive.spec.durable} has delivered {elsewhere:,} messages to another client, which has not "
+            "acknowledged them",
+            "They come again after its ack_wait: run it again. If something else pulls from this consumer, stop that",
+        )
+    swept = _record(workspace, archive, state)
+    chunks = tuple(sorted((c for r in every for c in r.chunks), key=lambda c: c.covers))
+    known = sum(r.known for r in every)
+    covers = SeqRange(chunks[0].covers.first, chunks[-1].covers.last) if chunks else None
+    gaps = (*(g for r in every for g in r.gaps), *swept)
+    result = CaptureResult(archive.name, hour, covers, known, chunks, gaps)
+    if result.lost:
+        log.warning(
+            "%s: %d sequences of stream %s were gone before they were taken", archive.name, result.lost, state.name
+        )
+    return result
+
+
+def hour_to_take(workspace: Workspace, archive: Archive, state: StreamState) -> str | None:
+    """The hour of the oldest message that waits; None when nothing does."""
+    durable = durable_of(workspace, archive)
+    if not durable.pending and not durable.outstanding:
+        return None
+    message = message_from(workspace.link, state.name, durable.floor_seq + 1)
+    return hour_of(message[1] if message else time.time_ns())
+
+
+def _record(workspace: Workspace, archive: Archive, state: StreamState, *, lost: bool = False) -> tuple[Gap, ...]:
+    """Put down as gaps what no chunk holds up to the last sequence of `state`, and what the stream's leader does not
+    hold. `lost`: whatever it was, it may have been a message of the archive's.
+
+    Raises SourceError when the stream holds messages that the durable will not deliver any more."""
+    catalog, link, incarnation = workspace.catalog, workspace.link, state.incarnation
+    start = catalog.coverage.start(archive, incarnation)
+    if start > state.last_seq:
+        return ()
+    # The leader is asked first and the catalog once more when the gaps are added: a message that went meanwhile because
+    # another run has committed and acknowledged it is refused there.
+    missing = catalog.coverage.missing(archive, incarnation, SeqRange(start, state.last_seq))
+    held = held_ranges(link, incarnation, missing, archive.spec.subjects)
+    absent = [SeqRange(r.first, (seq or r.last + 1) - 1) for r, seq in zip(missing, held, strict=True)]
+    head = same_stream(link, incarnation).first_seq
+    gaps = [
+        gap for seqs in absent if seqs.size
+        for gap in absence(archive.spec, state, seqs, head)
+    ]  # fmt: skip
+    if lost:
+        gaps = [replace(gap, reason="expired") for gap in gaps]
+    if gaps:
+        catalog.chunks.commit(archive, [], gaps)
+    if passed := [seq for seq in held if seq is not None]:
+        durable = durable_of(workspace, archive)
+        if not lost and not durable.outstanding and passed[0] <= durable.delivered_seq:
+            raise SourceError(
+                f"Stream {state.name} still has message {passed[0]}, and its consumer {durable.name} will not deliver "
+                "it again: another client has acknowledged it",
+                Next.CONSUMER_SHARED(archive=archive.name, consumer=durable.name),
+            )
+    return tuple(gaps)

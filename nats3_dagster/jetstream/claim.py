@@ -1,0 +1,258 @@
+"""Claiming messages: pull what a durable has outstanding, and hold it until it is acknowledged or given back.
+
+Invariant: nothing is acknowledged here. While the claim is open the server hears +WPI, so that it gives the messages to
+nobody else; a process that dies holds them until the durable's ack_wait has passed.
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from nats.aio.msg import Msg
+
+from nats3_dagster.errors import SourceError
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.acknowledge import NAK, PROGRESS, send
+from nats3_dagster.jetstream.breaks import Lost
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import Status, pull_request_ended
+from nats3_dagster.jetstream.durable import Durable, durable_info
+from nats3_dagster.jetstream.frames import deliveries, messages
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.scan import Frames
+from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.numbers import Int64s
+
+# A pull request ends at either. One is under way at a time: it asks for no more than the durable has.
+PULL_MESSAGES = 32_768
+PULL_BYTES = 8 << 20
+# How long a request waits for messages that are pending, and for messages that somebody else holds.
+EXPIRES_S, REDELIVERY_S = 5.0, 1.0
+# Beyond a request's own time: the server does not answer.
+SILENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one claim takes."""
+
+    # Messages, and bytes of their frames; the last request may go over the bytes by what one request brings.
+    messages: int
+    bytes: int
+    # The stream's last sequence when the claim was planned: a stream that is written to all the time has no other end.
+    last_seq: int
+    # How long to wait for messages that were delivered to a client that died: they come again after its ack_wait.
+    patience_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Messages that are held."""
+
+    # Of the schema MESSAGES, each once, sequences ascending.
+    messages: pa.Table
+    # The subjects that acknowledge them, binary, in the same order.
+    replies: pa.Array
+    # For each message: whether the durable's delivery before it, of the message before it here, was its last one. Then
+    # the stream had nothing for the durable in between.
+    follows: np.ndarray[Any, np.dtype[np.bool_]]
+    # Whether a limit was reached, so that more may be left; and how many messages another client of the durable holds.
+    full: bool
+    elsewhere: int
+
+
+class Claim:
+    """One connection that pulls from a durable. Use it as a context manager: leaving it by an error gives the messages
+    back at once."""
+
+    def __init__(self, options: NatsOptions, durable: Durable) -> None:
+        self._link = Link(options, reconnect=False)
+        self._durable = durable
+        self._puller: _Puller | None = None
+
+    def __enter__(self) -> "Claim":
+        self._link.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._puller:
+                self._link.call(self._close, error is not None)
+        finally:
+            self._link.__exit__(None, None, None)
+
+    @property
+    def link(self) -> Link:
+        return self._link
+
+    def take(self, limits: Limits) -> Claimed:
+        """What the durable has now, up to the limits. Raises SourceError when the connection or the durable is lost:
+        what was pulled comes again."""
+        return self._link.call(self._take, limits)
+
+    async def _take(self, client: Connection, limits: Limits) -> Claimed:
+        self._puller = _Puller(client, self._durable, limits)
+        await self._puller.open()
+        full, elsewhere = await self._puller.fill()
+        return self._puller.claimed(full, elsewhere)
+
+    async def _close(self, client: Connection, give_back: bool) -> None:
+        assert self._puller
+        await self._puller.close(give_back)
+
+
+class _Puller:
+    """The claim in the loop of its connection."""
+
+    def __init__(self, client: Connection, durable: Durable, limits: Limits) -> None:
+        self._client, self._durable, self._limits = client, durable, limits
+        self._inbox = client.new_inbox()
+        self._marker = b""
+        self._requests = 0
+        self._asked = self._received = 0  # messages of the request under way
+        self._activity = asyncio.Event()
+        self._failure: SourceError | None = None
+        self._frames: list[Frames] = []  # not decoded yet
+        self._batches: list[pa.RecordBatch] = []
+        self._replies: list[pa.Array] = []
+        self._counts: list[Int64s] = []
+        self._numbers: list[Int64s] = []  # consumer sequences
+        self._size = 0  # bytes of all frames
+        self._held = 0  # distinct messages
+        self._batch_limit = _limit(durable, "max_batch", PULL_MESSAGES)
+        self._max_bytes = _limit(durable, "max_bytes", max(PULL_BYTES, client.max_payload + (64 << 10)))
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        sub = await self._client.subscribe(f"{self._inbox}.*", cb=self._on_status)  # pyright: ignore[reportUnknownMemberType]
+        self._marker = b" %d $JS.ACK." % sub._id  # pyright: ignore[reportPrivateUsage]
+        self._client.divert(self._marker, self._on_frames)
+        await self._client.flush()
+        self._client.on_loss.append(lambda: self._fail(Lost("The connection to NATS was lost")))
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def close(self, give_back: bool) -> None:
+        if self._keeping:
+            self._keeping.cancel()
+        if give_back and self._client.is_connected:
+            self._decode()
+            for replies in self._replies:
+                send(self._client, replies, NAK)
+            await self._client.flush()
+
+    async def fill(self) -> tuple[bool, int]:
+        """Pull until a limit is reached or nothing is left. Returns whether it was a limit, and how many messages are
+        held by others."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._limits.patience_s
+        while True:
+            info = await durable_info(self._client, self._durable.stream, self._durable.name)
+            if info is None:
+                raise Lost(f"The consumer {self._durable.name} was deleted")
+            elsewhere = max(info.outstanding - self._held, 0)
+            fresh = info.pending if info.delivered_seq < self._limits.last_seq else 0
+            room = self._limits.messages - self._held
+            if not fresh and not elsewhere:
+                return False, 0
+            if room <= 0 or self._size >= self._limits.bytes:
+                return True, elsewhere
+            if not fresh and loop.time() > until:
+                return False, elsewhere
+            before = self._held
+            count = min(fresh or elsewhere, room, self._batch_limit)
+            await self._pull(count, EXPIRES_S if fresh else REDELIVERY_S)
+            if self._held != before:
+                until = loop.time() + self._limits.patience_s
+
+    async def _pull(self, count: int, expires_s: float) -> None:
+        """One request, and all that it brings."""
+        expires_s = min(expires_s, _limit(self._durable, "max_expires", 60 * SECOND_NS) / SECOND_NS)
+        self._requests += 1
+        self._asked, self._received = count, 0
+        body = {"batch": count, "max_bytes": self._max_bytes, "expires": int(expires_s * SECOND_NS)}
+        self._client.post(
+            f"$JS.API.CONSUMER.MSG.NEXT.{self._durable.stream}.{self._durable.name}", f"{self._inbox}.{self._requests}",
+            json.dumps(body).encode(),
+        )  # fmt: skip
+        while self._asked > self._received:
+            self._activity.clear()
+            if self._failure:
+                raise self._failure
+            try:
+                await asyncio.wait_for(self._activity.wait(), expires_s + SILENCE_S)
+            except TimeoutError:
+                raise Lost(f"The consumer {self._durable.name} does not answer") from None
+        self._decode()
+
+    def _on_frames(self, frames: Frames) -> None:
+        self._frames.append(frames)
+        self._received += len(frames)
+        self._size += frames.size
+        self._activity.set()
+
+    async def _on_status(self, message: Msg) -> None:
+        """The status of a pull request, which may be an earlier one."""
+        headers = message.headers or {}
+        status, text = headers.get("Status", ""), headers.get("Description", "")
+        if status == Status.HEARTBEAT or not message.subject.endswith(f".{self._requests}"):
+            return
+        if not pull_request_ended(status, text) and status != "404" and not text.lower().startswith("exceeded max"):
+            self._fail(Lost(f"The server ended the consumer: {status} {text}".strip()))
+            return
+        if headers.get("Nats-Pending-Bytes") == str(self._max_bytes):
+            self._max_bytes *= 2  # stored when the server's max_payload was larger than it is now
+        self._asked = self._received
+        self._activity.set()
+
+    def _fail(self, error: SourceError) -> None:
+        self._failure = self._failure or error
+        self._activity.set()
+
+    def _decode(self) -> None:
+        if not self._frames:
+            return
+        frames, self._frames = self._frames, []
+        decoded, delivered = messages(frames, self._marker), deliveries(frames, self._marker)
+        self._batches.append(decoded.batch)
+        self._numbers.append(decoded.consumer_seqs)
+        self._replies.append(delivered.replies)
+        self._counts.append(delivered.counts)
+        self._held = len(np.unique(np.concatenate([b.column("seq").to_numpy() for b in self._batches])))
+
+    def claimed(self, full: bool, elsewhere: int) -> Claimed:
+        """What is held, in the order of the stream."""
+        if not self._batches:
+            empty = np.zeros(0, np.bool_)
+            return Claimed(MESSAGES.empty_table(), pa.array([], pa.binary()), empty, full, elsewhere)
+        table = pa.Table.from_batches(self._batches)
+        seqs = table.column("seq").to_numpy()
+        numbers, counts = np.concatenate(self._numbers), np.concatenate(self._counts)
+        # The newest delivery of each message: an acknowledgement of an earlier one counts as well.
+        order = np.lexsort((numbers, seqs))
+        order = order[np.append(np.diff(seqs[order]) > 0, True)]
+        numbers, first_time = numbers[order], counts[order] == 1
+        follows = np.zeros(len(order), np.bool_)
+        follows[1:] = (np.diff(numbers) == 1) & first_time[1:] & first_time[:-1]
+        at = pa.array(order)
+        replies = pa.chunked_array(self._replies).take(at).combine_chunks()
+        in_order = len(order) == len(seqs) and bool((np.diff(order) == 1).all())
+        return Claimed(table if in_order else table.take(at), replies, follows, full, elsewhere)
+
+    async def _keep(self) -> None:
+        """Tell the server that what is held is being worked on."""
+        while True:
+            await asyncio.sleep(max(self._durable.ack_wait_s / 3, 0.1))
+            for replies in list(self._replies):
+                send(self._client, replies, PROGRESS)
+
+
+def _limit(durable: Durable, name: str, most: int) -> int:
+    """What a pull request may ask for: the durable may have a limit."""
+    return min(int(durable.config.get(name) or 0) or most, most)

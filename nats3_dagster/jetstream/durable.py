@@ -1,0 +1,117 @@
+"""Durable pull consumers: find one, list those of a stream, make one, delete it.
+
+Synchronous functions over a Link, each safe to call again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.api import Refused, pages, request
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, ErrCode, version_of
+from nats3_dagster.jetstream.link import Link
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """What CONSUMER.INFO says of a consumer."""
+
+    stream: str
+    name: str
+    # Messages that were never delivered; and messages that were delivered and not acknowledged.
+    pending: int
+    outstanding: int
+    # The highest stream sequence that was delivered, and the one up to which everything is acknowledged.
+    delivered_seq: int
+    floor_seq: int
+    # The server's JSON, unchanged.
+    config: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The subjects that it delivers; empty for all."""
+        several = tuple(self.config.get("filter_subjects") or ())
+        single = self.config.get("filter_subject") or ""
+        return several or ((single,) if single and single != ">" else ())
+
+    @property
+    def ack_wait_s(self) -> float:
+        return int(self.config.get("ack_wait") or 0) / SECOND_NS
+
+    @property
+    def max_ack_pending(self) -> int:
+        """How many messages may be outstanding; negative for any number."""
+        return int(self.config.get("max_ack_pending") or -1)
+
+
+def find_durable(link: Link, stream: str, name: str) -> Durable | None:
+    """None when the stream, or the consumer, does not exist."""
+    return link.call(durable_info, stream, name)
+
+
+async def durable_info(client: Connection, stream: str, name: str) -> Durable | None:
+    """`find_durable` for callers in the loop."""
+    try:
+        return _durable(await request(client, f"CONSUMER.INFO.{stream}.{name}"))
+    except Refused as error:
+        if error.code in (ErrCode.CONSUMER_NOT_FOUND, ErrCode.STREAM_NOT_FOUND):
+            return None
+        raise
+
+
+def consumers_of(link: Link, stream: str) -> list[Durable]:
+    """All consumers of the stream, durable or not, by name."""
+
+    async def work(client: Connection) -> list[Durable]:
+        return [_durable(info) async for info in pages(client, f"CONSUMER.LIST.{stream}", "consumers", {})]
+
+    return sorted(link.call(work), key=lambda consumer: consumer.name)
+
+
+def make_durable(
+    link: Link, stream: str, name: str, *, filters: Sequence[str], max_ack_pending: int, ack_wait_s: int,
+    first_seq: int | None, description: str,
+) -> Durable:  # fmt: skip
+    """A pull consumer whose messages are acknowledged one by one. It begins with `first_seq`; None: with the oldest
+    message, as a work queue demands.
+
+    Raises OperatorError if this server cannot filter so, Refused if it refuses for another reason."""
+    config: dict[str, Any] = {
+        "name": name, "durable_name": name, "description": description, "ack_policy": "explicit",
+        "ack_wait": ack_wait_s * SECOND_NS, "max_ack_pending": max_ack_pending, "max_deliver": -1,
+        "deliver_policy": "all", "replay_policy": "instant",
+    }  # fmt: skip
+    if first_seq is not None:
+        config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": first_seq}
+    if len(filters) == 1:
+        config["filter_subject"] = filters[0]
+    elif filters:
+        if version_of(link.client.info) < SEVERAL_FILTERS:
+            raise OperatorError(
+                "This NATS server is too old for a consumer with several subjects", "Use one subject, or update it"
+            )
+        config["filter_subjects"] = list(filters)
+    body = {"stream_name": stream, "config": config}
+    return _durable(link.call(request, f"CONSUMER.CREATE.{stream}.{name}", body))
+
+
+def delete_durable(link: Link, stream: str, name: str) -> bool:
+    """Whether there was one."""
+    try:
+        link.call(request, f"CONSUMER.DELETE.{stream}.{name}")
+    except Refused as error:
+        if error.code in (ErrCode.CONSUMER_NOT_FOUND, ErrCode.STREAM_NOT_FOUND):
+            return False
+        raise
+    return True
+
+
+def _durable(info: Mapping[str, Any]) -> Durable:
+    return Durable(
+        info["stream_name"], info["name"], pending=info["num_pending"], outstanding=info["num_ack_pending"],
+        delivered_seq=info["delivered"]["stream_seq"], floor_seq=info["ack_floor"]["stream_seq"],
+        config=info["config"],
+    )  # fmt: skip
