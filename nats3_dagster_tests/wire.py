@@ -132,6 +132,27 @@ class Wire:
                 subjects.append(line[1])
         return subjects
 
+    def next(self, stream: str, consumer: str) -> str:
+        """Have the next message of a pull consumer delivered; the subject that acknowledges it."""
+        body = b'{"batch":1}'
+        to = b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream.encode(), consumer.encode())
+        self._socket.sendall(b"PUB %b %b.next %d\r\n%b\r\n" % (to, self._inbox, len(body), body))
+        while not (line := self._file.readline()).startswith((b"MSG", b"HMSG")):
+            assert line in (b"PING\r\n", b"PONG\r\n"), line
+        self._file.read(int(line.split()[-1]) + 2)
+        return line.split()[3].decode()
+
+    def send(self, subject: str, data: bytes) -> None:
+        """Publish without waiting for anything."""
+        self._socket.sendall(b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(data), data))
+
+    def acknowledge(self, reply: str) -> None:
+        """Acknowledge a message, and return when the server has confirmed it."""
+        self._socket.sendall(b"PUB %b %b.acked 4\r\n+ACK\r\n" % (reply.encode(), self._inbox))
+        while not (line := self._file.readline()).startswith(b"MSG"):
+            assert line in (b"PING\r\n", b"PONG\r\n"), line
+        self._file.read(int(line.split()[-1]) + 2)
+
     def create_stream(self, name: str, *subjects: str, **config: Any) -> None:
         self.api(f"STREAM.CREATE.{name}", **{"name": name, "subjects": list(subjects), "storage": "file", **config})
 

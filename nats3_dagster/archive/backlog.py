@@ -5,12 +5,14 @@ Sensor, check and doctor ask here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from nats3_dagster.archive.durables import durable_of
 from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
-from nats3_dagster.jetstream.streams import first_seq_at, message_from
+from nats3_dagster.jetstream.durable import Durable
+from nats3_dagster.jetstream.streams import first_seq_at, held_ranges, message_from
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
 
@@ -85,9 +87,17 @@ class Due:
     why: str
 
 
-def uncaptured(workspace: Workspace, archive: Archive, state: StreamState) -> Backlog:
-    """What the archive lacks of the stream in this state, asked of the catalog alone: without hours and ages. Raises
+def uncaptured(
+    workspace: Workspace, archive: Archive, state: StreamState, durable: Durable | None = None
+) -> Backlog:
+    """What the archive lacks of the stream in this state, asked of the catalog alone: without hours and ages. An
+    archive of the mode `consumer` lacks what its durable has not delivered, or what is not acknowledged. Raises
     CatalogError."""
+    if durable is not None:
+        behind = durable.pending + durable.outstanding
+        # Under a filter nobody knows what went: it may have been anybody's.
+        gone = 0 if archive.spec.subjects else _missing(workspace, archive, state)[1]
+        return Backlog(state, behind=behind, first_seq=durable.floor_seq + 1 if behind else None, gone=gone)
     present, gone = _missing(workspace, archive, state)
     return Backlog(
         state, behind=sum(r.size for r in present), first_seq=present[0].first if present else None, gone=gone
@@ -96,6 +106,8 @@ def uncaptured(workspace: Workspace, archive: Archive, state: StreamState) -> Ba
 
 def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: int) -> Backlog:
     """What the archive lacks of the stream in this state. Raises Nats3Error."""
+    if archive.spec.mode == "consumer":
+        return _waiting(workspace, archive, state, now_ns)
     link = workspace.link
     present, gone = _missing(workspace, archive, state)
     current = hour_of(now_ns)
@@ -163,6 +175,32 @@ def due(spec: ArchiveSpec, waiting: Backlog, limit: int) -> Due:
     ended = len(waiting.ended)
     whys = [f"{ended} ended hour{'s' if ended > 1 else ''} not complete"] if ended else []
     return Due(tuple(_adjacent(hours)[:limit]), "; ".join([*whys, *reached]))
+
+
+def _waiting(workspace: Workspace, archive: Archive, state: StreamState, now_ns: int) -> Backlog:
+    """The backlog of an archive of the mode `consumer`. Any capture takes all of it, so one hour is asked for: the one
+    of the oldest message if it has ended, or the open one."""
+    waiting = uncaptured(workspace, archive, state, durable_of(workspace, archive))
+    current, start = hour_of(now_ns), workspace.catalog.coverage.start(archive, state.incarnation)
+    if waiting.first_seq is None:
+        # What the stream had for others, or lost, behind the last chunk: a capture accounts for it, and the hour is
+        # complete then.
+        seqs = SeqRange(start, state.last_seq)
+        rest = start <= state.last_seq and bool(workspace.catalog.coverage.missing(archive, state.incarnation, seqs))
+        hour = hour_of(state.last_ns)
+        return replace(
+            waiting, ended=(hour,) if rest and hour < current else (), open=current if waiting.gone else None
+        )
+    seqs = SeqRange(waiting.first_seq, max(state.last_seq, waiting.first_seq))
+    (oldest,) = held_ranges(workspace.link, state.incarnation, [seqs], archive.spec.subjects)
+    message = message_from(workspace.link, state.name, oldest) if oldest is not None else None
+    age_s = (now_ns - message[1]) / SECOND_NS if message else 0.0
+    has_ended = message is not None and hour_of(message[1]) < current
+    return replace(
+        waiting, ended=(hour_of(message[1]),) if message and has_ended else (), open=None if has_ended else current,
+        messages=waiting.behind, bytes=waiting.behind * state.bytes // max(state.messages, 1), age_s=age_s,
+        first_seq=oldest, behind_s=age_s,
+    )  # fmt: skip
 
 
 def _missing(workspace: Workspace, archive: Archive, state: StreamState) -> tuple[list[SeqRange], int]:

@@ -5,12 +5,14 @@ chunk exist, in one Postgres transaction, after its object is safe in the store.
 """
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from nats3_dagster.archive.absence import absence_reason
+from nats3_dagster.archive.backlog import backlog
 from nats3_dagster.archive.create import check_bucket
 from nats3_dagster.archive.source import observe_source, rewritten, shorter, witness_at
 from nats3_dagster.archive.windows import hours_to_capture
@@ -111,6 +113,8 @@ def hours_asked(workspace: Workspace, name: str, hours: Sequence[str] = (), *, a
     archive = workspace.catalog.archives.get(name)
     state = observe_source(workspace, archive, adopt=adopt)
     check_bucket(workspace, archive)
+    if archive.spec.mode == "consumer":
+        return _hour_to_take(workspace, archive, state, hours, adopt)
     if not hours:
         return hours_to_capture(workspace, archive, state)
     is_empty = state.last_seq < state.first_seq
@@ -123,6 +127,22 @@ def hours_asked(workspace: Workspace, name: str, hours: Sequence[str] = (), *, a
                 "It is empty" if is_empty else f"It holds {first} to {last}",
             )
     return sorted(set(hours))
+
+
+def _hour_to_take(
+    workspace: Workspace, archive: Archive, state: StreamState, hours: Sequence[str], adopt: bool
+) -> list[str]:
+    """The one hour that stands for all that waits in the archive's durable; none when nothing does."""
+    if hours:
+        raise OperatorError(
+            f"Archive {archive.name} takes what its consumer {archive.spec.durable} has, and not a certain hour",
+            "Leave the hour out: then it takes all that waits",
+        )
+    now_ns = time.time_ns()
+    if adopt:
+        return [hour_of(now_ns)]  # the durable may have to be made again first
+    waiting = backlog(workspace, archive, state, now_ns)
+    return [*waiting.ended, *([waiting.open] if waiting.open else [])][:1]
 
 
 def plan(

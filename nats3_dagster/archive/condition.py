@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nats3_dagster.archive.backlog import Backlog, uncaptured
+from nats3_dagster.archive.durables import gone as consumer_gone
 from nats3_dagster.archive.source import compared, gone, made_again, shrunk
 from nats3_dagster.errors import Nats3Error, SourceError, UnknownStream
 from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.durable import Durable, find_durable
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import message_from, message_times, stream_states
 from nats3_dagster.model import Archive, StreamState, Witness
@@ -20,7 +22,7 @@ from nats3_dagster.workspace import Workspace
 
 # How long connecting may take, and each answer; a single stream without a leader gets a bit less, for the others' sake.
 PATIENCE_S, STREAM_PATIENCE_S = 1.8, 1.5
-SourceState = Literal["ok", "missing", "recreated", "shrunk", "unreachable"]
+SourceState = Literal["ok", "missing", "recreated", "shrunk", "unreachable", "consumer_missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Condition:
     """The source of an archive as it is now."""
 
     # `recreated`: deleted and made again. `shrunk`: it forgot messages that are archived of it. `unreachable`: NATS
-    # did not answer, or did not tell.
+    # did not answer, or did not tell. `consumer_missing`: the durable of an archive of the mode `consumer` was deleted.
     source: SourceState
     # What is wrong and what to do; None where the source is ok.
     error: Nats3Error | None = None
@@ -44,6 +46,8 @@ def conditions(workspace: Workspace, archives: Sequence[Archive]) -> dict[int, C
         try:
             link = _open(workspace, opened)
             states = stream_states(link, {archive.spec.stream for archive in archives}, STREAM_PATIENCE_S)
+            names = {(a.spec.stream, a.spec.durable) for a in archives if a.spec.durable}
+            durables = {(stream, name): find_durable(link, stream, name) for stream, name in names if name}
         except Nats3Error as error:
             return {archive.id: Condition("unreachable", error) for archive in archives}
         witnesses = {a.id: w for a in archives if (w := _witness(workspace, a, states[a.spec.stream]))}
@@ -54,7 +58,9 @@ def conditions(workspace: Workspace, archives: Sequence[Archive]) -> dict[int, C
             times = {}
     found: dict[int, Condition] = {}
     for archive in archives:
-        found[archive.id] = _compared(workspace, archive, states[archive.spec.stream])
+        stream = archive.spec.stream
+        durable = durables.get((stream, archive.spec.durable or ""))
+        found[archive.id] = _compared(workspace, archive, states[stream], durable)
         witness = witnesses.get(archive.id)
         time_ns = times.get((archive.spec.stream, witness.seq)) if witness else None
         if witness and time_ns and (changed := compared(archive, witness, Witness(witness.seq, time_ns))):
@@ -89,7 +95,9 @@ def _open(workspace: Workspace, opened: ExitStack) -> Link:
     return opened.enter_context(Link(workspace.settings.nats, reconnect=False, patience_s=PATIENCE_S))
 
 
-def _compared(workspace: Workspace, archive: Archive, state: StreamState | SourceError | UnknownStream) -> Condition:
+def _compared(
+    workspace: Workspace, archive: Archive, state: StreamState | SourceError | UnknownStream, durable: Durable | None
+) -> Condition:
     if isinstance(state, UnknownStream):
         return Condition("missing", gone(archive, state))
     if isinstance(state, SourceError):
@@ -99,4 +107,6 @@ def _compared(workspace: Workspace, archive: Archive, state: StreamState | Sourc
         return Condition("recreated", error)
     if error := shrunk(archive, coverages, state):
         return Condition("shrunk", error)
-    return Condition("ok", waiting=uncaptured(workspace, archive, state))
+    if archive.spec.mode == "consumer" and durable is None:
+        return Condition("consumer_missing", consumer_gone(archive))
+    return Condition("ok", waiting=uncaptured(workspace, archive, state, durable))

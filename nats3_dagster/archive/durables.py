@@ -23,16 +23,6 @@ ACK_WAIT_S, ACK_BYTES_PER_S, MOST_ACK_WAIT_S = 30, 4 << 20, 300
 LEAST_ACK_WAIT_S = 5
 
 
-def own_name(archive_name: str) -> str:
-    """The name of the durable that an archive makes for itself."""
-    return f"nats3-{archive_name}"
-
-
-def is_own(spec: ArchiveSpec) -> bool:
-    """Whether the archive made its durable, and so deletes it."""
-    return spec.mode == "consumer" and spec.durable == own_name(spec.name)
-
-
 def open_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) -> tuple[ArchiveSpec, Durable]:
     """The durable of a new archive, made unless the user names one; and the archive with its name and subjects.
 
@@ -40,9 +30,8 @@ def open_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
     taken."""
     check_others(workspace, spec, state)
     if spec.durable is None:
-        spec = replace(spec, durable=own_name(spec.name))
-        assert spec.durable
-        if find_durable(workspace.link, spec.stream, spec.durable):
+        spec = replace(spec, durable=spec.own_durable)
+        if find_durable(workspace.link, spec.stream, spec.own_durable):
             raise Conflict(
                 f"Stream {spec.stream} has a consumer {spec.durable} already: another archive of this name takes its "
                 "messages, or one has left it",
@@ -79,27 +68,25 @@ def gone(archive: Archive) -> UnknownConsumer:
     """The error for a durable that somebody deleted."""
     spec = archive.spec
     what = f"Consumer {spec.durable} of stream {spec.stream} was deleted: nothing keeps messages for {spec.name}"
-    step = Next.ADOPT_CONSUMER if is_own(spec) else Next.MAKE_CONSUMER
+    step = Next.ADOPT_CONSUMER if spec.owns_durable else Next.MAKE_CONSUMER
     return UnknownConsumer(what, step(archive=spec.name, consumer=spec.durable))
 
 
-def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> bool:
-    """Make the archive's own durable again if it was deleted, as the user has asked for; whether it was."""
+def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> None:
+    """Make the archive's own durable, which was deleted, again. Raises UnknownConsumer for one of the user's."""
     spec = archive.spec
-    assert spec.durable
-    if not is_own(spec) or find_durable(workspace.link, spec.stream, spec.durable):
-        return False
+    if not spec.owns_durable:
+        raise gone(archive)
     check_others(workspace, spec, state)
     coverage = workspace.catalog.coverage.of(archive, state.incarnation)
     limits = state.config.get("retention", "limits") == "limits"
     # Only a stream that keeps what is acknowledged delivers from there on: from the others all comes that is left.
     _make(workspace, spec, coverage.frontier + 1 if limits else None)
-    return True
 
 
 def drop(workspace: Workspace, spec: ArchiveSpec) -> bool:
     """Delete the archive's own durable; whether there was one. Raises SourceError."""
-    return is_own(spec) and spec.durable is not None and delete_durable(workspace.link, spec.stream, spec.durable)
+    return spec.owns_durable and delete_durable(workspace.link, spec.stream, spec.own_durable)
 
 
 def check_others(workspace: Workspace, spec: ArchiveSpec, state: StreamState) -> None:
@@ -108,7 +95,7 @@ def check_others(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
     if state.config.get("retention") != "workqueue":
         return
     for consumer in consumers_of(workspace.link, spec.stream):
-        if consumer.name not in (spec.durable, own_name(spec.name)) and _overlap(consumer.filters, spec.subjects):
+        if consumer.name not in (spec.durable, spec.own_durable) and _overlap(consumer.filters, spec.subjects):
             subjects = ", ".join(consumer.filters) or "all subjects"
             raise OperatorError(
                 f"Consumer {consumer.name} takes {subjects} of work queue {spec.stream}, and a work queue gives each "
@@ -118,13 +105,12 @@ def check_others(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
 
 
 def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Durable:
-    assert spec.durable
     for filter_ in spec.subjects:
         check_filter(filter_)
     distinct = list(dict.fromkeys(spec.subjects))
     filters = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
     return make_durable(
-        workspace.link, spec.stream, spec.durable, filters=filters,
+        workspace.link, spec.stream, spec.own_durable, filters=filters,
         max_ack_pending=min(max(spec.max_messages, LEAST_OUTSTANDING), CHUNK_MESSAGES),
         ack_wait_s=min(ACK_WAIT_S + spec.max_bytes // ACK_BYTES_PER_S, MOST_ACK_WAIT_S),
         first_seq=first_seq, description=f"nats3 archive {spec.name}",
@@ -142,6 +128,10 @@ def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterat
         yield f"has the ack policy {config.get('ack_policy')}: each message must be acknowledged by itself (explicit)"
     if config.get("headers_only"):
         yield "delivers headers only"
+    if config.get("deliver_policy") == "last_per_subject":
+        yield "begins with the last message of each subject, and passes over others"
+    if config.get("replay_policy") == "original":
+        yield "delivers at the pace at which messages were published (replay_policy)"
     if int(config.get("max_deliver") or -1) > 0:
         yield f"gives up a message after {config['max_deliver']} deliveries (max_deliver)"
     if int(config.get("inactive_threshold") or 0):

@@ -7,6 +7,9 @@ Invariant: the catalog lets go first, then the object goes. Postgres gives out a
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nats3_dagster.archive.durables import drop
+from nats3_dagster.errors import SourceError
+from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.workspace import Workspace
 
 # Claimed, deleted and finished together: Postgres is asked three times for so many objects.
@@ -22,17 +25,37 @@ class Deleted:
     chunks: int
     # Objects removed from the store.
     objects: int
+    # The durable that was deleted in the stream; None where the archive had none of its own, or it was kept.
+    consumer: str | None = None
 
 
 def _ignore(done: int, total: int) -> None:
     """No progress is shown."""
 
 
-def delete(workspace: Workspace, name: str, *, purge: bool = False, on_progress: OnProgress = _ignore) -> Deleted:
-    """Take the archive out of the catalog; with `purge` remove its objects too. Raises OperatorError when there is
-    none, StoreError; the next call removes the rest."""
+def delete(
+    workspace: Workspace, name: str, *, purge: bool = False, keep_consumer: bool = False,
+    on_progress: OnProgress = _ignore,
+) -> Deleted:  # fmt: skip
+    """Take the archive out of the catalog, and delete the durable that it made unless `keep_consumer`; with `purge`
+    remove its objects too. Raises OperatorError when there is none, StoreError; the next call removes the rest.
+    SourceError when NATS does not delete the durable: the archive is gone then, and the durable is not."""
+    spec = workspace.catalog.archives.get(name).spec
     chunks = workspace.catalog.archives.delete(name)
-    return Deleted(chunks, remove_dead(workspace, name, on_progress) if purge else 0)
+    objects = remove_dead(workspace, name, on_progress) if purge else 0
+    consumer = spec.durable if spec.owns_durable and not keep_consumer and _drop(workspace, spec) else None
+    return Deleted(chunks, objects, consumer)
+
+
+def _drop(workspace: Workspace, spec: ArchiveSpec) -> bool:
+    try:
+        return drop(workspace, spec)
+    except SourceError as error:
+        raise SourceError(
+            f"Archive {spec.name} is deleted, and its consumer {spec.durable} of stream {spec.stream} is not: "
+            f"{error.what}",
+            "Delete it: the stream keeps messages for it",
+        ) from error
 
 
 def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress = _ignore) -> int:

@@ -103,7 +103,8 @@ def _capture(
 ) -> tuple[_Objects, list[ChunkMeta | Gap]]:
     """What a capture of the chunk's sequences gives now, with its objects, which are not put yet."""
     meta, settings, captured = chunk.meta, workspace.settings, _Objects()
-    if meta.incarnation != state.incarnation:  # gone with its stream
+    # Gone with its stream, or not delivered again because it was acknowledged.
+    if meta.incarnation != state.incarnation or archive.spec.mode == "consumer":
         return captured, [Gap(meta.incarnation, (meta.covers,), "missing")]
     # Beside the chunk, wherever later ones go: the same bytes then have the same key.
     prefix = meta.key.rpartition("archive=")[0].rstrip("/")

@@ -6,6 +6,7 @@ gives the messages back.
 
 from collections.abc import Iterator
 
+from nats3_dagster.archive.absence import absence_reason
 from nats3_dagster.archive.claimed import Fresh, Receipt, absence, fresh
 from nats3_dagster.archive.taking import TakeJob
 from nats3_dagster.chunks import ChunkWriter
@@ -72,6 +73,7 @@ class TakeCapture:
         spec, state = self._job.spec, self._job.state
         hour = hour_of(int(new.hours[at]) * HOUR_NS)
         batches = new.messages.slice(at, end - at).to_batches()
+        reason = "unselected" if spec.subjects else absence_reason([state.config], below_head=False)
         while batches:
             writer = ChunkWriter(
                 spec.name, state.incarnation, hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config)
@@ -85,7 +87,7 @@ class TakeCapture:
                 last = batches[0].column("seq")[rows - 1].as_py()
                 rest = batches[0].slice(rows)
                 batches[:1] = [rest] if rest.num_rows else []
-            data, meta = writer.finish(SeqRange(first, last), list_deleted=not spec.subjects)
+            data, meta = writer.finish(SeqRange(first, last), reason)
             self._bucket.put_new(meta.key, data, meta.sha256)
             yield meta
             first = last + 1

@@ -5,7 +5,6 @@ is found in the catalog, and is then only acknowledged; so a crash at any point 
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,12 +17,11 @@ from nats3_dagster.archive.durables import durable_of, make_again
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import Nats3Error, SourceError
-from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.acknowledge import acknowledge, give_back
 from nats3_dagster.jetstream.claim import Limits
-from nats3_dagster.jetstream.durable import Durable
+from nats3_dagster.jetstream.durable import Durable, find_durable
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.streams import held_ranges, message_from, same_stream
+from nats3_dagster.jetstream.streams import held_ranges, same_stream
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.steps import Next
@@ -95,7 +93,7 @@ def take(
     Only one process takes messages for an archive at a time: two would each get every other message, and so chunks of
     one message. Another one is waited for; Conflict when that takes too long. Raises Nats3Error."""
     with workspace.catalog.archives.taking(archive, TURN_S):
-        state = begin(workspace, archive, adopt=adopt)
+        state, lost = begin(workspace, archive, adopt=adopt)
         rounds: list[Round] = []
         while not (planned := plan(workspace, archive, state)).is_empty:
             outcomes, error = perform(planned.job)
@@ -105,18 +103,22 @@ def take(
             on_round(rounds[-1])
             if not rounds[-1].full:
                 break
-        return finish(workspace, archive, state, rounds, hour)
+        return finish(workspace, archive, state, rounds, lost, hour)
 
 
-def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> StreamState:
+def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> tuple[StreamState, tuple[Gap, ...]]:
     """The stream as it is at the beginning of a run, which goes as far as its last sequence. With `adopt` a durable
-    that was deleted is made again, and what went meanwhile is recorded as lost.
+    that was deleted is made again, and what went meanwhile is recorded as lost: the gaps.
 
     Raises StreamChanged, UnknownStream, UnknownConsumer."""
     state = observe_source(workspace, archive, adopt=adopt)
-    if adopt and make_again(workspace, archive, state):
-        _record(workspace, archive, state, lost=True)
-    return state
+    if not adopt or find_durable(workspace.link, archive.spec.stream, archive.spec.durable or ""):
+        return state, ()
+    # Before and after it is made: a process that dies in between leaves an archive that still has no durable.
+    gaps = _record_lost(workspace, archive, state)
+    make_again(workspace, archive, state)
+    state = observe_source(workspace, archive)
+    return state, (*gaps, *_record_lost(workspace, archive, state))
 
 
 def plan(workspace: Workspace, archive: Archive, state: StreamState) -> TakePlan:
@@ -161,10 +163,11 @@ def commit(
 
 
 def finish(
-    workspace: Workspace, archive: Archive, state: StreamState, rounds: Iterable[Round], hour: str
-) -> CaptureResult:
-    """Account for what the stream does not have up to `state`, and say what the run added. Raises SourceError when the
-    archive still lacks messages that the stream has."""
+    workspace: Workspace, archive: Archive, state: StreamState, rounds: Iterable[Round], lost: tuple[Gap, ...],
+    hour: str,
+) -> CaptureResult:  # fmt: skip
+    """Account for what the stream does not have up to `state`, and say what the run added; `lost` is what it began
+    with. Raises SourceError when the archive still lacks messages that the stream has."""
     every = list(rounds)
     if elsewhere := sum(r.elsewhere for r in every[-1:]):
         raise SourceError(
@@ -172,11 +175,13 @@ def finish(
             "acknowledged them",
             "They come again after its ack_wait: run it again. If something else pulls from this consumer, stop that",
         )
-    swept = _record(workspace, archive, state)
+    absent, held = _absent(workspace, archive, state)
+    _add(workspace, archive, absent)
+    _check_delivered(workspace, archive, held)
     chunks = tuple(sorted((c for r in every for c in r.chunks), key=lambda c: c.covers))
     known = sum(r.known for r in every)
     covers = SeqRange(chunks[0].covers.first, chunks[-1].covers.last) if chunks else None
-    gaps = (*(g for r in every for g in r.gaps), *swept)
+    gaps = (*lost, *(g for r in every for g in r.gaps), *absent)
     result = CaptureResult(archive.name, hour, covers, known, chunks, gaps)
     if result.lost:
         log.warning(
@@ -185,44 +190,45 @@ def finish(
     return result
 
 
-def hour_to_take(workspace: Workspace, archive: Archive, state: StreamState) -> str | None:
-    """The hour of the oldest message that waits; None when nothing does."""
-    durable = durable_of(workspace, archive)
-    if not durable.pending and not durable.outstanding:
-        return None
-    message = message_from(workspace.link, state.name, durable.floor_seq + 1)
-    return hour_of(message[1] if message else time.time_ns())
+def _record_lost(workspace: Workspace, archive: Archive, state: StreamState) -> tuple[Gap, ...]:
+    """Put down as lost what nobody kept while the durable was gone: whatever it was, it may have been the archive's."""
+    absent, _ = _absent(workspace, archive, state)
+    gaps = tuple(replace(gap, reason="expired") for gap in absent)
+    _add(workspace, archive, gaps)
+    return gaps
 
 
-def _record(workspace: Workspace, archive: Archive, state: StreamState, *, lost: bool = False) -> tuple[Gap, ...]:
-    """Put down as gaps what no chunk holds up to the last sequence of `state`, and what the stream's leader does not
-    hold. `lost`: whatever it was, it may have been a message of the archive's.
-
-    Raises SourceError when the stream holds messages that the durable will not deliver any more."""
-    catalog, link, incarnation = workspace.catalog, workspace.link, state.incarnation
-    start = catalog.coverage.start(archive, incarnation)
+def _absent(workspace: Workspace, archive: Archive, state: StreamState) -> tuple[tuple[Gap, ...], list[int]]:
+    """What no chunk and no gap has up to the last sequence of `state`: gaps of what the stream's leader does not hold,
+    and the sequences of messages that it does hold, one for each hole."""
+    coverage, link, incarnation = workspace.catalog.coverage, workspace.link, state.incarnation
+    start = coverage.start(archive, incarnation)
     if start > state.last_seq:
-        return ()
-    # The leader is asked first and the catalog once more when the gaps are added: a message that went meanwhile because
-    # another run has committed and acknowledged it is refused there.
-    missing = catalog.coverage.missing(archive, incarnation, SeqRange(start, state.last_seq))
+        return (), []
+    # The catalog before the leader: a message that another run commits and acknowledges in between is refused as a gap.
+    missing = coverage.missing(archive, incarnation, SeqRange(start, state.last_seq))
     held = held_ranges(link, incarnation, missing, archive.spec.subjects)
-    absent = [SeqRange(r.first, (seq or r.last + 1) - 1) for r, seq in zip(missing, held, strict=True)]
+    before = [SeqRange(r.first, (seq or r.last + 1) - 1) for r, seq in zip(missing, held, strict=True)]
     head = same_stream(link, incarnation).first_seq
-    gaps = [
-        gap for seqs in absent if seqs.size
-        for gap in absence(archive.spec, state, seqs, head)
-    ]  # fmt: skip
-    if lost:
-        gaps = [replace(gap, reason="expired") for gap in gaps]
+    gaps = tuple(gap for seqs in before if seqs.size for gap in absence(archive.spec, state, seqs, head))
+    return gaps, [seq for seq in held if seq is not None]
+
+
+def _add(workspace: Workspace, archive: Archive, gaps: tuple[Gap, ...]) -> None:
     if gaps:
-        catalog.chunks.commit(archive, [], gaps)
-    if passed := [seq for seq in held if seq is not None]:
-        durable = durable_of(workspace, archive)
-        if not lost and not durable.outstanding and passed[0] <= durable.delivered_seq:
-            raise SourceError(
-                f"Stream {state.name} still has message {passed[0]}, and its consumer {durable.name} will not deliver "
-                "it again: another client has acknowledged it",
-                Next.CONSUMER_SHARED(archive=archive.name, consumer=durable.name),
-            )
-    return tuple(gaps)
+        workspace.catalog.chunks.commit(archive, [], gaps)
+
+
+def _check_delivered(workspace: Workspace, archive: Archive, held: list[int]) -> None:
+    """Raises SourceError when the stream holds messages up to the run's end that the archive did not get."""
+    if not held:
+        return
+    durable = durable_of(workspace, archive)
+    what = f"Stream {archive.spec.stream} has message {held[0]}, and consumer {durable.name}"
+    if held[0] > durable.delivered_seq:
+        raise SourceError(f"{what} does not deliver it: it is paused, or its replica lags", "Run it again")
+    if not durable.outstanding:
+        raise SourceError(
+            f"{what} will not deliver it again: another client has acknowledged it",
+            Next.CONSUMER_SHARED(archive=archive.name, consumer=durable.name),
+        )

@@ -1,5 +1,6 @@
 """`nats3 store`: archives. Create, look at, capture now, pause, delete."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -20,6 +21,14 @@ from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
+
+class ModeOption(StrEnum):
+    """The modes of an archive: model.Mode, as typer wants a choice."""
+
+    stream = "stream"
+    consumer = "consumer"
+
+
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 
 
@@ -31,6 +40,20 @@ def create(
     subject: Annotated[
         list[str] | None,
         typer.Option("--subject", metavar="FILTER", help="Archive only these subjects (NATS filter). May be repeated."),
+    ] = None,
+    mode: Annotated[
+        ModeOption | None,
+        typer.Option(
+            "--mode", help="stream: read it (the default). consumer: take the messages through a "
+            "durable consumer, and acknowledge them once they are in a chunk; for workqueue and interest retention.",
+        ),
+    ] = None,
+    consumer: Annotated[
+        str | None,
+        typer.Option(
+            "--consumer", metavar="NAME", help="Take the messages through this durable of yours (--mode consumer). "
+            "Without it the archive makes one: nats3-<archive>.",
+        ),
     ] = None,
     prefix: Annotated[
         str, typer.Option("--prefix", metavar="PREFIX", help="Key prefix of the chunks, like team/logs.")
@@ -56,6 +79,7 @@ def create(
     """Create an archive. Nothing is captured yet: see `nats3 store run`."""
     spec = ArchiveSpec(
         name=name, stream=stream, bucket=bucket, prefix=prefix, subjects=tuple(subject or ()),
+        mode=(mode or (ModeOption.consumer if consumer else ModeOption.stream)).value, durable=consumer,
         max_messages=max_messages, max_bytes=max_bytes, max_age_s=max_age, zstd_level=zstd_level,
     )  # fmt: skip
     with Workspace(Settings.load()) as workspace:
@@ -134,22 +158,34 @@ def delete(
     name: ArchiveName,
     yes: Yes = False,
     purge: Annotated[bool, typer.Option("--purge", help="Delete the chunk objects as well.")] = False,
+    keep_consumer: Annotated[
+        bool, typer.Option("--keep-consumer", help="Keep the durable consumer that the archive made in the stream.")
+    ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Delete an archive from the catalog. Its objects stay unless --purge is given."""
+    """Delete an archive from the catalog. Its objects stay unless --purge is given. The consumer that it made goes, and
+    with it what the stream keeps for nobody else."""
     with Workspace(Settings.load()) as workspace:
-        coverages = status.holdings(workspace, name).coverages
+        held = status.holdings(workspace, name)
+        coverages = held.coverages
         chunks = counted(sum(c.chunks for c in coverages), "chunk")
         messages = counted(sum(c.messages for c in coverages), "message")
         objects = ", and deletes their objects for good" if purge else "; their objects stay"
-        confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}", yes)
+        consumer = views.consumer_to_delete(held.archive, keep_consumer)
+        confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}{consumer}", yes)
         if purge:
             with bar("Deleting objects", "objects") as on_progress:
-                deleted = remove.delete(workspace, name, purge=True, on_progress=on_progress)
+                deleted = remove.delete(
+                    workspace, name, purge=True, keep_consumer=keep_consumer, on_progress=on_progress
+                )
         else:
-            deleted = remove.delete(workspace, name)
-    view = {"name": name, "deleted": True, "chunks": deleted.chunks, "objects_deleted": deleted.objects}
-    show_one(output, view, {"deleted": name, "chunks": deleted.chunks, "objects deleted": deleted.objects})
+            deleted = remove.delete(workspace, name, keep_consumer=keep_consumer)
+    view = {
+        "name": name, "deleted": True, "chunks": deleted.chunks, "objects_deleted": deleted.objects,
+        "consumer_deleted": deleted.consumer,
+    }  # fmt: skip
+    lines = {"deleted": name, "chunks": deleted.chunks, "objects deleted": deleted.objects}
+    show_one(output, view, lines | ({"consumer deleted": deleted.consumer} if deleted.consumer else {}))
     if not purge and deleted.chunks:
         note("The objects are still in the store: the metadata of each chunk says what it holds")
     note(reload_dagster(workspace.settings))

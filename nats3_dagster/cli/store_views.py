@@ -16,7 +16,7 @@ from nats3_dagster.model import Archive, ArchiveTotals, ChunkMeta, Gap
 # The state of an archive where its source is not ok.
 _SOURCE_STATES = {
     "missing": "stream missing", "recreated": "stream was made again", "shrunk": "stream lost its end",
-    "unreachable": "NATS not reachable",
+    "unreachable": "NATS not reachable", "consumer_missing": "consumer missing",
 }  # fmt: skip
 
 
@@ -56,6 +56,19 @@ def _state(view: dict[str, Any]) -> str:
     """The state of an archive; without what its source says it is only what was asked for."""
     wanted = "paused" if view["paused"] else "active"
     return _SOURCE_STATES.get(view["source"]["state"], wanted) if "source" in view else wanted
+
+
+def consumer_to_delete(record: Archive, keep: bool) -> str:
+    """What becomes of the consumer of an archive that is to be deleted, as the end of a sentence."""
+    spec = record.spec
+    if not spec.owns_durable:
+        return f". Its consumer {spec.durable} stays" if spec.durable else ""
+    if keep:
+        return f". Its consumer {spec.durable} stays: stream {spec.stream} goes on keeping messages for it"
+    return (
+        f". It also deletes consumer {spec.durable} of stream {spec.stream}; of a stream with interest retention, "
+        "messages that only it waits for go with it"
+    )
 
 
 def _bucket(view: dict[str, Any]) -> str:
@@ -115,7 +128,8 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     """An archive, with its source and holdings where they are in it."""
     lines: dict[str, object] = {
         "archive": view["name"], "state": _state(view), **(_source_lines(view) if "source" in view else {}),
-        "stream": view["stream"], "subjects": view["subjects"] or ">", "bucket": _bucket(view),
+        "stream": view["stream"], **({"consumer": view["durable"]} if view["durable"] else {}),
+        "subjects": view["subjects"] or ">", "bucket": _bucket(view),
         "capture due at": f"{view['max_messages']:,} messages, {view['max_bytes']:,} bytes or {view['max_age_s']:,} s",
         "zstd level": view["zstd_level"], "created": when(view["created_at"]),
     }  # fmt: skip

@@ -163,7 +163,7 @@ class _Puller:
                 return False, 0
             if room <= 0 or self._size >= self._limits.bytes:
                 return True, elsewhere
-            if not fresh and loop.time() > until:
+            if loop.time() > until:
                 return False, elsewhere
             before = self._held
             count = min(fresh or elsewhere, room, self._batch_limit)

@@ -61,6 +61,17 @@ class ArchiveSpec:
             raise OperatorError(f"zstd level {self.zstd_level} does not exist", "Use 1 to 22")
 
 
+    @property
+    def own_durable(self) -> str:
+        """The name of the durable that the archive makes for itself."""
+        return f"nats3-{self.name}"
+
+    @property
+    def owns_durable(self) -> bool:
+        """Whether the archive made its durable, and so deletes it."""
+        return self.durable == self.own_durable
+
+
 @dataclass(frozen=True, slots=True)
 class Archive:
     """An archive in the catalog."""

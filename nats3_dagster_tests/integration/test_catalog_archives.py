@@ -65,7 +65,8 @@ def test_what_an_archive_takes_cannot_change_the_rest_can(catalog):
     changed = catalog.archives.change(spec(bucket="elsewhere", prefix="new", max_age_s=5, zstd_level=9))
     assert changed.id == made.id
     assert changed.spec == spec(bucket="elsewhere", prefix="new", max_age_s=5, zstd_level=9)
-    for other in (spec(stream="OTHER"), spec(subjects=("a",)), spec(mode="consumer"), spec(mode="consumer", durable="d")):
+    taken = spec(mode="consumer", durable="d")
+    for other in (spec(stream="OTHER"), spec(subjects=("a",)), spec(mode="consumer"), taken):
         with pytest.raises(OperatorError, match="cannot change.*Create another"):
             catalog.archives.change(other)
     with pytest.raises(OperatorError, match="There is no archive"):

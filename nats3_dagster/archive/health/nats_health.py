@@ -11,7 +11,7 @@ from nats3_dagster.archive.absence import lost_by_reason
 from nats3_dagster.archive.backlog import Backlog, Loss, backlog, time_to_loss
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.source import rewritten, source_state
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import Nats3Error, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.streams import ServerInfo, server_info
 from nats3_dagster.model import Archive, StreamState
@@ -93,7 +93,10 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
 
 
 def _near_to_loss(workspace: Workspace, archive: Archive, state: StreamState, who: str) -> Finding:
-    waiting = backlog(workspace, archive, state, time.time_ns())
+    try:
+        waiting = backlog(workspace, archive, state, time.time_ns())
+    except UnknownConsumer as error:
+        return Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
     loss = time_to_loss(waiting, paused=archive.paused)
     if loss.gone:
         return Finding(

@@ -1,0 +1,49 @@
+"""A capture through a durable that kills its own process at a named step: `python -m ... ARCHIVE STEP`.
+
+It runs the driver's and the worker's code in one process, without Spark, because a step is a place in that code.
+"""
+
+import sys
+import time
+
+from nats3_dagster.archive import durables, take_capture, taking
+from nats3_dagster.catalog import chunks
+from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.hours import hour_of
+from nats3_dagster.jetstream.claim import Claim
+from nats3_dagster.objects import Bucket
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.faults.killable import after, before, die
+
+STEPS = {
+    "claimed": lambda: after(Claim, "take"),
+    "in the put": lambda: after(Bucket, "_create"),
+    "after the put": lambda: after(Bucket, "put_new"),
+    "before the commit": lambda: before(Chunks, "commit"),
+    "in the commit": lambda: after(chunks, "_add_chunks"),
+    "after the commit": lambda: before(taking, "acknowledge"),
+    "in the acknowledgements": lambda: setattr(taking, "acknowledge", lambda nats, replies: _half(nats, replies)),
+    "after the acknowledgements": lambda: after(taking, "acknowledge"),
+}
+
+
+def _half(nats: object, replies: object, real: object = taking.acknowledge) -> None:
+    real(nats, replies.slice(0, len(replies) // 2))  # type: ignore[attr-defined, operator]
+    die()
+
+
+def main(name: str, step: str) -> None:
+    durables.LEAST_ACK_WAIT_S = 1
+    STEPS[step]()
+    with Workspace(Settings.load()) as workspace:
+        archive = workspace.catalog.archives.get(name)
+
+        def perform(job: taking.TakeJob) -> tuple[list[take_capture.Outcome], None]:
+            return list(take_capture.TakeCapture(job).outcomes()), None
+
+        taking.take(workspace, archive, hour_of(time.time_ns()), perform)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
