@@ -17,6 +17,7 @@ from nats3_dagster.archive.create import check_bucket
 from nats3_dagster.archive.source import observe_source, rewritten, shorter, witness_at
 from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import hour_bounds, hour_of, hour_start
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import first_seq_at, stream_state
@@ -190,7 +191,9 @@ def commit(
             gaps.append(outcome)
     merged = _merged(gaps)
     _check_history(workspace, planned)
+    fault_point("capture.before_commit")
     workspace.catalog.chunks.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
+    fault_point("capture.after_commit")
     _keep_witness(workspace, planned)
     result = CaptureResult(
         archive=planned.archive.name,

@@ -15,6 +15,7 @@ from nats3_dagster.archive.absence import Absences
 from nats3_dagster.archive.capture import CaptureJob
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
@@ -100,7 +101,9 @@ class RangeCapture:
             yield Gap(self._job.state.incarnation, (covers,), self._absences.inside)
         else:
             data, meta = self._writer.finish(covers, self._absences.inside)
+            fault_point("capture.before_put")
             self._bucket.put_new(meta.key, data, meta.sha256)
+            fault_point("capture.object_put")
             yield meta
         self._writer, self._start = None, last + 1
         self._next = max(self._next, self._start)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive.durables import drop
 from nats3_dagster.errors import SourceError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.workspace import Workspace
 
@@ -71,13 +72,16 @@ def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress
         keys = [key for of, key in dead if of == bucket_name]
         for at in range(0, len(keys), PAGE):
             claimed = removals.claim(bucket_name, keys[at : at + PAGE])
+            fault_point("delete.claimed")
             gone: list[str] = []
             try:
                 for key in claimed:
                     bucket.delete(key)
+                    fault_point("delete.deleted")
                     gone.append(key)
                     on_progress(removed + len(gone), len(dead))
             finally:
                 removals.finish(bucket_name, gone)
+            fault_point("delete.finished")
             removed += len(gone)
     return removed

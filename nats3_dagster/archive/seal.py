@@ -14,6 +14,7 @@ from nats3_dagster import objects
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestOther, ManifestPart
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of, hour_start
 from nats3_dagster.jetstream.streams import first_held_at, first_seq_at
 from nats3_dagster.model import Archive, HourPart, Incarnation, Seal
@@ -153,13 +154,16 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     manifest = _manifest(workspace, archive, hour, row.number, parts)
     data, key = manifest.encode()
     sha256 = hashlib.sha256(data).hexdigest()
+    fault_point("seal.planned")
     workspace.bucket(bucket).put_new(key, data, sha256)
+    fault_point("seal.object_put")
     seal = Seal(
         hour=hour, number=row.number, revision=row.revision, chunks=row.chunks, losses=manifest.losses,
         messages=manifest.messages, gaps=manifest.gap_size, bucket=bucket, key=key, sha256=sha256,
         stored_bytes=len(data), dagster_run_id=run_id,
     )  # fmt: skip
     catalog.seals.add(archive, seal, begun=begun)
+    fault_point("seal.added")
     return seal
 
 

@@ -17,6 +17,7 @@ from nats3_dagster.catalog.refusals import broken_rule
 from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, ObjectRow, SubjectRow, SubjectsRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, SeqRange
 
 # A parameter may have 1 GB, and one chunk's deleted ranges several MB.
@@ -54,6 +55,7 @@ class Chunks:
                         incarnations=[_id(ids, g.incarnation) for g in gaps],
                         ranges=[to_multirange(g.ranges) for g in gaps],
                     )  # fmt: skip
+                fault_point("capture.in_commit")
             except psycopg.IntegrityError as error:
                 raise broken_rule(error, archive.name) from error
 

@@ -18,6 +18,7 @@ from nats3_dagster.archive.take_capture import Outcome as TakeOutcome
 from nats3_dagster.archive.take_capture import TakeCapture
 from nats3_dagster.archive.taking import Round, TakeJob, take
 from nats3_dagster.errors import Conflict, Nats3Error, SourceError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.task_progress import Counts, Tally, new_subject, reporting
 from nats3_dagster.model import Archive, OnProgress, Progress, SeqRange
@@ -49,6 +50,7 @@ def run_capture(
             with attempt:
                 subject = new_subject() if on_progress else None
                 planned = capture.plan(workspace, archive, hour, adopt=adopt, progress=subject)
+                fault_point("capture.planned")
                 result = _read_and_commit(spark, workspace, planned, run_id, on_progress)
                 _check_complete(workspace, planned)
                 return replace(result, seconds=time.monotonic() - began)
@@ -104,6 +106,7 @@ def capture_range(task: Task) -> Iterator[Outcome]:
         capturing = RangeCapture(job, seqs, link)
         with reporting(link, job.progress, seqs.first, lambda: Counts(capturing.messages)):
             yield from capturing.outcomes()
+    fault_point("capture.task_returned")
 
 
 def _check_complete(workspace: Workspace, planned: CapturePlan) -> None:

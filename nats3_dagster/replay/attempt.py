@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult
@@ -43,6 +44,7 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None, pr
     chunks = replays.pending(replay_id)
     check_objects(workspace, chunks)
     number = replays.start_attempt(replay_id, run_id)
+    fault_point("replay.attempt_started")
     if number > 1:
         raise_fence(workspace.link, replay_id, number)
     job = ReplayJob(
@@ -74,7 +76,9 @@ def record(
     if job.spec.order == "subject" and error:
         # A chunk is done only when the tasks of all its subjects are, and one of them failed.
         done = ()
+    fault_point("replay.before_record")
     workspace.catalog.replays.record(job.id, job.attempt, done, run_id)
     state = "failed" if error else "succeeded"
     workspace.catalog.replays.finish(job.id, job.attempt, state, str(error) if error else None)
+    fault_point("replay.after_record")
     return done

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import server_info
 from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.replay.creation import create
@@ -36,6 +37,7 @@ def begin(
     replay = workspace.catalog.replays.begin(
         replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id
     )
+    fault_point("replay.begun")
     return replay, planned
 
 

@@ -17,6 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, wait_exponential
 from nats3_dagster.archive.fetch import fetch_chunks
 from nats3_dagster.chunks.read import ChunkReader
 from nats3_dagster.errors import Interrupted
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publisher import INFLIGHT_MESSAGES, Publisher
 from nats3_dagster.jetstream.task_progress import Counts
@@ -124,6 +125,7 @@ class Republisher:
             with publisher:
                 pacer = Pacer(self._job.spec.pace, sleep=publisher.pause)
                 for chunk, reader in fetch_chunks(self._bucket, chunks, AHEAD):
+                    fault_point("replay.chunk_fetched")
                     yield self._publish_chunk(publisher, pacer, chunk, reader)
                     self._unchained = max(0, self._unchained - 1)
         except Interrupted:
@@ -149,7 +151,9 @@ class Republisher:
                 expired += ended
             if batch.num_rows:
                 _send(publisher, pacer, self._mapper.outgoing(batch, chunk.meta.incarnation))
+        fault_point("replay.sent")
         publisher.flush()
+        fault_point("replay.acknowledged")
         check_kept(self._link, self._job.targets, publisher.stored)
         found, published = under_way.found, selected - under_way.found - expired
         self._done.append(DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected - expired))
