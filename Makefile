@@ -1,6 +1,6 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
-.PHONY: help setup demo test bench latency check dev lock clean
+.PHONY: help setup demo test bench latency check dev lock clean faults
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -11,6 +11,7 @@ help:
 	@echo "make test [ARGS=...]     the whole suite, or what pytest is told by ARGS"
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
 	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
+	@echo "make faults [N=... SEED=... ONLY=...]   break everything, see whether a message is lost"
 	@echo "make check               lint, types, layers"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
 	@echo "make setup               what the others call first: .venv, nats-server, Java"
@@ -35,6 +36,10 @@ latency: setup
 
 dev: setup
 	@$(RUN) $(BIN)/nats3 dev
+
+faults: setup
+	@$(RUN) $(BIN)/python -m nats3_dagster_tests.faults $(if $(N),N=$(N)) $(if $(SEED),SEED=$(SEED)) \
+	    $(if $(ONLY),ONLY="$(ONLY)") $(if $(TABLE),TABLE=$(TABLE))
 
 check: setup
 	@status=0; for tool in "ruff check" "basedpyright --level error" "lint-imports --no-logo"; do \

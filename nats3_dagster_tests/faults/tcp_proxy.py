@@ -1,0 +1,100 @@
+"""A TCP proxy that breaks connections: slow, half-open, reset, or cut after so many bytes."""
+
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+from types import TracebackType
+
+_LINGER_0 = struct.pack("ii", 1, 0)  # close() then resets the connection
+
+
+class TcpProxy:
+    """Listens on `port` for a server on the same host. Its faults hold for all connections until `repair`."""
+
+    def __init__(self, server_port: int) -> None:
+        self._server_port = server_port
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self._listener.getsockname()[1]
+        self._lock = threading.Lock()
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._open = threading.Event()  # cleared while nothing passes
+        self.repair()
+
+    def repair(self) -> None:
+        """Let everything pass, at once."""
+        # Seconds by which each piece of either direction is late.
+        self.latency_s = 0.0
+        # Bytes from clients that still pass before all connections are reset; None for all.
+        self.cut_after: int | None = None
+        # Whether a new connection is closed at once.
+        self.refusing = False
+        self._open.set()
+
+    def freeze(self) -> None:
+        """Half-open: connections stay, and nothing passes any more."""
+        self._open.clear()
+
+    def reset(self) -> None:
+        """End all connections with RST."""
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            for side in pair:
+                with suppress(OSError):
+                    side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
+                with suppress(OSError):
+                    side.shutdown(socket.SHUT_RDWR)
+                side.close()
+
+    def __enter__(self) -> "TcpProxy":
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._open.set()
+        self.reset()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:  # closed
+                return
+            try:
+                if self.refusing:
+                    raise ConnectionRefusedError
+                server = socket.create_connection(("127.0.0.1", self._server_port), timeout=5)
+            except OSError:
+                client.close()
+                continue
+            server.settimeout(None)
+            with self._lock:
+                self._pairs.append((client, server))
+            threading.Thread(target=self._pump, args=(client, server, True), daemon=True).start()
+            threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket, from_client: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                self._open.wait()
+                if self.latency_s:
+                    time.sleep(self.latency_s)
+                if from_client and self.cut_after is not None:
+                    self.cut_after -= len(data)
+                    if self.cut_after < 0:
+                        # A part of the piece arrives: a frame that is torn in the middle.
+                        target.sendall(data[: max(0, len(data) + self.cut_after)])
+                        self.cut_after = None
+                        self.reset()
+                        return
+                target.sendall(data)
+        for side in (source, target):
+            with suppress(OSError):
+                side.shutdown(socket.SHUT_RDWR)

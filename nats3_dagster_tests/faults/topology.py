@@ -1,0 +1,196 @@
+"""The servers of the fault tests: started when first asked for, kept for all seeds, repaired after a fault."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import boto3
+import psycopg
+from psycopg import sql
+
+from nats3_dagster.catalog import migrate
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.postgres import Postgres
+from nats3_dagster.dev.process import free_port
+from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster_tests.faults.jobs import FORKS
+from nats3_dagster_tests.faults.s3_proxy import S3Proxy
+from nats3_dagster_tests.faults.tcp_proxy import TcpProxy
+from nats3_dagster_tests.wire import Wire
+
+TEMPLATE, BUCKET = "nats3_faults_template", "faults"
+
+
+class Topology:
+    """One NATS server, Postgres, S3, a cluster of three, and a proxy before each. `with Topology() as servers`."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        # The object server needs a file system with user xattrs, which a tmpfs of older kernels has not.
+        self.folder = Path(tempfile.mkdtemp(prefix="nats3-faults-"))
+        self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def __enter__(self) -> "Topology":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @cached_property
+    def forks(self) -> Path:
+        """The socket of the fork server."""
+        path = self.folder / "forks"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("NATS3_", "AWS_"))}
+        log = self._stack.enter_context((self.folder / "processes.log").open("wb"))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "nats3_dagster_tests.faults.forks", str(path)], cwd=Path(__file__).parents[2],
+            env={**environment, FORKS: str(path), "NATS3_HOME": str(self.folder)}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        assert process.stdout
+        self._stack.enter_context(process.stdout)
+        assert process.stdout.readline() == b"ready\n", self.log()
+        return path
+
+    def log(self) -> str:
+        """The end of what the processes wrote."""
+        return (self.folder / "processes.log").read_text(errors="replace")[-3000:]
+
+    # NATS
+
+    @cached_property
+    def nats(self) -> NatsServer:
+        server = NatsServer(self.folder / "nats")
+        self._stack.callback(server.kill)
+        return server.start()
+
+    @cached_property
+    def nats_proxy(self) -> TcpProxy:
+        return self._stack.enter_context(TcpProxy(self.nats.port))
+
+    @cached_property
+    def cluster(self) -> list[NatsServer]:
+        """Three servers that know each other; each can be stopped, killed and started again."""
+        ports = [free_port() for _ in range(3)]
+        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
+        servers = [
+            NatsServer(
+                self.folder / f"n{n}", name=f"n{n}",
+                config=f'cluster {{name: c, listen: "127.0.0.1:{port}", routes: [{routes}]}}\n'
+                f'jetstream {{store_dir: "{self.folder / f"n{n}" / "data"}", max_outstanding_catchup: 4KB}}',
+            )
+            for n, port in enumerate(ports)
+        ]  # fmt: skip
+        for server in servers:
+            self._stack.callback(server.kill)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(NatsServer.start, servers))
+        return servers
+
+    def repair(self) -> None:
+        """Start what a fault stopped, and let everything pass."""
+        started = self.__dict__
+        for server in [*([self.nats] if "nats" in started else []), *started.get("cluster", ())]:
+            server.resume() if server.process and server.process.running else server.start()
+        if "postgres" in started and not self.postgres.find():
+            self.postgres.start()
+        for name in ("nats_proxy", "postgres_proxy", "s3_proxy"):
+            if name in started:
+                getattr(self, name).repair()
+
+    @contextmanager
+    def wire(self, servers: list[NatsServer] | None = None) -> Iterator[Wire]:
+        """A client that shares nothing with the code under test, past every proxy."""
+        with Wire((servers or [self.nats])[0].url) as client:
+            yield client
+
+    # Postgres
+
+    @cached_property
+    def postgres(self) -> Postgres:
+        server = Postgres(self.folder / "postgres", fast=True)
+        self._stack.callback(server.kill)
+        server.start()
+        with self.admin(server) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
+        migrate(server.url(TEMPLATE))
+        return server
+
+    @cached_property
+    def postgres_proxy(self) -> TcpProxy:
+        return self._stack.enter_context(TcpProxy(self.postgres.port))
+
+    def admin(self, server: Postgres | None = None, database: str = "postgres") -> psycopg.Connection[Any]:
+        return psycopg.connect((server or self.postgres).url(database), autocommit=True)
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The name of a new database with the catalog's schema."""
+        name = f"faults_{uuid.uuid4().hex[:12]}"
+        with self.admin() as connection:
+            statement = "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY"
+            connection.execute(sql.SQL(statement).format(sql.Identifier(name), sql.Identifier(TEMPLATE)))
+        try:
+            yield name
+        finally:
+            with self.admin() as connection:
+                connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    # S3
+
+    @cached_property
+    def s3(self) -> S3Server:
+        server = S3Server(self.folder / "s3")
+        self._stack.callback(server.kill)
+        server.start()
+        self.client_of(server).create_bucket(Bucket=BUCKET)
+        return server
+
+    @cached_property
+    def s3_client(self) -> Any:
+        """A plain boto3 client, past the proxy."""
+        return self.client_of(self.s3)
+
+    @staticmethod
+    def client_of(server: S3Server) -> Any:
+        return boto3.client(
+            "s3", endpoint_url=server.endpoint, region_name=server.region, aws_access_key_id=server.access_key,
+            aws_secret_access_key=server.secret_key,
+        )
+
+    @cached_property
+    def s3_proxy(self) -> S3Proxy:
+        return self._stack.enter_context(S3Proxy(self.s3.endpoint))
+
+    @contextmanager
+    def small_disk(self, size: str) -> Iterator[Path]:
+        """A folder on a disk of this size. Raises OSError where we may not mount."""
+        folder = self.folder / f"disk-{uuid.uuid4().hex[:8]}"
+        folder.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], capture_output=True)
+        if done.returncode:
+            raise OSError(done.stderr.decode())
+        try:
+            yield folder
+        finally:
+            for _ in range(50):
+                if not subprocess.run(["umount", folder], capture_output=True).returncode:
+                    break
+                time.sleep(0.1)
+            with suppress(OSError):
+                folder.rmdir()
