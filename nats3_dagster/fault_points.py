@@ -1,8 +1,8 @@
 """Fault points: named steps at which the fault tests break a process. Unless NATS3_FAULT names one they do nothing.
 
 `NATS3_FAULT=capture.object_put:kill:2` ends the process by kill -9 at its second pass of that step. Other actions are
-`raise`, `sleep=SECONDS` and `hold=FILE`, which makes FILE and goes on when somebody has removed it. Several are joined
-by commas; without a number it is the first pass.
+`raise`, `sleep=SECONDS` and `hold=FILE`, which makes FILE and goes on when there is FILE.go. Several are joined by
+commas; without a number it is the first pass.
 """
 
 import os
@@ -60,10 +60,10 @@ def _break(name: str, fault: _Fault) -> None:
     elif fault.action == "sleep":
         time.sleep(float(fault.value))
     else:
-        held = Path(fault.value)
-        held.touch()
+        Path(fault.value).touch()
+        released = Path(f"{fault.value}.go")
         until = time.monotonic() + HOLD_S
-        while held.exists() and time.monotonic() < until:
+        while not released.exists() and time.monotonic() < until:
             time.sleep(0.005)
 
 

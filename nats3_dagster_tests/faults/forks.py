@@ -4,6 +4,7 @@
 with its pid and then with what became of the request. It can be killed like any other process.
 """
 
+import faulthandler
 import os
 import pickle
 import select
@@ -11,6 +12,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,6 +68,9 @@ class Job:
         try:
             return receive(self._socket)
         except TimeoutError:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGUSR1)
+                time.sleep(0.5)  # it writes where its threads are
             self.kill()
             return Ended(None, "Hung", f"no end after {timeout_s:.0f} s")
         except (EOFError, OSError):
@@ -107,6 +112,7 @@ def _work(connection: socket.socket) -> None:
     """In the new process: do what is asked, answer, end."""
     request: Request = receive(connection)
     os.environ.update(request.environment)
+    faulthandler.register(signal.SIGUSR1)
     fault_points.arm(request.environment.get("NATS3_FAULT", ""))
     send(connection, os.getpid())
     try:

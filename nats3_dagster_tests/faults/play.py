@@ -4,14 +4,22 @@ import time
 import traceback
 from dataclasses import dataclass
 
-from nats3_dagster_tests.faults import kill_faults
+from nats3_dagster_tests.faults import (
+    cluster_faults,
+    kill_faults,
+    server_faults,
+    store_faults,
+    stream_faults,
+    target_faults,
+)
 from nats3_dagster_tests.faults.judge import Finding
 from nats3_dagster_tests.faults.registry import FAULTS, Fault
 from nats3_dagster_tests.faults.topology import Topology
 from nats3_dagster_tests.faults.trial import Trial
 
 __all__ = ["FAULTS", "Played", "chosen", "play"]
-_MODULES = (kill_faults,)  # imported for what they register
+# Imported for what they register.
+_MODULES = (cluster_faults, kill_faults, server_faults, store_faults, stream_faults, target_faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +51,6 @@ def play(servers: Topology, fault: Fault, seed: int) -> Played:
         except Exception as error:
             trial.log.append(traceback.format_exc())
             trial.findings.append(Finding("stuck", 1, f"{type(error).__name__}: {error}"))
+        if trial.findings or any("Hung" in line for line in trial.log):
+            trial.log.append(servers.log())
     return Played(fault, seed, trial.findings, trial.log, time.monotonic() - began)

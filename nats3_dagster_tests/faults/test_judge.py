@@ -35,7 +35,7 @@ def kinds(findings: list[Finding]) -> dict[str, int]:
 def spoilt(trial: Trial, spoil: Callable[[Archived, Key], object]) -> dict[str, int]:
     """What the judge finds in the archive after `spoil` has changed something of its tenth message."""
     archived = trial.archived()
-    spoil(archived, trial.keys()[9])
+    spoil(archived, trial.acknowledged()[9])
     return kinds(judge.judge_archive(archived, trial.truth))
 
 
@@ -49,9 +49,9 @@ def test_a_message_that_is_called_deleted(trial: Trial) -> None:
         archived.reasons[key] = ["deleted"]
 
     assert spoilt(trial, spoil) == {"lost": 1}
-    trial.truth.taken[trial.keys()[9]] = HEAD_LIES
+    trial.truth.taken[trial.acknowledged()[9]] = HEAD_LIES
     assert spoilt(trial, spoil) == {"lost": 1}  # it went at the head, and nobody deleted it
-    trial.truth.taken[trial.keys()[9]] = frozenset()
+    trial.truth.taken[trial.acknowledged()[9]] = frozenset()
     assert spoilt(trial, spoil) == {}
     trial.truth.taken.clear()
 

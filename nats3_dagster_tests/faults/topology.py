@@ -80,6 +80,14 @@ class Topology:
         return server.start()
 
     @cached_property
+    def small_nats(self) -> NatsServer:
+        """A server whose streams drop what comes while a few messages wait to be stored."""
+        folder = self.folder / "small"
+        server = NatsServer(folder, config=f'jetstream {{store_dir: "{folder / "data"}", max_buffered_msgs: 64}}')
+        self._stack.callback(server.kill)
+        return server.start()
+
+    @cached_property
     def nats_proxy(self) -> TcpProxy:
         return self._stack.enter_context(TcpProxy(self.nats.port))
 

@@ -40,6 +40,8 @@ class Trial:
         self._store = store or self.random.choice(("file", "file", "file", "s3"))
         self._stack = ExitStack()
         self.replay_id = ""
+        # What the processes reach through a proxy.
+        self.proxied: tuple[str, ...] = ()
         # How each process ended, for a report.
         self.log: list[str] = []
 
@@ -82,6 +84,7 @@ class Trial:
 
     def through_proxy(self, *names: str) -> None:
         """From now on the processes reach `nats`, `postgres` or `s3` through its proxy."""
+        self.proxied = names
         for name in names:
             if name == "s3":
                 self.environment["AWS_ENDPOINT_URL_S3"] = self.servers.s3_proxy.endpoint
@@ -92,6 +95,11 @@ class Trial:
                 self.environment["NATS3_POSTGRES_URL"] = self.environment["NATS3_POSTGRES_URL"].replace(
                     direct, f":{self.servers.postgres_proxy.port}/"
                 )
+
+    def use_nats(self, server: NatsServer) -> None:
+        """The streams are on this server."""
+        self.alive = [server]
+        self.environment["NATS3_NATS_URL"] = server.url
 
     @contextmanager
     def wire(self) -> Iterator[Wire]:
@@ -193,7 +201,7 @@ class Trial:
         try:
             yield job
         finally:
-            file.unlink(missing_ok=True)
+            file.with_name(f"{file.name}.go").touch()
 
     def end(self, job: Job, name: str, timeout_s: float = RUN_S) -> Ended:
         ended = job.wait(timeout_s)
@@ -268,6 +276,6 @@ class Trial:
             self.judge_target(replay_id, **more)
         return done
 
-    def keys(self) -> list[Key]:
+    def acknowledged(self) -> list[Key]:
         """Of all messages of the stream, in its order."""
         return list(self.truth.messages)

@@ -1,0 +1,97 @@
+"""Faults of a cluster of three: leaders that change, servers that go, a replica that lags behind."""
+
+import random
+import shutil
+import time
+from collections.abc import Callable
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster_tests.faults import jobs
+from nats3_dagster_tests.faults.kill_faults import target_config
+from nats3_dagster_tests.faults.registry import fault
+from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
+
+# A cluster of 2.9 on one busy machine leaves requests without an answer for longer than a client waits.
+_SINCE = (2, 14)
+# What a replay may say where messages of a window were refused by a leader that stepped down.
+_ORDER = ("order", "may have removed")
+
+
+def leader(trial: Trial, stream: str) -> NatsServer:
+    """The stream's leader, once it has one."""
+    until = time.monotonic() + 30
+    with trial.wire() as wire:
+        while True:
+            name = (wire.try_api(f"STREAM.INFO.{stream}").get("cluster") or {}).get("leader")
+            if name:
+                return trial.cluster[int(name[1:])]
+            assert time.monotonic() < until, f"{stream} has no leader"
+            time.sleep(0.05)
+
+
+def step_down(trial: Trial, stream: str) -> None:
+    with trial.wire() as wire:
+        wire.try_api(f"STREAM.LEADER.STEPDOWN.{stream}")
+
+
+def lose_leader(trial: Trial, stream: str) -> None:
+    """kill -9 of the leader's server, and a restart."""
+    server = leader(trial, stream)
+    trial.alive = [other for other in trial.cluster if other is not server]
+    server.kill()
+    if trial.random.random() < 0.5:
+        time.sleep(0.5)
+    server.start()
+
+
+def cluster_capture(trial: Trial, act: Callable[[Trial, str], None]) -> None:
+    trial.make_stream(500)
+    step = trial.random.choice(("planned", "before_put", "task_returned"))
+    with trial.held(f"capture.{step}", jobs.capture, ARCHIVE) as job:
+        act(trial, trial.stream)
+    trial.end(job, f"capture held at {step}")
+    wait_for_leaders(trial, trial.stream)
+    trial.finish_capture()
+
+
+def cluster_replay(trial: Trial, act: Callable[[Trial, str], None]) -> None:
+    trial.make_stream(500)
+    trial.finish_capture()
+    trial.make_target(**target_config(trial))
+    replay = trial.begin_replay()
+    step = trial.random.choice(("chunk_fetched", "sent"))
+    with trial.held(f"replay.{step}", jobs.replay, replay, passes=trial.random.randint(1, 3)) as job:
+        act(trial, trial.target)
+    trial.end(job, f"replay held at {step}")
+    wait_for_leaders(trial, trial.target)
+    trial.finish_replay(replay, refusals=_ORDER)
+
+
+def wait_for_leaders(trial: Trial, stream: str) -> None:
+    """Until the faults are over: all servers run, and the stream has a leader."""
+    trial.servers.repair()
+    leader(trial, stream)
+
+
+@fault("cluster: leader steps down", "another server leads the stream or the target", cluster=True, since=_SINCE)
+def steps_down(trial: Trial) -> None:
+    trial.random.choice((cluster_capture, cluster_replay))(trial, step_down)
+
+
+@fault("cluster: leader killed", "kill -9 of the server that leads, and a restart", cluster=True, since=_SINCE)
+def leader_killed(trial: Trial) -> None:
+    trial.random.choice((cluster_capture, cluster_replay))(trial, lose_leader)
+
+
+@fault("cluster: node wiped", "a server lost its disk and catches up while a capture reads", cluster=True, since=_SINCE)
+def node_wiped(trial: Trial) -> None:
+    trial.make_stream(3000)
+    first = leader(trial, trial.stream)
+    lagging = random.Random(trial.seed).choice([server for server in trial.cluster if server is not first])
+    trial.alive = [server for server in trial.cluster if server is not lagging]
+    lagging.kill()
+    shutil.rmtree(lagging.folder / "data")
+    lagging.start()
+    for _ in range(3):
+        trial.capture()
+    trial.finish_capture()
