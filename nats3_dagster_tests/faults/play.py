@@ -8,6 +8,7 @@ from nats3_dagster_tests.faults import (
     cluster_faults,
     kill_faults,
     server_faults,
+    spark_faults,
     store_faults,
     stream_faults,
     target_faults,
@@ -19,7 +20,9 @@ from nats3_dagster_tests.faults.trial import Trial
 
 __all__ = ["FAULTS", "Played", "chosen", "play"]
 # Imported for what they register.
-_MODULES = (cluster_faults, kill_faults, server_faults, store_faults, stream_faults, target_faults)
+_MODULES = (
+    cluster_faults, kill_faults, server_faults, spark_faults, store_faults, stream_faults, target_faults,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,10 @@ for _name, (_breaks, _answer, _commands) in _ANSWERS.items():
 @fault("disk full", "the disk of the store is full in the middle of a capture", store="file", short=True)
 def disk_full(trial: Trial) -> None:
     with trial.servers.small_disk(f"{trial.random.randint(60, 300)}k") as folder:
-        own = trial.environment["NATS3_STORE_URL"]
         trial.use_store(f"file://{folder}")
         trial.make_stream(1200)
         trial.expect(not trial.capture().ok, "silent", "a capture onto a full disk is called a success")
-        trial.use_store(own)
+        trial.servers.grow(folder, "20m")
         trial.finish_capture()
 
 

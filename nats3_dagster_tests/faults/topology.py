@@ -37,6 +37,7 @@ class Topology:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        self._spark: subprocess.Popen[bytes] | None = None
         # The object server needs a file system with user xattrs, which a tmpfs of older kernels has not.
         self.folder = Path(tempfile.mkdtemp(prefix="nats3-faults-"))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
@@ -53,19 +54,38 @@ class Topology:
     def forks(self) -> Path:
         """The socket of the fork server."""
         path = self.folder / "forks"
+        self._serve("forks", path, {FORKS: str(path)})
+        return path
+
+    def spark(self, scratch: str = "") -> Path:
+        """The socket of a driver with a warm Spark session, started if none runs. `scratch`: its folder for that."""
+        if self._spark is None or self._spark.poll() is not None:
+            self._spark_socket = self.folder / f"spark-{uuid.uuid4().hex[:8]}"
+            self._spark = self._serve("spark_driver", self._spark_socket, {"SPARK_LOCAL_DIRS": scratch or "/tmp"})
+        return self._spark_socket
+
+    def end_spark(self) -> None:
+        """kill -9 of the driver; its JVM ends with it."""
+        if self._spark:
+            self._spark.kill()
+            self._spark.wait()
+
+    def _serve(self, module: str, path: Path, more: dict[str, str]) -> "subprocess.Popen[bytes]":
+        """Start a server of processes, and wait until it listens."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("NATS3_", "AWS_"))}
-        log = self._stack.enter_context((self.folder / "processes.log").open("wb"))
+        log = self._stack.enter_context((self.folder / "processes.log").open("ab"))
         process = subprocess.Popen(
-            [sys.executable, "-m", "nats3_dagster_tests.faults.forks", str(path)], cwd=Path(__file__).parents[2],
-            env={**environment, FORKS: str(path), "NATS3_HOME": str(self.folder)}, stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", f"nats3_dagster_tests.faults.{module}", str(path)], cwd=Path(__file__).parents[2],
+            env={**environment, "NATS3_HOME": str(self.folder), **more}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=log, start_new_session=True,
         )  # fmt: skip
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         assert process.stdout
         self._stack.enter_context(process.stdout)
-        assert process.stdout.readline() == b"ready\n", self.log()
-        return path
+        while (line := process.stdout.readline()) != b"ready\n":
+            assert line, self.log()
+        return process
 
     def log(self) -> str:
         """The end of what the processes wrote."""
@@ -202,3 +222,8 @@ class Topology:
                 time.sleep(0.1)
             with suppress(OSError):
                 folder.rmdir()
+
+    @staticmethod
+    def grow(disk: Path, size: str) -> None:
+        """Make room on a small disk."""
+        subprocess.run(["mount", "-o", f"remount,size={size}", disk], check=True, capture_output=True)

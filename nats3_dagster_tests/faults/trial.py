@@ -40,6 +40,8 @@ class Trial:
         self._store = store or self.random.choice(("file", "file", "file", "s3"))
         self._stack = ExitStack()
         self.replay_id = ""
+        # Messages that are published at a time.
+        self.window = 500
         # What the processes reach through a proxy.
         self.proxied: tuple[str, ...] = ()
         # How each process ended, for a report.
@@ -98,7 +100,7 @@ class Trial:
 
     def use_nats(self, server: NatsServer) -> None:
         """The streams are on this server."""
-        self.alive = [server]
+        self.alive, self.window = [server], 50
         self.environment["NATS3_NATS_URL"] = server.url
 
     @contextmanager
@@ -151,7 +153,7 @@ class Trial:
     def publish(self, count: int) -> list[Sent]:
         sent = make_messages(self.random, self.prefix, count, len(self.truth.messages))
         with self.wire() as wire:
-            publish(wire, self.stream, sent, self.truth)
+            publish(wire, self.stream, sent, self.truth, self.window)
         return sent
 
     def make_target(self, **config: Any) -> None:

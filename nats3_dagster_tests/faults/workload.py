@@ -54,10 +54,12 @@ def make_messages(rng: random.Random, prefix: str, count: int, first: int = 0) -
     ]
 
 
-def publish(wire: Wire, stream: str, sent: list[Sent], truth: Truth) -> None:
-    """Publish, and keep what the stream says that it stored. Nobody else may publish into it meanwhile."""
+def publish(wire: Wire, stream: str, sent: list[Sent], truth: Truth, window: int) -> None:
+    """Publish, so many at a time, and keep what the stream says that it stored. Nobody else may publish into it
+    meanwhile."""
     before = wire.state(stream)["last_seq"]
-    wire.publish(sent)
+    for at in range(0, len(sent), window):
+        wire.publish(sent[at : at + window])
     created = created_ns(wire, stream)
     stored = {m.seq: m for m in wire.messages(stream) if m.seq > before}
     for offset, (subject, headers, data) in enumerate(sent, before + 1):
