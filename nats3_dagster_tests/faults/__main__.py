@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
         sys.exit(f"No fault of nats-server {'.'.join(map(str, version))} begins with {given['ONLY']!r}")
     count, seed = int(given.get("N") or len(faults)), int(given.get("SEED") or random.randrange(10**6))
     print(f"nats-server {'.'.join(map(str, version))}, {count} faults from SEED={seed}", flush=True)
-    rows: dict[str, Row] = {fault.name: Row() for fault in faults}
+    rows: dict[str, Row] = {fault.name: Row(breaks=fault.breaks) for fault in faults}
     failed = 0
     began = time.monotonic()
     with Topology() as servers:

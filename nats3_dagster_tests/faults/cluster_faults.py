@@ -4,6 +4,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster_tests.faults import jobs
@@ -19,14 +20,15 @@ _ORDER = ("order", "may have removed")
 
 def leader(trial: Trial, stream: str) -> NatsServer:
     """The stream's leader, once it has one."""
-    until = time.monotonic() + 30
-    with trial.wire() as wire:
-        while True:
+    until = time.monotonic() + 60
+    while True:
+        # A server that has just come back answers nothing for a while.
+        with suppress(OSError), trial.wire() as wire:
             name = (wire.try_api(f"STREAM.INFO.{stream}").get("cluster") or {}).get("leader")
             if name:
                 return trial.cluster[int(name[1:])]
-            assert time.monotonic() < until, f"{stream} has no leader"
-            time.sleep(0.05)
+        assert time.monotonic() < until, f"{stream} has no leader"
+        time.sleep(0.1)
 
 
 def step_down(trial: Trial, stream: str) -> None:
@@ -70,6 +72,7 @@ def cluster_replay(trial: Trial, act: Callable[[Trial, str], None]) -> None:
 def wait_for_leaders(trial: Trial, stream: str) -> None:
     """Until the faults are over: all servers run, and the stream has a leader."""
     trial.servers.repair()
+    trial.alive = list(trial.cluster)
     leader(trial, stream)
 
 

@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 from nats3_dagster_tests.faults.workload import Key, Truth, parse_ns
 from nats3_dagster_tests.wire import Message
 
-Kind = Literal["lost", "doubled", "reordered", "silent", "stuck"]
+# `stuck`: it did not complete though the fault was over. `unclear`: it ended in an error that nobody foresaw.
+Kind = Literal["lost", "doubled", "reordered", "silent", "stuck", "unclear"]
 # Bytes of the object of a bucket and key; raises LookupError for none.
 Fetch = Callable[[str, str], bytes]
 # The live chunks of an archive, in the order of the stream.
@@ -47,7 +48,7 @@ class Finding:
     """Something that is not as it was promised."""
 
     kind: Kind
-    # Messages; cases for `silent` and `stuck`.
+    # Messages; cases for the last three.
     count: int
     text: str
 

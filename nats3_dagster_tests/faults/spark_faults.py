@@ -32,15 +32,15 @@ def on_spark(trial: Trial, play: Callable[[str, str], Ended]) -> None:
     """Break a capture, or a replay; then it is run again, on Spark or without."""
     trial.make_stream(700)
     if trial.random.random() < 0.5:
-        trial.log.append(f"capture on Spark: {play('capture', ARCHIVE)}")
+        trial.note("capture on Spark", play("capture", ARCHIVE))
         if trial.random.random() < 0.5:
-            trial.log.append(f"capture on Spark again: {start(trial, 'capture', ARCHIVE).wait(RUN_S)}")
+            trial.note("capture on Spark again", start(trial, "capture", ARCHIVE).wait(RUN_S))
         trial.finish_capture()
         return
     trial.finish_capture()
     trial.make_target(**target_config(trial))
     replay = trial.begin_replay()
-    trial.log.append(f"replay on Spark: {play('replay', replay)}")
+    trial.note("replay on Spark", play("replay", replay))
     trial.finish_replay(replay)
 
 
@@ -99,8 +99,7 @@ def scratch_full(trial: Trial) -> None:
                     os.fsync(file.fileno())
             except OSError:
                 pass
-        ended = start(trial, "capture", ARCHIVE, scratch=str(folder)).wait(RUN_S)
-        trial.log.append(f"capture on Spark: {ended}")
+        trial.end(start(trial, "capture", ARCHIVE, scratch=str(folder)), "capture on Spark")
         trial.servers.end_spark()
     trial.finish(jobs.capture, ARCHIVE)
     trial.judge_archive()

@@ -14,6 +14,8 @@ class Row:
     tried: int = 0
     survived: int = 0
     seconds: float = 0.0
+    # What the fault breaks.
+    breaks: str = ""
     # Messages, or cases, by kind.
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -26,10 +28,10 @@ class Row:
 
     def cells(self) -> list[str]:
         counts = [str(self.counts.get(kind, 0)) for kind in _COUNTED]
-        return [str(self.tried), str(self.survived), *counts, f"{self.seconds / max(self.tried, 1):.1f}"]
+        return [self.breaks, str(self.tried), str(self.survived), *counts, f"{self.seconds / max(self.tried, 1):.1f}"]
 
 
-HEAD = ["fault", "tried", "survived", *_COUNTED, "s each"]
+HEAD = ["fault", "what it breaks", "tried", "survived", *_COUNTED, "s each"]
 
 
 def markdown(rows: dict[str, Row]) -> str:
@@ -41,7 +43,7 @@ def markdown(rows: dict[str, Row]) -> str:
         total.seconds += row.seconds
         for kind, count in row.counts.items():
             total.counts[kind] = total.counts.get(kind, 0) + count
-    lines = [HEAD, ["---", *["--:"] * (len(HEAD) - 1)]]
+    lines = [HEAD, ["---", "---", *["--:"] * (len(HEAD) - 2)]]
     lines += [[name, *row.cells()] for name, row in [*rows.items(), ("**all**", total)]]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

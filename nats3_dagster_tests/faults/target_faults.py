@@ -44,7 +44,7 @@ def replay_held(
     trial.finish_replay(replay, refusals=refusals, ordered=ordered)
 
 
-@fault("target purged", "the target is purged in the middle of a replay", short=True)
+@fault("target purged", "the target is purged in the middle of a replay")
 def purged(trial: Trial) -> None:
     replay_held(trial, lambda wire: wire.api(f"STREAM.PURGE.{trial.target}"), refusals=_FORGOT)
 
@@ -95,7 +95,7 @@ def flooded(trial: Trial) -> None:
     trial.finish_replay(begun.value, refusals=_REFUSED)
 
 
-@fault("target refuses large messages", "max_msg_size of the target is too small, and is raised later", short=True)
+@fault("target refuses large messages", "max_msg_size of the target is too small, and is raised later")
 def too_large(trial: Trial) -> None:
     more = {"max_msgs_per_subject": 1_000_000} if trial.random.random() < 0.5 else {}
     trial.make_stream(400)
@@ -126,7 +126,7 @@ def work_queue(trial: Trial) -> None:
 
 @contextmanager
 def flood(url: str, subject: str) -> Iterator[None]:
-    """A client that publishes as fast as it can and reads no answer, while the body runs."""
+    """A client that publishes in bursts for two seconds at most and reads no answer, while the body runs."""
     at, ended = urlsplit(url), threading.Event()
     connection = socket.create_connection((at.hostname or "", at.port or 0))
     connection.settimeout(0.5)
@@ -134,11 +134,11 @@ def flood(url: str, subject: str) -> Iterator[None]:
     connection.sendall(b"CONNECT %b\r\n" % json.dumps(options).encode())
 
     def work() -> None:
-        piece = b"PUB %b 10\r\n0123456789\r\n" % subject.encode() * 500
+        piece = b"PUB %b 10\r\n0123456789\r\n" % subject.encode() * 200
+        until = time.monotonic() + 2
         with suppress(OSError):
-            while not ended.is_set():
+            while not ended.wait(0.02) and time.monotonic() < until:
                 connection.sendall(piece)
-                time.sleep(0.002)
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()

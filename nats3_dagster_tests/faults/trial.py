@@ -21,6 +21,8 @@ from nats3_dagster_tests.wire import Message, Wire
 # A run of a capture or a replay ends within this; and so often it is run again once the fault is over.
 RUN_S, RUNS = 90.0, 5
 ARCHIVE = "events"
+# The error of a fault point.
+INJECTED = "InjectedFault"
 # What a replay answers that is run again after its success.
 _DONE = "has succeeded"
 
@@ -178,8 +180,7 @@ class Trial:
     def run(self, work: Callable[..., Any], *arguments: Any, fault: str = "", timeout_s: float = RUN_S) -> Ended:
         began = time.monotonic()
         ended = self.start(work, *arguments, fault=fault).wait(timeout_s)
-        self.log.append(f"{work.__name__}{f' [{fault}]' if fault else ''}, {time.monotonic() - began:.1f} s: {ended}")
-        return ended
+        return self.note(f"{work.__name__}{f' [{fault}]' if fault else ''}, {time.monotonic() - began:.1f} s", ended)
 
     def must(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """What it returns; the trial fails when it does not succeed."""
@@ -206,8 +207,13 @@ class Trial:
             file.with_name(f"{file.name}.go").touch()
 
     def end(self, job: Job, name: str, timeout_s: float = RUN_S) -> Ended:
-        ended = job.wait(timeout_s)
+        return self.note(name, job.wait(timeout_s))
+
+    def note(self, name: str, ended: Ended) -> Ended:
+        """Log how it ended. An end that nobody foresaw is a finding: it does not say what to do."""
         self.log.append(f"{name}: {ended}")
+        if ended.error == "Hung" or (ended.error.startswith("Defect") and INJECTED not in ended.error):
+            self.findings.append(Finding("unclear", 1, f"{name}: {ended}"))
         return ended
 
     def finish(self, work: Callable[..., Any], *arguments: Any, refusals: Sequence[str] = ()) -> bool:
