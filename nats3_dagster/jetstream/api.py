@@ -5,6 +5,7 @@ A request is sent again only while the server is away or elects a leader. All of
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -48,16 +49,29 @@ async def request(
 
 
 async def pages(client: Connection, subject: str, key: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-    """The items of a listing that comes in pages; `key` is their name in each page."""
+    """The items of a listing that comes in pages; `key` is their name in each page. A page without the streams whose
+    leader did not answer is asked for again. Raises SourceError when they go on missing."""
     offset = 0
     while True:
-        answer = await request(client, subject, {**body, "offset": offset})
+        answer = await _whole_page(client, subject, {**body, "offset": offset})
         items: list[Any] = answer.get(key) or []
         for item in items:
             yield item
         offset += len(items)
         if not items or offset >= answer.get("total", 0):
             return
+
+
+async def _whole_page(client: Connection, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        answer = await request(client, subject, body)
+        missing: list[str] = answer.get("missing") or []
+        if not missing:
+            return answer
+        if time.monotonic() > until:
+            raise SourceError(f"The state of stream {', '.join(missing)} cannot be known now", "Has it a leader?")
+        await asyncio.sleep(ASK_AGAIN_S)
 
 
 async def _ask(client: Connection, subject: str, payload: bytes) -> dict[str, Any]:

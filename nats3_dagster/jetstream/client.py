@@ -128,6 +128,7 @@ class Connection(Client):
         self._refusal_came = asyncio.Event()
         self.lost = asyncio.Event()
         self.on_loss: list[Callable[[], None]] = []
+        self.on_refusal: list[Callable[[str], None]] = []  # called with what the server says
 
     @property
     def info(self) -> dict[str, Any]:
@@ -155,6 +156,14 @@ class Connection(Client):
             return False
         self._transport.write(frames)  # type: ignore[arg-type]
         return True
+
+    async def flush(self, timeout: int = 10) -> None:
+        """Wait for the server's PONG: it has then read all that was published and subscribed before. nats-py's own PING
+        overtakes commands that still wait in its pending buffer."""
+        if self._transport is not None and self.is_connected and self._pending_data_size:
+            self._transport.writelines(self._pending[:])
+            self._pending, self._pending_data_size = [], 0
+        await super().flush(timeout)
 
     async def open(self, reconnect: bool) -> None:
         """Connect to one of the servers; each is tried twice. A connection lost later is made again, or is the end."""
@@ -199,6 +208,11 @@ class Connection(Client):
                     return refusal
             await self._refusal_came.wait()
 
+    def refusal_of(self, subject: str) -> str | None:
+        """What the server has said if this user may not publish to `subject`, or not subscribe to it. Complete after a
+        `flush`."""
+        return next((refusal for refusal in self._refusals if f'"{subject.lower()}"' in refusal), None)
+
     @property
     def faults(self) -> Mapping[str, Exception]:
         """The last fault of each server, or of the way to it, by `host:port`."""
@@ -237,6 +251,8 @@ class Connection(Client):
         if "permissions violation" in str(error).lower():
             self._refusals.append(str(error).removeprefix("nats: "))
             self._refusal_came.set()
+            for callback in self.on_refusal:
+                callback(self._refusals[-1])
         elif self._asked_login and isinstance(error, ConnectionError):
             # The server refuses and hangs up, and the reset may overtake its words.
             self._faults[self._address] = AuthorizationError()

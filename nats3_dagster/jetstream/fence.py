@@ -1,37 +1,49 @@
 """The fence: nothing of an earlier publisher may still be on its way when a target is asked what it stores.
 
 Two things are made sure of. No older attempt of a replay publishes any more: every publisher listens on a subject of
-its replay, stops when a newer attempt asks there, and answers when what it sent is stored; or it drops its connection,
-and then nobody listens. And what a publisher that broke off has sent is in the target or will never be: it may still be
-in the server's buffers or in a stream's queue. Core NATS, and a message that a stream refuses, are enough for both.
+its replay, stops when a newer attempt asks there, and answers when what it sent is stored. And what a publisher that
+broke off has sent is in the target or will never be: it may still be in the server's buffers or in a stream's queue.
+Core NATS, and a message that a stream refuses, are enough for both.
+
+Invariant: silence alone proves nothing. Either the server says that nobody listens; or somebody listens to everything,
+which a question under a new name shows, and no publisher has answered for longer than one sends without answering.
 """
 
 import asyncio
 import json
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
-from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.api import PATIENCE_S, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import probe_passes
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.roll_call import Present, Question, ask, check_allowed, new_nonce
 from nats3_dagster.jetstream.streams import stream_info
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import overlap
 
 ASK_S = 0.5
+# How long a publisher that comes waits for others to say that they are there: nothing but their answers takes time.
+HELLO_S = 0.3
+# How long an older one that was found so has to stop: more than outbox.STOP_S.
+STOPPING_S = 5.0
 # Between two looks at a target that must agree; how long others that publish into it may keep them from that.
 LOOK_S = 0.25
 QUIET_S = 2.0
+# A publisher whose process stood still for longer sends no more before it has asked who is at work.
+LEASE_S = 5.0
+# So long no publisher must answer where others listen to everything: more than LEASE_S, and than the 10 s after which a
+# server forgets a batch, whose last messages may have waited in a process that stood still.
+SILENCE_S = 11.0
 # Above every attempt: a request with it stops a replay, until it is run again.
 PAUSE = 1 << 31
 # Hints where no stream listens on a subject: before the first message of a replay is stored, and after.
@@ -68,16 +80,6 @@ def settle(link: Link, stream: str, pattern: str = ">", timeout_s: float = 10.0)
     link.call(work)
 
 
-async def attempt_at_work(client: Connection, replay_id: str, attempt: int, timeout_s: float) -> int | None:
-    """The attempt of a publisher that answers, after it stopped if it is an older one; None when nobody listens.
-
-    Raises nats.errors.TimeoutError when somebody listens and does not answer."""
-    answer = await _ask(client, fence_subject(replay_id), timeout_s, b"%d" % attempt)
-    if answer is None:
-        return None
-    return int(answer.data) if answer.data.isdigit() else 0
-
-
 def superseded(replay_id: str, attempt: int) -> TargetError:
     """What an older attempt ends with."""
     if attempt >= PAUSE:
@@ -86,12 +88,15 @@ def superseded(replay_id: str, attempt: int) -> TargetError:
 
 
 async def until_gone(client: Connection, inbox: str, until: float) -> None:
-    """Return when the server has read all of the connection that listens on `inbox.>` and has closed it: then nobody
-    listens there. Raises Interrupted if it has not at `until` (of time.monotonic)."""
-    with suppress(NatsTimeoutError):
-        while (left := until - time.monotonic()) > 0:
-            if await _ask(client, f"{inbox}.gone", left) is None:
+    """Return when the server has closed the connection that listens on `inbox.>`: then nobody listens there. Where
+    others listen to everything that cannot be known, and what `until_quiet` sees must do.
+
+    Raises Interrupted if it has not at `until` (of time.monotonic)."""
+    while time.monotonic() < until:
+        with suppress(NatsTimeoutError):
+            if await _nobody(client, f"{inbox}.gone") or not await _nobody(client, f"{client.new_inbox()}.gone"):
                 return
+        await asyncio.sleep(0.05)
     raise Interrupted(
         f"NATS at {client.address} still holds a connection that was given up, with messages of this replay in it",
         "Run the replay again when the server has dropped it",
@@ -152,31 +157,84 @@ async def nobody_listens(
     return TargetError(f"No stream listens on {subject}", hint)
 
 
-async def _ask(client: Connection, subject: str, timeout_s: float, payload: bytes = b"") -> Msg | None:
-    """The answer of who listens on the subject; None when nobody does. Raises nats.errors.TimeoutError when somebody
-    listens and does not answer.
-
-    One request is not enough: a connection may go without an answer, and then the next request says that nobody
-    listens."""
-    retrying = AsyncRetrying(
-        retry=retry_if_exception_type(NatsTimeoutError), stop=stop_after_delay(timeout_s), reraise=True
-    )
-    try:
-        return await retrying(client.request, subject, payload, timeout=ASK_S)
-    except NoRespondersError:
-        return None
+async def _nobody(client: Connection, subject: str) -> bool:
+    """Whether nobody listens on the subject. Servers of a cluster learn of a subscription one after the other: there
+    it is asked for twice."""
+    for turn in range(2 if client.info.get("cluster") else 1):
+        if turn:
+            await asyncio.sleep(LOOK_S)
+        if await ask(client, subject, Question(new_nonce(), 0), 0.01, lambda answers: False) is not None:
+            return False
+    return True
 
 
 async def _raise(client: Connection, replay_id: str, attempt: int, timeout_s: float) -> None:
+    subject = fence_subject(replay_id)
     until = time.monotonic() + timeout_s
-    with suppress(NatsTimeoutError):
-        while (left := until - time.monotonic()) > 0:
-            at_work = await attempt_at_work(client, replay_id, attempt, left)
-            if at_work is None:
-                return
-            if at_work > attempt:
-                raise superseded(replay_id, at_work)
-    raise TargetError(
+    silent_since, overheard = time.monotonic(), False
+    while time.monotonic() < (max(until, silent_since + SILENCE_S + ASK_S) if overheard else until):
+        try:
+            answers = await ask(client, subject, Question(new_nonce(), attempt), ASK_S, _all_stopped)
+            if answers is None:
+                if await _nobody(client, subject):
+                    return
+                continue
+            if not answers and not overheard:
+                overheard = not await _nobody(client, fence_subject(new_nonce()))
+        except NatsTimeoutError:
+            silent_since = time.monotonic()  # the server's silence is not the publishers'
+            continue
+        if (newest := max((answer.attempt for answer in answers), default=0)) > attempt:
+            raise superseded(replay_id, newest)
+        if answers:
+            silent_since = time.monotonic()
+        elif overheard and time.monotonic() - silent_since >= SILENCE_S:
+            return
+    raise _does_not_stop(replay_id)
+
+
+def _all_stopped(answers: Sequence[Present]) -> bool:
+    """Whether each publisher that has answered has stopped."""
+    stopped = {answer.publisher for answer in answers if answer.stopped}
+    return bool(answers) and all(answer.publisher in stopped for answer in answers)
+
+
+async def check_in(client: Connection, replay_id: str, attempt: int, nonces: set[str]) -> None:
+    """Called by a publisher that listens on the fence's subject already, before it sends. `nonces`: its own questions,
+    which it does not answer, are added.
+
+    Raises TargetError if a newer attempt publishes, or an older one that does not stop; Interrupted if an older one did
+    until now, and what it sent nobody has asked for yet."""
+    for turn in range(2 if client.info.get("cluster") else 1):
+        if turn:
+            await asyncio.sleep(LOOK_S)
+        question = Question(new_nonce(), attempt)
+        nonces.add(question.nonce)
+        answers = await ask(client, fence_subject(replay_id), question, HELLO_S, lambda answers: False) or []
+        if (newest := max((answer.attempt for answer in answers), default=0)) > attempt:
+            raise superseded(replay_id, newest)
+        if any(answer.attempt < attempt for answer in answers):
+            # It came back after this attempt had raised the fence.
+            await _until_stopped(client, replay_id, attempt, nonces)
+            raise Interrupted(f"An earlier attempt of replay {replay_id} was still publishing; it has stopped")
+
+
+async def _until_stopped(client: Connection, replay_id: str, attempt: int, nonces: set[str]) -> None:
+    """Return when each publisher of an earlier attempt that answers has stopped."""
+    until, running = time.monotonic() + STOPPING_S, set[str]()
+    while time.monotonic() < until:
+        question = Question(new_nonce(), attempt)
+        nonces.add(question.nonce)
+        answers = await ask(client, fence_subject(replay_id), question, ASK_S, lambda answers: False) or []
+        running |= {answer.publisher for answer in answers if answer.attempt < attempt}
+        running -= {answer.publisher for answer in answers if answer.stopped}
+        if not running:
+            return
+    raise _does_not_stop(replay_id)
+
+
+def _does_not_stop(replay_id: str) -> TargetError:
+    return TargetError(
         f"An earlier attempt of replay {replay_id} is still publishing and does not stop",
         "End its Spark job or process, then run the replay again",
     )
@@ -193,6 +251,7 @@ async def _last_sequence(client: Connection, subject: str, until: float) -> tupl
             if not isinstance(reason, Interrupted):
                 raise reason from None
         except NatsTimeoutError:
+            check_allowed(client, subject)
             continue
         else:
             stream, error = _refusal_of_probe(subject, answer.data)

@@ -5,6 +5,7 @@ a hole, so `acked` messages are surely in the target, whatever became of the oth
 """
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,7 +19,8 @@ from nats3_dagster.jetstream.acks import Answer, answers, last_id, last_stored, 
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
 from nats3_dagster.jetstream.encode import Encoded, subject_at
-from nats3_dagster.jetstream.fence import GONE, NONE_YET, nobody_listens, until_stored
+from nats3_dagster.jetstream.fence import GONE, LEASE_S, NONE_YET, nobody_listens, until_stored
+from nats3_dagster.jetstream.roll_call import check_allowed, forbidden
 from nats3_dagster.jetstream.scan import FrameError, Frames
 
 # How long a publisher that was stopped takes to make sure of what it sent.
@@ -54,15 +56,30 @@ class Outbox:
         self.last_id: str | None = None  # of the target's last message, where it refused one that expects another
         self._stopped = False
         self._asking: asyncio.Task[None] | None = None
+        self._alive_at = time.monotonic()  # when this loop ran last
         self._sent_at = 0.0  # when anything was sent last, of time.monotonic
 
     async def open(self) -> None:
         """Listen for answers."""
-        await self._client.subscribe(f"{self.inbox}.>", cb=_ignore)  # pyright: ignore[reportUnknownMemberType]
-        self._client.divert(self._marker, self._on_frames)
-        self._client.on_loss.append(lambda: self.fail(Interrupted("The connection to NATS was lost")))
-        await self._client.flush()
+        client, everything, hello = self._client, f"{self.inbox}.>", f"{self.inbox}.hello"
+        client.on_loss.append(lambda: self.fail(Interrupted("The connection to NATS was lost")))
+        client.on_refusal.append(self._on_refusal)
+        await client.subscribe(everything, cb=_ignore)  # pyright: ignore[reportUnknownMemberType]
+        # Whoever settles what became of a lost connection must be allowed to ask there.
+        await client.publish(hello)
+        await client.flush()
+        check_allowed(client, everything, hello)
+        client.divert(self._marker, self._on_frames)
         self._watch = asyncio.create_task(self._watch_over())
+
+    def _on_refusal(self, refusal: str) -> None:
+        """The server does not let this user publish: no answer will come."""
+        quoted = re.search(r'"([^"]*)"', refusal)
+        if quoted and "publish" in refusal:
+            subjects = (str(s) for _, _, frames in self._unacked for s in frames.subjects.unique().to_pylist())
+            # The client hands the server's words on in small letters.
+            subject = next((s for s in subjects if s.lower() == quoted[1]), quoted[1])
+            self.fail(forbidden(self._client, refusal, subject))
 
     def close(self) -> None:
         """Send nothing more."""
@@ -113,6 +130,9 @@ class Outbox:
 
     def _pump(self) -> None:
         """Send as much as the window has room for."""
+        if (still := time.monotonic() - self._alive_at) > LEASE_S and not self._stopped:
+            # A newer attempt may have asked meanwhile, and have gone on without an answer.
+            self.fail(Interrupted(f"This process stood still for {still:.0f} s"))
         while self._queue and not self._stopped:
             first = self._queue[0]
             start = int(first.ends[self._row - 1]) if self._row else 0
@@ -252,6 +272,8 @@ class Outbox:
     async def _watch_over(self) -> None:
         while True:
             await asyncio.sleep(min(0.5, self._ack_timeout_s / 4))
+            if time.monotonic() - self._alive_at <= LEASE_S:
+                self._alive_at = time.monotonic()
             if not self._stopped and self._overdue(time.monotonic()):
                 self.fail(Interrupted(
                     f"The target did not acknowledge messages within {self._ack_timeout_s:.0f} s",

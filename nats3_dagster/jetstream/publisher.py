@@ -15,22 +15,18 @@ from typing import Literal
 
 import pyarrow as pa
 from nats.aio.msg import Msg
+from nats.errors import Error
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
+from nats3_dagster.jetstream import roll_call
 from nats3_dagster.jetstream.batch import BatchOutbox
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.encode import Encoded, Publication, encode, subject_at
-from nats3_dagster.jetstream.fence import (
-    attempt_at_work,
-    fence_subject,
-    superseded,
-    until_gone,
-    until_quiet,
-    until_stored,
-)
+from nats3_dagster.jetstream.fence import check_in, fence_subject, superseded, until_gone, until_quiet, until_stored
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.outbox import STOP_S, Outbox
+from nats3_dagster.jetstream.roll_call import Present, Question, check_allowed, new_nonce, question_of
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
 INFLIGHT_MESSAGES = 4096
@@ -66,7 +62,9 @@ class Publisher:
         self._batch = ""  # id of the batch that is open; empty for none
         self._begun_at = 0.0  # when that one began, of time.monotonic
         self._flow = self._in_batch = 0  # of that batch: messages between two acknowledgements, messages given
-        self._stopping = False
+        self._name = new_nonce()  # for the fence
+        self._nonces: set[str] = set()  # of our own questions to the fence
+        self._stopping = self._stopped = False
 
     def __enter__(self) -> "Publisher":
         self._link.__enter__()
@@ -210,20 +208,21 @@ class Publisher:
             self._changed.notify_all()
 
     async def _open(self, client: Connection) -> Outbox:
+        self._answered = asyncio.Event()
+        self._outbox = (BatchOutbox if self._mode == "batch" else Outbox)(
+            client, *self._limits, self._notify, self._streams
+        )
         if self._fence:
-            # An older attempt that lost its connection comes back here when the newer one is already at work.
-            self._answered = asyncio.Event()
-            at_work = await attempt_at_work(client, *self._fence, timeout_s=self._limits[2])
-            if at_work is not None and at_work > self._fence[1]:
-                raise superseded(self._fence[0], at_work)
-            if at_work is not None and at_work < self._fence[1]:
-                # It came back after our attempt had raised the fence, and what it sent nobody has asked for yet.
-                raise Interrupted(f"An earlier attempt of replay {self._fence[0]} was still publishing; it has stopped")
+            # Listening first: of two attempts that come at the same time at least one learns of the other.
             subject = fence_subject(self._fence[0])
             self._listening = await client.subscribe(subject, cb=self._on_fence)  # pyright: ignore[reportUnknownMemberType]
-        outbox = (BatchOutbox if self._mode == "batch" else Outbox)(client, *self._limits, self._notify, self._streams)
-        await outbox.open()
-        return outbox
+            await client.flush()
+            check_allowed(client, subject)
+            # An older attempt that lost its connection comes back here when the newer one is already at work.
+            await check_in(client, *self._fence, self._nonces)
+        await self._outbox.open()
+        self._check()
+        return self._outbox
 
     async def _close(self, client: Connection) -> tuple[bool, bool]:
         """Whether the connection was already lost, and whether the server has parsed all that was sent on it."""
@@ -242,16 +241,30 @@ class Publisher:
     async def _on_fence(self, message: Msg) -> None:
         """A newer attempt asks us to stop; an older one, or ours, asks who is at work."""
         assert self._fence
-        attempt = int(message.data) if message.data.isdigit() else 0
-        if attempt <= self._fence[1]:
-            await message.respond(b"%d" % self._fence[1])
+        question = question_of(message.data)
+        if question is None or question.nonce in self._nonces:
             return
-        self._stopping = True
-        if await self._outbox.stop(superseded(self._fence[0], attempt)):
-            await message.respond(b"%d" % self._fence[1])
-            await self._link.client.flush()
-        else:
-            # Nobody listens any more when the server has read this connection to its end: an answer as well.
-            self._link.client.abort()
+        await self._answer(message, question)
+        if question.attempt > self._fence[1] and not self._stopping:
+            self._stopping = True
+            self._stop_task = asyncio.create_task(self._stop(message, question))
+
+    async def _stop(self, message: Msg, question: Question) -> None:
+        """The newer attempt waits for the answer."""
+        assert self._fence
+        with suppress(Error, OSError):
+            if await self._outbox.stop(superseded(self._fence[0], question.attempt)):
+                self._stopped = True
+                await self._answer(message, question)
+                await self._link.client.flush()
+            else:
+                # Nobody listens any more when the server has read this connection to its end: an answer as well.
+                self._link.client.abort()
         self._answered.set()
-        await self._listening.unsubscribe()  # this cancels our own task: it comes last
+        with suppress(Error, OSError):
+            await self._listening.unsubscribe()
+
+    async def _answer(self, message: Msg, question: Question) -> None:
+        assert self._fence
+        if message.reply:
+            await message.respond(roll_call.encode(Present(question.nonce, self._name, self._fence[1], self._stopped)))

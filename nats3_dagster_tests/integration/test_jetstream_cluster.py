@@ -7,23 +7,28 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import count
 
 import pyarrow as pa
 import pytest
 
+from nats3_dagster.archive.capture import CaptureJob
+from nats3_dagster.archive.range_capture import RangeCapture
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import Interrupted, SourceError
-from nats3_dagster.jetstream import breaks, consumer, reader
+from nats3_dagster.jetstream import api, breaks, consumer, reader
 from nats3_dagster.jetstream.api import request
 from nats3_dagster.jetstream.fence import settle
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
-from nats3_dagster.jetstream.streams import create_stream, stream_state
-from nats3_dagster.model import SeqRange
+from nats3_dagster.jetstream.streams import create_stream, stream_state, streams_listening
+from nats3_dagster.model import ArchiveSpec, Chunk, ReplaySpec, ReplayTarget, Selection, SeqRange
+from nats3_dagster.replay.job import ReplayJob, Share
+from nats3_dagster.replay.republish import Republisher
 
 # A cluster of 2.9 on one busy machine leaves requests without an answer for longer than a client waits.
 pytestmark = pytest.mark.needs_nats("2.14")
@@ -186,6 +191,63 @@ def test_publishing(cluster, link, stream, mode, how):
     assert started.is_set()
     if mode == "batch":
         assert there == list(range(COUNT))
+
+
+def test_a_list_without_a_stream_that_does_not_answer_is_no_list(cluster, monkeypatch):
+    monkeypatch.setattr(api, "PATIENCE_S", 1)
+    name = f"S{next(NAMES)}"
+    with Link(options(cluster)) as link:
+        new_stream(link)  # the cluster has a leader
+        create_stream(link, {"name": name, "subjects": ["lonely.>"]})
+        holder = cluster[int(leader(link, name)[1:])]
+    others = [server for server in cluster if server is not holder]
+    with Link(options(others)) as link:
+        assert [state.name for state in streams_listening(link, "lonely.>")] == [name]
+        holder.stop()
+        try:
+            with pytest.raises(SourceError, match=f"The state of stream {name} cannot be known now"):
+                streams_listening(link, "lonely.>")
+        finally:
+            holder.start()
+        assert [state.name for state in streams_listening(link, "lonely.>")] == [name]
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1_000_000}], ids=["keeps", "removes"])
+def test_a_replay_while_leaders_change(cluster, link, file_store, limits):
+    """Messages that the old leader had not yet passed on are lost, and those that follow are refused: in order."""
+    store, count = file_store, 30_000
+    stream = new_stream(link)
+    with Publisher(options(cluster)) as publisher:
+        publisher.publish(*messages(stream, range(count)))
+    state = stream_state(link, stream)
+    spec = ArchiveSpec(name="ev", stream=stream, bucket="archive")
+    job = CaptureJob(spec, state, "2026-11-21-07:00", options(cluster), store)
+    capture = RangeCapture(job, SeqRange(1, count), link)
+    chunks = [Chunk(n, meta, datetime.now(UTC), None) for n, meta in enumerate(capture.outcomes(), 1)]
+    target = f"T{stream}"
+    create_stream(link, {"name": target, "subjects": [f"{target}.>"], "num_replicas": 3, **limits})
+    into = ReplayTarget(stream_state(link, target).incarnation, 1)
+    spec = ReplaySpec("ev", f"{target}.>", Selection(subjects=(f"{stream}.>",)))
+    job = ReplayJob("0123456789abcdef", 1, spec, (into,), options(cluster), store, False)
+    ended = threading.Event()
+
+    def trouble():
+        while not ended.is_set() and stream_state(link, target).last_seq < 0.8 * count:
+            try:
+                change_leader(cluster, link, target, "steps down")
+            except SourceError:
+                time.sleep(0.1)
+
+    thread = threading.Thread(target=trouble)
+    thread.start()
+    try:
+        with Link(options(cluster)) as own:
+            results = list(Republisher(Share(job, tuple(chunks), 0, 1), own).results())
+    finally:
+        ended.set()
+        thread.join()
+    assert sum(r.published + r.found for r in results) == count
+    assert read(link, target, cluster) == list(range(count))
 
 
 def test_reading_while_a_replica_catches_up(tmp_path, caplog, monkeypatch):

@@ -1,6 +1,7 @@
 """Publishing: in order, byte for byte, every message acknowledged, and after trouble nothing more is sent."""
 
 import base64
+import json
 import logging
 import threading
 import time
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
+from nats3_dagster.jetstream import fence as fence_module
 from nats3_dagster.jetstream import publisher as publisher_module
 from nats3_dagster.jetstream.fence import PAUSE, fence_subject, raise_fence
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.model import Incarnation
 from nats3_dagster.replay.headers import original_headers, replay_headers
@@ -532,3 +535,100 @@ def test_an_older_attempt_that_hangs_is_told(nats, link):
     assert time.monotonic() - began < 3
     stop()
     raise_fence(link, "r", 2)
+
+
+# Others that listen to everything, and users that may not do everything
+
+
+@pytest.fixture
+def overheard(nats, link, monkeypatch):
+    """Somebody listens to everything, and answers everything with what it was asked."""
+    monkeypatch.setattr(fence_module, "SILENCE_S", 0.8)
+
+    async def listen(client):
+        async def echo(message):
+            if message.reply.startswith("_INBOX"):
+                await client.publish(message.reply, message.data)
+
+        await client.subscribe("_NATS3.>", cb=echo)
+        await client.subscribe(">", cb=nothing)
+        await client.flush()
+
+    async def nothing(message):
+        pass
+
+    with Link(nats.options) as other:
+        other.call(listen)
+        yield
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_somebody_who_listens_to_everything_is_no_publisher(nats, wire, link, overheard, mode):
+    raise_fence(link, "r", 2)
+    with Publisher(nats.options, mode=mode, fence=("r", 2)) as publisher:
+        publisher.publish(*numbered(100))
+    assert is_a_beginning(stored(wire), 100)
+
+
+def test_an_older_attempt_is_stopped_whoever_listens(nats, wire, link, overheard):
+    when_raised = []
+    with (
+        pytest.raises(TargetError, match="Attempt 2 of replay r took over"),
+        Publisher(nats.options, fence=("r", 1)) as older,
+    ):
+        publish_until(older, lambda: older.published > 1000)
+        raise_fence(link, "r", 2)
+        when_raised.append(wire.state("T")["last_seq"])
+        older.wait(5)
+    assert [wire.state("T")["last_seq"]] == when_raised
+
+
+def test_a_connection_that_was_given_up_is_gone_whoever_listens(link, nats, monkeypatch):
+    inbox = link.client.new_inbox()
+    with Link(nats.options) as other:
+        stop = other.subscribe(f"{inbox}.>", lambda data: None)
+        with pytest.raises(Interrupted, match="still holds a connection"):
+            link.call(fence_module.until_gone, inbox, time.monotonic() + 0.5)
+        other.subscribe(">", lambda data: None)
+        stop()
+        link.call(fence_module.until_gone, inbox, time.monotonic() + 5)
+
+
+def test_a_publisher_that_stood_still_sends_no_more(nats, wire):
+    """Its fence may have been raised by somebody who took its silence for an end."""
+    with pytest.raises(Interrupted, match="stood still for 1. s"), Publisher(nats.options, fence=("r", 1)) as publisher:
+        publisher.publish(*numbered(10))
+        publisher.flush()
+        publisher._outbox._alive_at -= 10
+        publisher.publish(*numbered(10))
+        publisher.flush()
+    assert wire.state("T")["messages"] == 10
+
+
+@pytest.mark.parametrize(
+    ("denied", "message"),
+    [
+        ({"subscribe": ["_NATS3.>"]}, "does not let this user subscribe to _NATS3.replay.r.fence. .* to _NATS3.>"),
+        ({"publish": ["_NATS3.>"]}, "does not let this user publish to _NATS3.replay.r.fence. .* to _NATS3.>"),
+        ({"publish": ["_INBOX.>"]}, "does not let this user publish to _INBOX.*Permit the user to publish to _INBOX.>"),
+        ({"publish": ["t.A"]}, "does not let this user publish to t.A; .* Permit the user to publish to t.A"),
+    ],
+)
+def test_what_this_user_may_not_do_is_an_error_at_once(nats_factory, denied, message):
+    denials = " ".join(f"{what} {{ deny: {json.dumps(subjects)} }}" for what, subjects in denied.items())
+    users = f"{{user: all, password: x}}, {{user: some, password: x, permissions {{ {denials} }} }}"
+    server = nats_factory(config=f"authorization {{ users: [{users}] }}")
+    with Wire(server.url, user="all", **{"pass": "x"}) as wire:
+        make(server, wire)
+        began = time.monotonic()
+        options = replace(server.options, user="some", password="x")
+        with pytest.raises(TargetError, match=message) as caught, Publisher(options, fence=("r", 1)) as publisher:
+            publisher.publish(*numbered(10))
+            publisher.publish(*numbered(10, subject="t.A"))
+            publisher.flush()
+        assert not isinstance(caught.value, Interrupted)
+        assert time.monotonic() - began < 5
+        if "t.A" in message:
+            with Link(options) as link, pytest.raises(TargetError, match="Permit the user to publish to t.A"):
+                link.call(fence_module.until_stored, "t.A", time.monotonic() + 5)
+            assert wire.quiet("T", 0.2) == 10

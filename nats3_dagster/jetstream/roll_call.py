@@ -1,0 +1,126 @@
+"""Roll call: ask the publishers of a replay who they are, and count no other answers.
+
+Anybody may listen to the question: a subscriber or a stream on `>`, a bridge. Only answers of our own form, with the
+question's nonce, are a publisher's.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from nats.errors import TimeoutError as NatsTimeoutError
+
+from nats3_dagster.errors import TargetError
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import Status
+
+# How long the server may take to pass a question on.
+FLUSH_S = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a publisher is asked."""
+
+    # Distinguishes the question, and the answers to it, from all others.
+    nonce: str
+    # Publishers of an earlier attempt are to stop.
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What a publisher answers."""
+
+    # Of the question.
+    nonce: str
+    # Distinguishes the publisher.
+    publisher: str
+    attempt: int
+    # Whether it sends no more, and all that it sent is stored.
+    stopped: bool
+
+
+def new_nonce() -> str:
+    """Sixteen hex digits."""
+    return secrets.token_hex(8)
+
+
+def encode(message: Question | Present) -> bytes:
+    """As it is sent."""
+    return json.dumps({"nats3": type(message).__name__, **asdict(message)}).encode()
+
+
+def question_of(data: bytes) -> Question | None:
+    """The question that a publisher received; None for anything else."""
+    fields = _fields(data, Question.__name__, {"nonce": str, "attempt": int})
+    return Question(**fields) if fields else None
+
+
+def present_of(data: bytes, nonce: str) -> Present | None:
+    """A publisher's answer to the question with this nonce; None for anything else."""
+    fields = _fields(data, Present.__name__, {"nonce": str, "publisher": str, "attempt": int, "stopped": bool})
+    return Present(**fields) if fields and fields["nonce"] == nonce else None
+
+
+async def ask(
+    client: Connection, subject: str, question: Question, seconds: float, enough: Callable[[Sequence[Present]], bool]
+) -> list[Present] | None:
+    """The answers that come within `seconds`, or until there are `enough`; None where nobody at all listens, as far as
+    this server knows. Raises TargetError if this user may not ask, nats.errors.TimeoutError if the server is silent."""
+    inbox = client.new_inbox()
+    subscription = await client.subscribe(inbox)  # pyright: ignore[reportUnknownMemberType]
+    answers: list[Present] = []
+    try:
+        await client.publish(subject, encode(question), reply=inbox)
+        # Before its PONG the server has passed the question on, or has answered that nobody listens.
+        await client.flush(FLUSH_S)
+        check_allowed(client, inbox, subject)
+        until = time.monotonic() + seconds
+        while not enough(answers) and (left := until - time.monotonic()) > 0:
+            try:
+                message = await subscription.next_msg(left)
+            except NatsTimeoutError:
+                break
+            if (message.headers or {}).get("Status") == Status.NO_RESPONDERS:
+                return None
+            if answer := present_of(message.data, question.nonce):
+                answers.append(answer)
+        return answers
+    finally:
+        if client.is_connected:
+            await subscription.unsubscribe()
+
+
+def check_allowed(client: Connection, *subjects: str) -> None:
+    """Raises TargetError if the server has refused this user one of the subjects; call it after a flush."""
+    for subject in subjects:
+        if refusal := client.refusal_of(subject):
+            raise forbidden(client, refusal, subject)
+
+
+def forbidden(client: Connection, refusal: str, subject: str) -> TargetError:
+    """The error for a subject that this user may not publish to, or not subscribe to. `refusal`: the server's words."""
+    first = subject.partition(".")[0]
+    what = "subscribe to" if "subscription" in refusal else "publish to"
+    grant = f"{first}.>" if first.startswith("_") else subject
+    return TargetError(
+        f"NATS at {client.address} does not let this user {what} {subject}", f"Permit the user to {what} {grant}"
+    )
+
+
+def _fields(data: bytes, kind: str, types: Mapping[str, type]) -> dict[str, Any] | None:
+    """The fields of a message of ours; None for what is no such message."""
+    try:
+        body = json.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    fields = cast("dict[str, Any]", body)
+    if fields.get("nats3") != kind or any(type(fields.get(name)) is not wanted for name, wanted in types.items()):
+        return None
+    return {name: fields[name] for name in types}
