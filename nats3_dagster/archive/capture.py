@@ -179,9 +179,10 @@ def plan(
 def commit(
     workspace: Workspace, planned: CapturePlan, outcomes: Iterable[ChunkMeta | Gap], run_id: str | None = None
 ) -> CaptureResult:
-    """Make what the tasks brought back part of the archive, in one transaction. Raises Conflict when another capture
-    committed some of it first: plan again, its coverage counts then. StreamChanged, and nothing is committed, when
-    the stream forgot messages of the window since it was planned: what was read may be of two histories."""
+    """Make what the tasks brought back part of the archive, in one transaction, and what earlier captures had put into
+    the store of sequences that are gone from the stream. Raises Conflict when another capture committed some of it
+    first: plan again, its coverage counts then. StreamChanged, and nothing is committed, when the stream forgot
+    messages of the window since it was planned: what was read may be of two histories."""
     chunks: list[ChunkMeta] = []
     gaps = list(planned.gaps)
     for outcome in outcomes:
@@ -189,8 +190,12 @@ def commit(
             chunks.append(outcome)
         else:
             gaps.append(outcome)
-    merged = _merged(gaps)
     _check_history(workspace, planned)
+    # It imports pyarrow, 0.1 s: commands that only ask what is missing do without.
+    from nats3_dagster.archive.orphans import adopt
+
+    adopted, merged = adopt(workspace, planned.archive, _merged(gaps))
+    chunks += adopted
     fault_point("capture.before_commit")
     workspace.catalog.chunks.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
     fault_point("capture.after_commit")

@@ -153,8 +153,13 @@ def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState)
         if earlier.incarnation == state.incarnation or last < earlier.start:
             continue
         if lost := catalog.coverage.missing(archive, earlier.incarnation, SeqRange(earlier.start, last)):
-            catalog.chunks.commit(archive, [], [Gap(earlier.incarnation, tuple(lost), "missing")])
+            # It imports pyarrow, 0.1 s, and is rare.
+            from nats3_dagster.archive.orphans import adopt
+
+            begun = catalog.now()
+            adopted, gaps = adopt(workspace, archive, [Gap(earlier.incarnation, tuple(lost), "missing")])
+            catalog.chunks.commit(archive, adopted, gaps, begun=begun)
             log.warning(
                 "%s: %d sequences of stream %s of %s went with it before they were captured", archive.name,
-                sum(r.size for r in lost), state.name, format_time(earlier.incarnation.created_ns),
+                sum(gap.size for gap in gaps), state.name, format_time(earlier.incarnation.created_ns),
             )  # fmt: skip

@@ -88,6 +88,14 @@ class RevisionRow:
     revision: int
 
 
+@dataclass(slots=True, kw_only=True)
+class AroundRow:
+    """The hours beside a range of sequences."""
+
+    before: str | None
+    behind: str | None
+
+
 class Hours:
     """List hours, and what each accounts for."""
 
@@ -116,6 +124,15 @@ class Hours:
         """The hours that have live chunks, ascending, and the archive's revision when each last changed."""
         with self._session.reading() as sql:
             return {row.hour: row.revision for row in sql.rows(RevisionRow, "hour_revisions", archive=archive.id)}
+
+    def around(self, archive: Archive, incarnation: Incarnation, seqs: SeqRange) -> tuple[str | None, str | None]:
+        """The last hour with chunks before these sequences, and the first one behind them; None where there is none."""
+        with self._session.reading() as sql:
+            row = sql.row(
+                AroundRow, "hours_around", archive=archive.id, stream=incarnation.stream,
+                created_ns=incarnation.created_ns, first=seqs.first, last=seqs.last,
+            )  # fmt: skip
+        return (row.before, row.behind) if row else (None, None)
 
     def revision(self, archive: Archive) -> int:
         """A number that grows with every change of the archive's chunks and gaps: a reader's cursor for `hours`."""

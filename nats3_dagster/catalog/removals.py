@@ -43,6 +43,14 @@ class Removals:
             sql.run("lock_removals")
             return tuple(sql.values(str, "claim_removals", bucket=bucket, keys=list(keys)))
 
+    def known(self, bucket: str, keys: Sequence[str]) -> set[str]:
+        """Those of the keys that a chunk has or had, or that somebody removes now."""
+        known: set[str] = set()
+        for at in range(0, len(keys), _PAGE):
+            with self._session.reading() as sql:
+                known.update(sql.values(str, "known_objects", bucket=bucket, keys=list(keys[at : at + _PAGE])))
+        return known
+
     def finish(self, bucket: str, keys: Sequence[str]) -> None:
         """The objects are gone from the store."""
         with self._session.transaction() as sql:

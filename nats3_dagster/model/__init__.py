@@ -29,12 +29,12 @@ from nats3_dagster.model.replay import (
     ReplayTarget,
 )
 from nats3_dagster.model.selection import Selection
-from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witness, clipped, parse_sequences
+from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witness, clipped, parse_sequences, without
 
 __all__ = [
     "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
     "Chunk", "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Gap", "HourPart", "HourSummary", "Incarnation",
     "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay", "ReplayChunk",
     "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "Witness", "clipped",
-    "parse_sequences",
+    "parse_sequences", "without",
 ]  # fmt: skip

@@ -30,6 +30,16 @@ def clipped(ranges: Iterable[SeqRange], window: SeqRange) -> list[SeqRange]:
     return [r for r in cut if r.first <= r.last]
 
 
+def without(ranges: Iterable[SeqRange], removed: Iterable[SeqRange]) -> tuple[SeqRange, ...]:
+    """What is left of the ranges, ascending, if the sequences of others are taken out."""
+    rest = sorted(ranges)
+    for gone in removed:
+        below = [SeqRange(r.first, min(r.last, gone.first - 1)) for r in rest]
+        above = [SeqRange(max(r.first, gone.last + 1), r.last) for r in rest]
+        rest = sorted(r for r in below + above if r.first <= r.last)
+    return tuple(rest)
+
+
 def parse_sequences(text: str) -> SeqRange:
     """`A-B`, or `A` for one sequence. Raises OperatorError."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)

@@ -10,8 +10,11 @@ import pytest
 from nats3_dagster.archive import capture, range_capture
 from nats3_dagster.archive.absence import absence_reason
 from nats3_dagster.archive.create import create
+from nats3_dagster.archive.orphans import list_orphans
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
+from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.status import holdings
+from nats3_dagster.chunks import open_chunk
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, Reason, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import hours_of
@@ -141,3 +144,88 @@ def test_a_filter_leaves_open_what_is_absent(workspace: Workspace, wire: Wire, b
     result = take(workspace, archive, wire)
     assert result.lost == sum(g.size for g in result.gaps if g.reason == "superseded")
     assert [c[2] for c in chunks(result.chunks)] == ["unselected"]
+
+
+def stream_of(wire: Wire, count: int, **config: Any) -> None:
+    wire.create_stream("EV", "ev.>", **config)
+    wire.publish([("ev.a", b"", b"%d" % n) for n in range(1, count + 1)])
+
+
+def archived(workspace: Workspace, archive: Archive) -> tuple[list[SeqRange], int, list[tuple[str, int]]]:
+    """What chunks cover, their messages, and the gaps."""
+    live = [c.meta for c in workspace.catalog.chunks.select(archive)]
+    gaps = [(g.reason, g.size) for g in workspace.catalog.gaps.select(archive)]
+    return [m.covers for m in live], sum(m.messages for m in live), gaps
+
+
+def test_a_capture_that_holds_the_messages_wins_over_a_gap(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    stream_of(wire, 1000)
+    archive = archive_of(workspace, bucket)
+    planned = plan(workspace, archive, wire)
+    outcomes = read(workspace, planned)
+    wire.api("STREAM.PURGE.EV", seq=401)
+    # As another capture records it that looked for objects of the range before they were put.
+    lost = Gap(planned.job.state.incarnation, (SeqRange(1, 400),), "expired")
+    workspace.catalog.chunks.commit(archive, [], [lost])
+    assert capture.commit(workspace, planned, outcomes).lost == 0
+    assert archived(workspace, archive) == ([(1, 1000)], 1000, [])
+
+
+@pytest.mark.parametrize("taken_meanwhile", [False, True])
+def test_what_a_killed_capture_had_put_is_adopted(
+    workspace: Workspace, wire: Wire, bucket: str, taken_meanwhile: bool
+) -> None:
+    stream_of(wire, 1000)
+    archive = archive_of(workspace, bucket)
+    take_first = plan(workspace, archive, wire)
+    read(workspace, take_first)  # and killed before the commit
+    wire.api("STREAM.PURGE.EV", seq=401)
+    if taken_meanwhile:  # of a plan that was made before: the stream's head overtakes it
+        capture.commit(workspace, take_first, read(workspace, take_first))
+    else:
+        take(workspace, archive, wire)
+    assert archived(workspace, archive) == ([(1, 400), (401, 1000)], 1000, [])
+    (first, _) = workspace.catalog.chunks.select(archive)
+    reader = open_chunk(workspace.bucket(bucket).get(first.meta.key), first.meta)
+    payloads = [data for batch in reader.batches(["data"]) for data in batch.column("data").to_pylist()]
+    assert payloads == [b"%d" % n for n in range(1, 401)]
+
+
+def test_a_whole_object_is_adopted_as_it_is(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    stream_of(wire, 100)
+    archive = archive_of(workspace, bucket)
+    (put,) = read(workspace, plan(workspace, archive, wire))
+    wire.api("STREAM.PURGE.EV")
+    wire.publish([("ev.a", b"", b"more")])
+    take(workspace, archive, wire)
+    adopted = workspace.catalog.chunks.select(archive, with_subjects=True, with_deleted=True)[0]
+    assert adopted.meta == put
+    assert archived(workspace, archive)[1:] == (101, [])
+
+
+def test_what_is_damaged_or_was_retired_is_not_adopted(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    stream_of(wire, 100)
+    archive = archive_of(workspace, bucket)
+    planned = plan(workspace, archive, wire)
+    (put,) = read(workspace, planned)
+    assert isinstance(put, ChunkMeta)
+    capture.commit(workspace, planned, [put])
+    catalog = workspace.catalog
+    catalog.chunks.retire(archive, [c.id for c in catalog.chunks.select(archive)], recapture=True)
+    store = workspace.bucket(bucket)
+    damaged = put.key.replace(f"{put.covers.last:020d}", f"{99:020d}")
+    store.create(damaged, bytes(store.get(put.key))[:-9])
+    assert [key for key, _ in list_orphans(workspace, archive)] == [damaged]
+    wire.api("STREAM.PURGE.EV")
+    assert take(workspace, archive, wire).lost == 100
+    assert archived(workspace, archive) == ([], 0, [("expired", 100)])
+
+
+def test_what_was_put_of_a_stream_that_is_gone_is_adopted(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    stream_of(wire, 100)
+    archive = archive_of(workspace, bucket)
+    read(workspace, plan(workspace, archive, wire))
+    wire.api("STREAM.DELETE.EV")
+    stream_of(wire, 5)
+    observe_source(workspace, archive, adopt=True)
+    assert archived(workspace, archive) == ([(1, 100)], 100, [])

@@ -18,6 +18,14 @@ order by h.hour, i.created_ns;
 -- The hours that have live chunks, ascending, and the archive's revision when each last changed.
 select hour, max(revision) as revision from nats3.hour where archive_id = :archive group by hour order by hour;
 
+-- name: hours_around(archive, stream, created_ns, first, last)
+-- The last hour with chunks before these sequences, and the first one behind them; null where there is none.
+select (select max(h.hour) from nats3.hour h
+        where h.archive_id = :archive and h.incarnation_id = i.id and h.last_seq < :first) as before,
+       (select min(h.hour) from nats3.hour h
+        where h.archive_id = :archive and h.incarnation_id = i.id and h.first_seq > :last) as behind
+from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns;
+
 -- name: hour_count(archive)
 -- How many hours of the archive have live chunks.
 select count(distinct hour) from nats3.hour where archive_id = :archive;

@@ -14,6 +14,12 @@ where not exists (select from nats3.chunk c where c.bucket = :bucket and c.key =
 on conflict (bucket, key) do update set claimed_at = now(), removed_at = null
 returning key;
 
+-- name: known_objects(bucket, keys)
+-- Those of the keys that a chunk has or had, or that somebody removes.
+select key from unnest(:keys::text[]) as o(key)
+where exists (select from nats3.chunk c where c.bucket = :bucket and c.key = o.key)
+   or exists (select from nats3.removal r where r.bucket = :bucket and r.key = o.key and r.removed_at is null);
+
 -- name: finish_removals(bucket, keys)!
 -- Marks claimed objects as removed from the store.
 update nats3.removal set removed_at = clock_timestamp()

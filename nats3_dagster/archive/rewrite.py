@@ -1,0 +1,58 @@
+"""Rewriting: messages that are at hand become chunks in the store, of the sequences that are asked for."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
+from nats3_dagster.model import ArchiveSpec, ChunkMeta, Incarnation, Reason, SeqRange
+from nats3_dagster.objects import Bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What new chunks say of themselves."""
+
+    spec: ArchiveSpec
+    incarnation: Incarnation
+    hour: str
+    # The stream's configuration when the messages were captured.
+    config: Mapping[str, Any]
+
+    def writer(self) -> ChunkWriter:
+        spec = self.spec
+        return ChunkWriter(
+            spec.name, self.incarnation, self.hour, spec.bucket, spec.prefix, spec.zstd_level, self.config
+        )
+
+
+def write_chunks(
+    bucket: Bucket, origin: Origin, covers: SeqRange, absent_reason: Reason, batches: Iterable[pa.RecordBatch]
+) -> Iterator[ChunkMeta]:
+    """Put batches of MESSAGES, sequences ascending, as chunks that tile `covers`; none where there are no messages.
+    The other sequences are absent for the reason given."""
+    writer: ChunkWriter | None = None
+    start = after = covers.first
+    for batch in batches:
+        rest = batch
+        while rest.num_rows:
+            writer = writer or origin.writer()
+            rows = writer.room(rest, max_bytes=CHUNK_BYTES, max_messages=CHUNK_MESSAGES)
+            if rows:
+                writer.write(rest.slice(0, rows))
+                after = int(rest.column("seq")[rows - 1].as_py()) + 1
+                rest = rest.slice(rows)
+            else:
+                yield _put(bucket, writer, SeqRange(start, after - 1), absent_reason)
+                writer, start = None, after
+    if writer:
+        yield _put(bucket, writer, SeqRange(start, covers.last), absent_reason)
+
+
+def _put(bucket: Bucket, writer: ChunkWriter, covers: SeqRange, absent_reason: Reason) -> ChunkMeta:
+    data, meta = writer.finish(covers, absent_reason)
+    bucket.put_new(meta.key, data, meta.sha256)
+    return meta
