@@ -27,11 +27,15 @@ def absence_reason(configs: Iterable[Mapping[str, Any]], *, below_head: bool) ->
     return "superseded" if superseded else "ttl" if ttl else "deleted"
 
 
-def gone_early(config: Mapping[str, Any]) -> Reason | None:
-    """The reason of messages that the stream may remove before any capture sees them, however little its limits on age,
-    messages and bytes are used; None where it removes none."""
-    reason = absence_reason([config], below_head=False)
-    return None if reason == "deleted" else reason
+def early_removal(config: Mapping[str, Any]) -> str:
+    """What the stream may remove before any capture sees it, however little its limits on age, messages and bytes are
+    used; empty where it removes nothing."""
+    settings, limit = removing_settings(config), config.get(_PER_SUBJECT)
+    removers = [
+        *([f"its limit of {limit} message{'' if limit == 1 else 's'} per subject"] if _PER_SUBJECT in settings else []),
+        *(["the time to live of single messages"] if settings.keys() & _TTL else []),
+    ]
+    return f"The stream removes messages before a capture may see them, by {' and '.join(removers)}" if removers else ""
 
 
 def lost_by_reason(gaps: Iterable[Gap], coverages: Iterable[Coverage]) -> dict[Reason, int]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from nats3_dagster.archive.absence import early_removal
 from nats3_dagster.archive.durables import durable_of
 from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
@@ -58,6 +59,8 @@ class Loss:
     gone: int = 0
     # Whether the archive is paused: nobody captures what is on its way to deletion.
     paused: bool = False
+    # What the stream removes however little its limits are used (absence.early_removal); empty where nothing.
+    early: str = ""
 
     @property
     def level(self) -> Literal["ok", "paused", "warn", "error"]:
@@ -68,7 +71,13 @@ class Loss:
 
     @property
     def text(self) -> str:
-        return f"Paused: nothing is captured. {self._limit_text}" if self.paused else self._limit_text
+        says_early = self.early and not self.gone
+        texts = [
+            *(["Paused: nothing is captured"] if self.paused else []),
+            *([self._limit_text] if self.limit or not says_early else []),
+            *([self.early] if says_early else []),
+        ]
+        return ". ".join(texts)
 
     @property
     def _limit_text(self) -> str:
@@ -153,8 +162,9 @@ def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:
             (state.messages * tail, int(config.get("max_msgs") or 0), "max_msgs"),
             (state.bytes * tail, int(config.get("max_bytes") or 0), "max_bytes"),
         ]
-    losses = [Loss(gone / limit, name, waiting.gone, paused) for gone, limit, name in ways if limit > 0]
-    return max(losses, key=lambda loss: loss.used, default=Loss(gone=waiting.gone, paused=paused))
+    early = early_removal(config)
+    losses = [Loss(gone / limit, name, waiting.gone, paused, early) for gone, limit, name in ways if limit > 0]
+    return max(losses, key=lambda loss: loss.used, default=Loss(gone=waiting.gone, paused=paused, early=early))
 
 
 def due(spec: ArchiveSpec, waiting: Backlog, limit: int) -> Due:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from nats3_dagster import objects
+from nats3_dagster.archive.absence import early_removal
 from nats3_dagster.archive.durables import drop, open_durable
 from nats3_dagster.archive.source import check_source
 from nats3_dagster.errors import Conflict, OperatorError
@@ -36,6 +37,18 @@ def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = Fal
     except BaseException:
         drop(workspace, spec)
         raise
+
+
+def warning(workspace: Workspace, archive: Archive) -> str:
+    """What the archive will not have, by the stream's configuration when it was last observed; empty where nothing."""
+    coverage = workspace.catalog.coverage
+    state = coverage.last_state(coverage.incarnations(archive)[-1])
+    early = early_removal(state.config) if state else ""
+    if not early:
+        return ""
+    if archive.spec.subjects:
+        return f"{early}. The archive cannot count them: its subject filter leaves out sequences as well"
+    return f"{early}. They count as lost"
 
 
 def check_bucket(workspace: Workspace, archive: Archive) -> None:

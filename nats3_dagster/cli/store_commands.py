@@ -8,6 +8,7 @@ import typer
 from nats3_dagster.archive import condition, remove, status
 from nats3_dagster.archive.capture import hours_asked
 from nats3_dagster.archive.create import create as create_archive
+from nats3_dagster.archive.create import warning as creation_warning
 from nats3_dagster.cli import store_views as views
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup
@@ -84,7 +85,11 @@ def create(
     )  # fmt: skip
     with Workspace(Settings.load()) as workspace:
         archive = create_archive(workspace, spec, create_bucket=create_bucket)
-    _show(archive, output)
+        warning = creation_warning(workspace, archive)
+    view = views.archive(archive)
+    show_one(output, view | {"warning": warning or None}, views.archive_lines(view))
+    if warning:
+        note(f"Warning: {warning}")
     note(f"Created. To capture what the stream has now: nats3 store run {name}")
     note(reload_dagster(workspace.settings))
 

@@ -100,7 +100,7 @@ def holdings(report: Holdings, condition: Condition) -> dict[str, Any]:
         "oldest_uncaptured_s": round(waiting.behind_s, 3) if waiting and waiting.behind else None,
         "time_to_loss": {
             "level": loss.level, "used": round(loss.used, 4), "limit": loss.limit or None, "gone": loss.gone,
-            "text": loss.text,
+            "early": loss.early or None, "text": loss.text,
         } if loss else None,
         "losses": report.losses,
         "chunks": sum(c.chunks for c in coverages), "messages": sum(c.messages for c in coverages),
@@ -155,7 +155,8 @@ def _source_lines(view: dict[str, Any]) -> dict[str, object]:
         paused = "It is paused as well. " if view["paused"] else ""
         return {"problem": f"{paused}{source['error']}{'. ' if source['hint'] else ''}{source['hint'] or ''}"}
     if not lag:
-        return {"lag": loss["text"] if loss["gone"] else "0: everything is captured"}
+        early = f". {loss['early']}" if loss["early"] else ""
+        return {"lag": loss["text"] if loss["gone"] else f"0: everything is captured{early}"}
     return {
         "lag": f"{lag:,} sequences are not captured, the oldest is {_age(view['oldest_uncaptured_s'])} old",
         "time to loss": loss["text"],

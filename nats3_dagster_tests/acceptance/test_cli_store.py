@@ -41,7 +41,7 @@ def test_an_archive_is_created_listed_paused_and_deleted(nats3: Command, events:
     assert made.json | {"created_at": ""} == {
         "name": "ev", "stream": "EV", "subjects": ["ev.a", "ev.b"], "bucket": bucket, "prefix": "team/logs",
         "mode": "stream", "durable": None, "max_messages": 5, "max_bytes": 1572864, "max_age_s": 5400, "zstd_level": 3,
-        "paused": False, "created_at": "",
+        "paused": False, "created_at": "", "warning": None,
     }  # fmt: skip
     assert "nats3 store run ev" in made.err
     (listed,) = nats3.ok("store", "list", "-o", "json").json

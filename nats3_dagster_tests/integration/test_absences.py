@@ -9,7 +9,9 @@ import pytest
 
 from nats3_dagster.archive import capture, range_capture
 from nats3_dagster.archive.absence import absence_reason
+from nats3_dagster.archive.backlog import backlog, time_to_loss
 from nats3_dagster.archive.create import create
+from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.orphans import list_orphans
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
 from nats3_dagster.archive.source import observe_source
@@ -18,6 +20,7 @@ from nats3_dagster.chunks import open_chunk
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, Reason, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import hours_of
+from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.wire import Wire
 
 SECOND_NS = 10**9
@@ -229,3 +232,20 @@ def test_what_was_put_of_a_stream_that_is_gone_is_adopted(workspace: Workspace, 
     stream_of(wire, 5)
     observe_source(workspace, archive, adopt=True)
     assert archived(workspace, archive) == ([(1, 100)], 100, [])
+
+
+def test_what_the_stream_removes_early_is_said(workspace: Workspace, wire: Wire, bucket: str, nats3: Command) -> None:
+    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
+    early = "The stream removes messages before a capture may see them, by its limit of 1 message per subject"
+    command = ["store", "create", "--name", "events", "--stream", "EV", "--bucket", bucket]
+    made = nats3.ok(*command, "-o", "json")
+    assert made.json["warning"] == f"{early}. They count as lost"
+    assert f"Warning: {early}" in made.err
+    wire.publish([("ev.a", b"", b"x")])
+    archive = workspace.catalog.archives.get("events")
+    loss = time_to_loss(backlog(workspace, archive, observe_source(workspace, archive), time.time_ns()))
+    assert (loss.text, loss.level) == (early, "ok")
+    (said,) = [finding.what for finding in check(workspace) if finding.what.startswith("Archive events")]
+    assert said == f"Archive events, stream EV: 1 sequences are not captured. {early}"
+    got = nats3.ok("store", "get", "events", "-o", "json").json
+    assert got["time_to_loss"]["early"] == early

@@ -116,11 +116,16 @@ def _near_to_loss(workspace: Workspace, archive: Archive, state: StreamState, wh
 
 
 def _lag(waiting: Backlog, loss: Loss) -> str:
+    lag = _limits(waiting, loss)
+    return f"{lag}. {loss.early}" if loss.early else lag
+
+
+def _limits(waiting: Backlog, loss: Loss) -> str:
     if waiting.is_empty:
         return "everything is captured"
     behind = f"{waiting.behind:,} sequences are not captured"
     if not loss.limit:
-        return f"{behind}; the stream has no limit that deletes them"
+        return behind if loss.early else f"{behind}; the stream has no limit that deletes them"
     return f"{behind}, which is {loss.used:.0%} of its {loss.limit}"
 
 
