@@ -4,7 +4,6 @@ Invariant: an orphan is adopted only when it proves itself to the last message, 
 without it. What was retired, or is being removed, is no orphan.
 """
 
-import json
 import logging
 import re
 import time
@@ -80,7 +79,7 @@ def _take(workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: Seq
     if meta.covers == seqs and meta.bucket == archive.spec.bucket:
         yield reader.verify()
         return
-    origin = Origin(archive.spec, meta.incarnation, meta.hour, json.loads(footer.stream_config))
+    origin = Origin(archive.spec, meta.incarnation, meta.hour, footer.config)
     bucket = workspace.bucket(archive.spec.bucket)
     yield from write_chunks(bucket, origin, seqs, footer.absent_reason or "deleted", reader.batches(seqs=seqs))
 

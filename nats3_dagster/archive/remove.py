@@ -4,7 +4,7 @@ Invariant: the catalog lets go first, then the object goes. Postgres gives out a
 (catalog.removals), and a process that dies in between leaves an object that the next call removes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive.durables import drop
@@ -68,20 +68,32 @@ def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress
     dead = {(d.bucket, d.key): None for d in removals.dead_objects(archive_name)}
     removed = 0
     for bucket_name in sorted({bucket for bucket, _ in dead}):
-        bucket = workspace.bucket(bucket_name)
         keys = [key for of, key in dead if of == bucket_name]
-        for at in range(0, len(keys), PAGE):
-            claimed = removals.claim(bucket_name, keys[at : at + PAGE])
-            fault_point("delete.claimed")
-            gone: list[str] = []
-            try:
-                for key in claimed:
-                    bucket.delete(key)
-                    fault_point("delete.deleted")
-                    gone.append(key)
-                    on_progress(removed + len(gone), len(dead))
-            finally:
-                removals.finish(bucket_name, gone)
-            fault_point("delete.finished")
-            removed += len(gone)
+        before = removed
+        removed += remove_objects(
+            workspace, bucket_name, keys, lambda done, _, before=before: on_progress(before + done, len(dead))
+        )
+    return removed
+
+
+def remove_objects(
+    workspace: Workspace, bucket_name: str, keys: Sequence[str], on_progress: OnProgress = _ignore
+) -> int:
+    """Delete those of the objects that no live chunk and no seal has; how many. Raises StoreError."""
+    removals, bucket = workspace.catalog.removals, workspace.bucket(bucket_name)
+    removed = 0
+    for at in range(0, len(keys), PAGE):
+        claimed = removals.claim(bucket_name, keys[at : at + PAGE])
+        fault_point("delete.claimed")
+        gone: list[str] = []
+        try:
+            for key in claimed:
+                bucket.delete(key)
+                fault_point("delete.deleted")
+                gone.append(key)
+                on_progress(removed + len(gone), len(keys))
+        finally:
+            removals.finish(bucket_name, gone)
+        fault_point("delete.finished")
+        removed += len(gone)
     return removed

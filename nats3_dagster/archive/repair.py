@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from nats3_dagster.archive.capture import CaptureJob
 from nats3_dagster.archive.range_capture import RangeCapture
+from nats3_dagster.archive.remove import remove_objects
 from nats3_dagster.archive.verify import Verified
 from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError
 from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState
@@ -123,24 +124,16 @@ def _put_in_place(
         # The same bytes under the same key: the catalog has nothing to change.
         bucket.put_again(old.key, objects[old.key], old.sha256)
         if chunks.find(chunk.id) is None:
-            _remove(workspace, old.bucket, [old.key])
+            remove_objects(workspace, old.bucket, [old.key])
             raise _taken_away(chunk)
         return
     put = [meta.key for meta in metas if bucket.put_new(meta.key, objects[meta.key], meta.sha256)]
     try:
         chunks.replace(archive, [chunk.id], metas, gaps, begun=begun)
     except Conflict:
-        _remove(workspace, old.bucket, put)
+        remove_objects(workspace, old.bucket, put)
         raise
-    _remove(workspace, old.bucket, [old.key])
-
-
-def _remove(workspace: Workspace, bucket: str, keys: Sequence[str]) -> None:
-    """Delete those of the objects that no live chunk has."""
-    removals = workspace.catalog.removals
-    for key in removals.claim(bucket, keys):
-        workspace.bucket(bucket).delete(key)
-        removals.finish(bucket, [key])
+    remove_objects(workspace, old.bucket, [old.key])
 
 
 def _taken_away(chunk: Chunk) -> Conflict:

@@ -68,6 +68,11 @@ class Footer:
     def last_ns(self) -> int:
         return max(group.last_ns for group in self.row_groups)
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """The stream's configuration."""
+        return json.loads(self.stream_config)
+
     def metadata(self) -> dict[str, str]:
         """The key-value pairs to write, the digest among them."""
         pairs = {

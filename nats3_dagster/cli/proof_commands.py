@@ -7,15 +7,16 @@ import typer
 
 from nats3_dagster.archive import repair as repairs
 from nats3_dagster.archive import seal as sealing
-from nats3_dagster.archive import status
+from nats3_dagster.archive import source_check, status
+from nats3_dagster.archive.orphans import list_orphans
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.cli.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.output import Format, Size, show_one
 from nats3_dagster.cli.progress import bar, note
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.errors import ChunkError, Nats3Error
-from nats3_dagster.model import Archive, Chunk, Seal
+from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError
+from nats3_dagster.model import Archive, Chunk, Seal, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -43,24 +44,49 @@ def seal(name: ArchiveName, output: Output = Format.table) -> None:
         raise failed
 
 
-def verify(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
+def verify(
+    name: ArchiveName,
+    hour: Hours = None,
+    source: Annotated[
+        bool, typer.Option("--source", help="Compare chunks and gaps with what the stream still has of them.")
+    ] = False,
+    correct: Annotated[
+        bool, typer.Option("--repair", help="Put messages that the stream has and the archive lacks into the archive.")
+    ] = False,
+    output: Output = Format.table,
+) -> None:
     """Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages. Exit status 1
     if one is bad."""
+    if correct and not source:
+        raise OperatorError("--repair goes with --source", f"To repair bad objects: nats3 chunk repair {name}")
     with Workspace(Settings.load()) as workspace:
         archive = status.find(workspace, name)
         chunks, bad_chunks = _verify(workspace, archive, hour)
         seals = status.seals(workspace, archive, hour)
         bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
+        unlisted = [] if hour else list(list_orphans(workspace, archive))
+        from_stream = _compare_source(workspace, archive, hour, correct=correct) if source else None
     for seal, error in bad_seals:
         note(f"Bad manifest of {seal.hour}: {error.text_in(WORDS)}")
-    view = _verified_view(name, chunks, seals, bad_chunks, bad_seals)
-    show_one(output, view, view | {"stored_bytes": Size(view["stored_bytes"]), "bad": len(view["bad"])})
+    if unlisted:
+        note(f"{len(unlisted):,} objects are in the bucket that no chunk lists: captures were killed, or are running")
+    view = _verified_view(name, chunks, seals, bad_chunks, bad_seals) | {
+        "unlisted": {"objects": len(unlisted), "stored_bytes": sum(size for _, size in unlisted)},
+        "source": from_stream,
+    }
+    lines = {f"source {key}": count for key, count in (from_stream or {}).items()}
+    shown = view | {
+        "stored_bytes": Size(view["stored_bytes"]), "bad": len(view["bad"]), "unlisted": len(unlisted),
+    }  # fmt: skip
+    show_one(output, view, {key: value for key, value in shown.items() if key != "source"} | lines)
     if bad := len(bad_chunks) + len(bad_seals):
         raise ChunkError(
             f"{bad} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
             f"Restore those objects from a copy of the bucket, or capture them again while the stream has them: "
             f"nats3 chunk repair {name}",
         )
+    if from_stream:
+        _check_source(archive, from_stream)
 
 
 def repair(
@@ -134,6 +160,44 @@ def _verify(
                 note(f"Bad chunk {id_}, {meta.hour}, sequences {meta.covers}: {verified.error.text_in(WORDS)}")
                 bad.append(verified)
     return chunks, bad
+
+
+def _compare_source(
+    workspace: Workspace, archive: Archive, hours: Sequence[str] | None, *, correct: bool
+) -> dict[str, int]:
+    """Messages of the stream that were compared, that the archive says are absent, that differ, and that were put into
+    the archive; a note for each chunk and gap that is wrong."""
+    counts = {"messages": 0, "wrongly_absent": 0, "different": 0, "repaired": 0}
+    for compared in source_check.compare(workspace, archive, hours):
+        wrong, different = sum(r.size for r in compared.wrong), sum(r.size for r in compared.different)
+        where = f"Chunk {compared.chunk.id}" if compared.chunk else f"Gap {compared.seqs}, {compared.reason}"
+        if wrong:
+            note(f"{where}: the stream has {wrong:,} messages that are absent there: {_some(compared.wrong)}")
+        if different:
+            note(f"{where}: {different:,} messages are others in the stream: {_some(compared.different)}")
+        counts["messages"] += compared.messages
+        counts["wrongly_absent"] += wrong
+        counts["different"] += different
+        counts["repaired"] += source_check.correct(workspace, archive, compared) if correct else 0
+    return counts
+
+
+def _check_source(archive: Archive, counts: dict[str, int]) -> None:
+    name, stream = archive.name, archive.spec.stream
+    if counts["different"]:
+        raise ChunkError(
+            f"{counts['different']:,} messages of archive {name} are others in stream {stream}",
+            "The server lost messages and gave their sequences to others: create another archive of the stream",
+        )
+    if rest := counts["wrongly_absent"] - counts["repaired"]:
+        raise ChunkError(
+            f"Stream {stream} has {rest:,} messages that archive {name} says are absent",
+            f"Put them into the archive: nats3 chunk verify {name} --source --repair",
+        )
+
+
+def _some(ranges: Sequence[SeqRange]) -> str:
+    return ", ".join(map(str, ranges[:5])) + (" ..." if len(ranges) > 5 else "")
 
 
 def _sealed_view(name: str, sealed_now: int, seals: Sequence[Seal], ended: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode, known_settings, version_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Incarnation, SeqRange, StreamState
+from nats3_dagster.model.stream import ranges_of
 
 # Requests under way at a time where many are asked.
 ASKED_AT_ONCE = 64
@@ -327,20 +328,9 @@ def _state(info: Mapping[str, Any]) -> StreamState:
         Incarnation(config["name"], parse_time(info["created"])),
         first_seq=state["first_seq"], last_seq=state["last_seq"], first_ns=_time(state["first_ts"]),
         last_ns=_time(state["last_ts"]), messages=state["messages"], bytes=state["bytes"], config=config,
-        damaged=_ranges(damaged.get("msgs") or ()),
+        damaged=ranges_of(damaged.get("msgs") or ()),
         consumers=state.get("consumer_count", 0),
     )  # fmt: skip
-
-
-def _ranges(seqs: Iterable[int]) -> tuple[SeqRange, ...]:
-    """The sequences as ranges, ascending."""
-    ranges: list[SeqRange] = []
-    for seq in sorted(seqs):
-        if ranges and ranges[-1].last == seq - 1:
-            ranges[-1] = SeqRange(ranges[-1].first, seq)
-        else:
-            ranges.append(SeqRange(seq, seq))
-    return tuple(ranges)
 
 
 def _time(text: str) -> int:

@@ -30,6 +30,17 @@ def clipped(ranges: Iterable[SeqRange], window: SeqRange) -> list[SeqRange]:
     return [r for r in cut if r.first <= r.last]
 
 
+def ranges_of(seqs: Iterable[int]) -> tuple[SeqRange, ...]:
+    """The sequences as ranges, ascending."""
+    ranges: list[SeqRange] = []
+    for seq in sorted(seqs):
+        if ranges and ranges[-1].last == seq - 1:
+            ranges[-1] = SeqRange(ranges[-1].first, seq)
+        else:
+            ranges.append(SeqRange(seq, seq))
+    return tuple(ranges)
+
+
 def without(ranges: Iterable[SeqRange], removed: Iterable[SeqRange]) -> tuple[SeqRange, ...]:
     """What is left of the ranges, ascending, if the sequences of others are taken out."""
     rest = sorted(ranges)

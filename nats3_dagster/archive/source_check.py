@@ -1,0 +1,166 @@
+"""Comparing an archive with what its stream still has: absences, gaps and contents; and correcting what is wrong.
+
+Invariant: a chunk is replaced in one transaction by chunks that have all of its messages, and its object goes last. So
+whatever is corrected, and wherever that ends, no message leaves the archive.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nats3_dagster.archive.fetch import fetch_each
+from nats3_dagster.archive.remove import remove_objects
+from nats3_dagster.archive.rewrite import Origin, write_chunks
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.status import hour as hour_report
+from nats3_dagster.archive.verify import AHEAD, chunks_to_verify
+from nats3_dagster.chunks import ChunkReader, open_chunk
+from nats3_dagster.chunks.columns import as_wire
+from nats3_dagster.errors import ChunkError, ObjectMissing
+from nats3_dagster.hours import HOUR_NS, hour_of
+from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import first_held
+from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Reason, SeqRange, StreamState, clipped
+from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.numbers import Int64s
+from nats3_dagster.model.stream import ranges_of
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A chunk, or a range of a gap, beside what the stream has of its sequences."""
+
+    # The sequences that were compared.
+    seqs: SeqRange
+    # Messages of the stream there that the archive takes.
+    messages: int
+    # One of the two.
+    chunk: Chunk | None = None
+    reason: Reason | None = None
+    # Sequences of messages that the stream has, and the archive says are absent.
+    wrong: tuple[SeqRange, ...] = ()
+    # Sequences of messages that are not the same in both.
+    different: tuple[SeqRange, ...] = ()
+    # What the stream has of `wrong`.
+    found: pa.Table = field(default_factory=lambda: MESSAGES.empty_table(), repr=False, compare=False)
+
+
+def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Compared]:
+    """Each chunk and each range of a gap of which the stream may still have messages. What was retired is left out, and
+    so are objects that cannot be read: see `verify_chunks`. Raises StreamChanged, SourceError, StoreError."""
+    state = observe_source(workspace, archive)
+    window = SeqRange(max(state.first_seq, 1), state.last_seq)
+    chunks = (
+        chunk for chunk in chunks_to_verify(workspace, archive, hours)
+        if chunk.meta.incarnation == state.incarnation and clipped([chunk.meta.covers], window)
+    )  # fmt: skip
+    for chunk, reader in fetch_each(workspace.bucket, chunks, AHEAD):
+        try:
+            opened = reader.result()
+        except (ChunkError, ObjectMissing):
+            continue
+        for seqs in clipped([chunk.meta.covers], window):
+            yield _compare_chunk(workspace, archive, state, chunk, opened, seqs)
+    for gap in _gaps(workspace, archive, state, hours):
+        for seqs in clipped(gap.ranges, window) if gap.reason != "retired" else ():
+            yield _compare_gap(workspace, archive, state, gap.reason, seqs)
+
+
+def correct(workspace: Workspace, archive: Archive, compared: Compared) -> int:
+    """Put the messages into the archive that it said were absent; how many. Raises Conflict if the archive changed
+    meanwhile, StoreError."""
+    if not compared.found.num_rows:
+        return 0
+    begun = workspace.catalog.now()
+    if compared.chunk:
+        old = compared.chunk.meta
+        chunks = _with(workspace, archive, old, compared.found)
+        workspace.catalog.chunks.replace(archive, [compared.chunk.id], chunks, (), begun=begun)
+        remove_objects(workspace, old.bucket, [old.key])
+    else:
+        workspace.catalog.chunks.commit(archive, _of_gap(workspace, archive, compared), begun=begun)
+    return compared.found.num_rows
+
+
+def _compare_chunk(
+    workspace: Workspace, archive: Archive, state: StreamState, chunk: Chunk, reader: ChunkReader, seqs: SeqRange
+) -> Compared:
+    streamed, stored = _read(workspace, archive, state, seqs), _table(reader.batches(seqs=seqs))
+    numbers, known = _seqs(streamed), _seqs(stored)
+    both = np.intersect1d(numbers, known)
+    mine, theirs = streamed.take(np.searchsorted(numbers, both)), stored.take(np.searchsorted(known, both))
+    differs = np.zeros(len(both), bool)
+    for name in MESSAGES.names:
+        one, other = mine.column(name), theirs.column(name)
+        same = pc.fill_null(pc.equal(one, other), False)
+        nothing = pc.and_(pc.is_null(one), pc.is_null(other))
+        differs |= ~pc.or_(same, nothing).to_numpy()
+    found = streamed.filter(pa.array(~np.isin(numbers, known)))
+    return Compared(
+        seqs, streamed.num_rows, chunk=chunk, wrong=ranges_of(_seqs(found).tolist()),
+        different=ranges_of(both[differs].tolist()), found=found,
+    )  # fmt: skip
+
+
+def _compare_gap(
+    workspace: Workspace, archive: Archive, state: StreamState, reason: Reason, seqs: SeqRange
+) -> Compared:
+    # Most gaps are right, and the leader says so with one request.
+    if workspace.link.call(first_held, state.incarnation, seqs, archive.spec.subjects) is None:
+        return Compared(seqs, 0, reason=reason)
+    found = _read(workspace, archive, state, seqs)
+    return Compared(seqs, found.num_rows, reason=reason, wrong=ranges_of(_seqs(found).tolist()), found=found)
+
+
+def _gaps(workspace: Workspace, archive: Archive, state: StreamState, hours: Sequence[str] | None) -> Iterator[Gap]:
+    """The gaps of the stream as it is now; with `hours` those that these account for."""
+    if not hours:
+        yield from workspace.catalog.gaps.select(archive, incarnation=state.incarnation)
+        return
+    for key in hours:
+        for window, gap in hour_report(workspace, archive, key).gaps:
+            if gap.incarnation == state.incarnation:
+                yield Gap(gap.incarnation, tuple(clipped(gap.ranges, window)), gap.reason)
+
+
+def _with(workspace: Workspace, archive: Archive, old: ChunkMeta, found: pa.Table) -> list[ChunkMeta]:
+    """New chunks in the place of one: its messages, and those found."""
+    reader = open_chunk(workspace.bucket(old.bucket).get(old.key), old)
+    merged = pa.concat_tables([_table(reader.batches()), found]).sort_by("seq").combine_chunks()
+    origin = Origin(archive.spec, old.incarnation, old.hour, reader.footer.config)
+    bucket = workspace.bucket(archive.spec.bucket)
+    return list(write_chunks(bucket, origin, old.covers, old.absent_reason or "deleted", merged.to_batches()))
+
+
+def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[ChunkMeta]:
+    """Chunks of the messages that were found in a gap, one for each hour in which they were stored. What lies between
+    two messages stays absent for the gap's reason, and what lies outside stays a gap."""
+    state = observe_source(workspace, archive)
+    bucket = workspace.bucket(archive.spec.bucket)
+    hours = compared.found.column("time_ns").to_numpy() // HOUR_NS
+    cuts = [0, *(np.flatnonzero(np.diff(hours)) + 1).tolist(), len(hours)]
+    chunks: list[ChunkMeta] = []
+    for start, end in pairwise(cuts):
+        part = compared.found.slice(start, end - start).combine_chunks()
+        origin = Origin(archive.spec, state.incarnation, hour_of(int(hours[start]) * HOUR_NS), state.config)
+        covers = SeqRange(int(_seqs(part)[0]), int(_seqs(part)[-1]))
+        chunks += write_chunks(bucket, origin, covers, compared.reason or "expired", part.to_batches())
+    return chunks
+
+
+def _read(workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqRange) -> pa.Table:
+    """What the stream has of these sequences that the archive takes."""
+    return _table(read_batches(workspace.settings.nats, ReadSpec(state.incarnation, seqs, archive.spec.subjects)))
+
+
+def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches([as_wire(batch) for batch in batches], MESSAGES)
+
+
+def _seqs(table: pa.Table) -> Int64s:
+    return table.column("seq").to_numpy()

@@ -1,0 +1,124 @@
+"""An archive compared with its stream: what is wrongly absent is found, and put into the archive."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from nats3_dagster.archive.create import create
+from nats3_dagster.archive.source_check import Compared, compare, correct
+from nats3_dagster.chunks import open_chunk
+from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.integration import test_absences as absences
+from nats3_dagster_tests.wire import Wire
+
+
+@pytest.fixture
+def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"NATS/1.0\r\nN: 1\r\n\r\n" if n % 3 else b"", b"%d" % n) for n in range(1, 101)])
+    return create(workspace, ArchiveSpec("events", "EV", bucket))
+
+
+def capture_without(workspace: Workspace, archive: Archive, wire: Wire, monkeypatch: Any, *lost: int) -> None:
+    """Capture as a read does that does not see some messages."""
+    planned = absences.plan(workspace, archive, wire)
+    read = absences.range_capture.read_batches
+
+    def short(*args: Any) -> Any:
+        for batch in read(*args):
+            yield batch.filter(pa.array([seq not in lost for seq in batch.column("seq").to_pylist()]))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(absences.range_capture, "read_batches", short)
+        outcomes = absences.read(workspace, planned)
+    absences.capture.commit(workspace, planned, outcomes)
+
+
+def differences(workspace: Workspace, archive: Archive) -> list[Compared]:
+    return [c for c in compare(workspace, archive) if c.wrong or c.different]
+
+
+def payloads(workspace: Workspace, archive: Archive) -> list[int]:
+    live = [c.meta for c in workspace.catalog.chunks.select(archive)]
+    readers = [open_chunk(workspace.bucket(m.bucket).get(m.key), m) for m in live]
+    return [int(d) for r in readers for batch in r.batches(["data"]) for d in batch.column("data").to_pylist()]
+
+
+def test_an_archive_that_is_right_differs_in_nothing(workspace: Workspace, archive: Archive, wire: Wire) -> None:
+    for seq in (3, 4, 100):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    absences.take(workspace, archive, wire)
+    wire.api("STREAM.MSG.DELETE.EV", seq=50)
+    wire.publish([("ev.a", b"", b"101")])
+    assert [(c.seqs, c.messages, c.wrong, c.different) for c in compare(workspace, archive)] == [((1, 100), 96, (), ())]
+
+
+def test_what_a_chunk_says_is_absent_is_put_into_it(
+    workspace: Workspace, archive: Archive, wire: Wire, monkeypatch: Any
+) -> None:
+    wire.api("STREAM.MSG.DELETE.EV", seq=60)
+    capture_without(workspace, archive, wire, monkeypatch, 41, 42, 77)
+    (old,) = workspace.catalog.chunks.select(archive)
+    wire.api("STREAM.MSG.DELETE.EV", seq=10)  # the archive alone has it, and keeps it
+    (found,) = differences(workspace, archive)
+    assert (found.wrong, found.different) == (((41, 42), (77, 77)), ())
+    assert correct(workspace, archive, found) == 3
+    assert payloads(workspace, archive) == [n for n in range(1, 101) if n != 60]
+    (new,) = workspace.catalog.chunks.select(archive, with_deleted=True)
+    assert (new.meta.covers, new.meta.deleted, new.meta.absent_reason) == ((1, 100), ((60, 60),), "deleted")
+    assert not workspace.bucket(old.meta.bucket).exists(old.meta.key)
+    assert differences(workspace, archive) == []
+
+
+def test_messages_in_a_gap_are_put_in_its_place(workspace: Workspace, archive: Archive, wire: Wire) -> None:
+    (incarnation,) = workspace.catalog.coverage.incarnations(archive)
+    wire.api("STREAM.MSG.DELETE.EV", seq=30)
+    workspace.catalog.chunks.commit(archive, [], [Gap(incarnation, (SeqRange(1, 20), SeqRange(28, 40)), "expired")])
+    wire.api("STREAM.PURGE.EV", seq=15)
+    absences.take(workspace, archive, wire)
+    found = differences(workspace, archive)
+    assert [(c.reason, c.wrong) for c in found] == [("expired", ((15, 20),)), ("expired", ((28, 29), (31, 40)))]
+    assert [correct(workspace, archive, c) for c in found] == [6, 12]
+    assert payloads(workspace, archive) == [n for n in range(15, 101) if n != 30]
+    assert [(g.reason, g.ranges) for g in workspace.catalog.gaps.select(archive)] == [("expired", ((1, 14),))]
+    assert workspace.catalog.coverage.of(archive, incarnation).lost == {"expired": 1}
+
+
+def test_other_messages_under_the_same_sequences_are_found(
+    workspace: Workspace, archive: Archive, wire: Wire, monkeypatch: Any
+) -> None:
+    planned = absences.plan(workspace, archive, wire)
+    read = absences.range_capture.read_batches
+
+    def other(*args: Any) -> Any:
+        for batch in read(*args):
+            data = batch.column("data").to_pylist()
+            data[4] = b"x"
+            at = batch.schema.get_field_index("data")
+            yield batch.set_column(at, batch.schema.field(at), pa.array(data, pa.binary()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(absences.range_capture, "read_batches", other)
+        outcomes = absences.read(workspace, planned)
+    absences.capture.commit(workspace, planned, outcomes)
+    assert [(c.wrong, c.different) for c in differences(workspace, archive)] == [((), ((5, 5),))]
+
+
+def test_the_command_finds_and_repairs(
+    workspace: Workspace, archive: Archive, wire: Wire, monkeypatch: Any, nats3: Command
+) -> None:
+    capture_without(workspace, archive, wire, monkeypatch, 41)
+    assert nats3.ok("chunk", "verify", "events", "-o", "json").json["source"] is None
+    ran = nats3("chunk", "verify", "events", "--source", "-o", "json")
+    assert ran.status == 1
+    assert ran.json["source"] == {"messages": 100, "wrongly_absent": 1, "different": 0, "repaired": 0}
+    assert ran.error == (
+        "Error: Stream EV has 1 messages that archive events says are absent. "
+        "Put them into the archive: nats3 chunk verify events --source --repair"
+    )
+    assert nats3.ok("chunk", "verify", "events", "--source", "--repair", "-o", "json").json["source"]["repaired"] == 1
+    assert nats3.ok("chunk", "verify", "events", "--source", "-o", "json").json["source"]["wrongly_absent"] == 0
+    assert nats3.refused("chunk", "verify", "events", "--repair").startswith("2 Error: --repair goes with --source")
