@@ -16,7 +16,6 @@ from nats3_dagster.archive.fetch import fetch_each
 from nats3_dagster.archive.remove import remove_objects
 from nats3_dagster.archive.rewrite import Origin, write_chunks
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.status import hour as hour_report
 from nats3_dagster.archive.verify import AHEAD, chunks_to_verify
 from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.chunks.columns import as_wire
@@ -123,9 +122,9 @@ def _gaps(workspace: Workspace, archive: Archive, state: StreamState, hours: Seq
         yield from workspace.catalog.gaps.select(archive, incarnation=state.incarnation)
         return
     for key in hours:
-        for window, gap in hour_report(workspace, archive, key).gaps:
-            if gap.incarnation == state.incarnation:
-                yield Gap(gap.incarnation, tuple(clipped(gap.ranges, window)), gap.reason)
+        for part in workspace.catalog.hours.parts(archive, key):
+            if part.incarnation == state.incarnation:
+                yield from (Gap(part.incarnation, (gap.seqs,), gap.reason) for gap in part.gaps)
 
 
 def _with(workspace: Workspace, archive: Archive, old: ChunkMeta, found: pa.Table) -> list[ChunkMeta]:

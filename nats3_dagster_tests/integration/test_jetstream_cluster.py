@@ -223,7 +223,8 @@ def test_a_replay_while_leaders_change(cluster, link, file_store, limits):
     spec = ArchiveSpec(name="ev", stream=stream, bucket="archive")
     job = CaptureJob(spec, state, "2026-11-21-07:00", options(cluster), store)
     capture = RangeCapture(job, SeqRange(1, count), link)
-    chunks = [Chunk(n, meta, datetime.now(UTC), None) for n, meta in enumerate(capture.outcomes(), 1)]
+    metas = [outcome for outcome in capture.outcomes() if isinstance(outcome, ChunkMeta)]
+    chunks = [Chunk(n, meta, datetime.now(UTC), None) for n, meta in enumerate(metas, 1)]
     target = f"T{stream}"
     create_stream(link, {"name": target, "subjects": [f"{target}.>"], "num_replicas": 3, **limits})
     into = ReplayTarget(stream_state(link, target).incarnation, 1)

@@ -125,3 +125,15 @@ def test_chunks_without_a_selected_subject_are_left_out(ws: Workspace) -> None:
     # Without counts by subject nothing says what is in it.
     unknown = [replace(c, meta=replace(c.meta, subjects=None)) for c in chunks]
     assert len(with_subjects(unknown, Selection(subjects=("other.>",)))) == 1
+
+
+@pytest.mark.parametrize("reason", ["superseded", "ttl", "deleted"])
+def test_what_was_lost_between_the_messages_of_a_chunk_counts(ws: Workspace, reason: Reason) -> None:
+    archive = archive_of(ws, (10, 1, 100))
+    absent = (SeqRange(102, 103), SeqRange(150, 150))
+    some = replace(chunk(11, 101, 200), messages=97, subjects={"s": 97}, deleted=absent, absent_reason=reason)
+    ws.catalog.chunks.commit(archive, [some])
+    is_loss = reason != "deleted"
+    assert missing(ws, archive, Selection()) == (["102-103", "150-150"] if is_loss else [])
+    assert missing(ws, archive, Selection(sequences=SeqRange(1, 101))) == []
+    assert missing(ws, archive, Selection(sequences=SeqRange(1, 102))) == (["102-102"] if is_loss else [])

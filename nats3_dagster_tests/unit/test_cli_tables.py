@@ -33,7 +33,7 @@ chunk = dict(
 )
 run = dict(
     hour="2026-11-21-07:00", messages=BIG, payload_bytes=BIG, stored_bytes=BIG, ratio=2.5, messages_per_s=123_456,
-    seconds=12.3, already_captured=BIG, chunks=[1, 2],
+    seconds=12.3, already_captured=BIG, lost=BIG, chunks=[1, 2],
     gaps=[{"sequences": BIG, "reason": reason} for reason in ("deleted", "expired", "unselected", "missing")],
 )
 finding = ("warn", "nats", Prose("after a power cut a stream may forget its newest messages, " * 5))
@@ -82,7 +82,7 @@ def shown_on(width: int) -> list[str]:
             80,
             [
                 "NAME STATE LAG STREAM", "ID STATE ARCHIVE PUBLISHED",
-                "ID HOUR SEQUENCES", "HOUR MESSAGES GAPS CHUNKS", "AREA FOUND, AND WHAT TO DO",
+                "ID HOUR SEQUENCES", "HOUR MESSAGES GAPS", "AREA FOUND, AND WHAT TO DO",
                 "ARCHIVE CHUNKS SEALED REPLAY",
             ],
         ),
@@ -92,7 +92,7 @@ def shown_on(width: int) -> list[str]:
                 "NAME STATE LAG STREAM MESSAGES LAST MESSAGE STORED SIZE CHUNKS SUBJECTS",
                 "ID STATE ARCHIVE PUBLISHED CREATED CHUNKS INTO SUBJECTS",
                 "ID HOUR SEQUENCES MESSAGES STORED SIZE FIRST LAST RATIO",
-                "HOUR MESSAGES GAPS CHUNKS STORED SIZE RATIO SECONDS MSG/S CAPTURED BEFORE",
+                "HOUR MESSAGES GAPS LOST CHUNKS STORED SIZE RATIO SECONDS MSG/S",
                 "AREA FOUND, AND WHAT TO DO", "ARCHIVE CHUNKS SEALED REPLAY WIPED",
             ],
         ),
