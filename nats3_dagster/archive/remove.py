@@ -7,8 +7,9 @@ Invariant: the catalog lets go first, then the object goes. Postgres gives out a
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from nats3_dagster.archive import status
 from nats3_dagster.archive.durables import drop
-from nats3_dagster.errors import SourceError
+from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.workspace import Workspace
@@ -30,8 +31,30 @@ class Deleted:
     consumer: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ToDelete:
+    """What there is to delete of a name."""
+
+    # The archive's; None where it was deleted before.
+    holdings: status.Holdings | None
+    # Objects of deleted archives of this name that are still in the store.
+    left: int
+
+
 def _ignore(done: int, total: int) -> None:
     """No progress is shown."""
+
+
+def to_delete(workspace: Workspace, name: str, *, purge: bool = False) -> ToDelete:
+    """What `delete` would do. Raises OperatorError when there is no such archive, and with `purge` no object left of a
+    deleted one."""
+    left = sum(1 for _ in workspace.catalog.removals.dead_objects(name)) if purge else 0
+    try:
+        return ToDelete(status.holdings(workspace, name), left)
+    except OperatorError:
+        if not left:
+            raise
+        return ToDelete(None, left)
 
 
 def delete(
@@ -39,12 +62,18 @@ def delete(
     on_progress: OnProgress = _ignore,
 ) -> Deleted:  # fmt: skip
     """Take the archive out of the catalog, and delete the durable that it made unless `keep_consumer`; with `purge`
-    remove its objects too. Raises OperatorError when there is none, StoreError; the next call removes the rest.
-    SourceError when NATS does not delete the durable: the archive is gone then, and the durable is not."""
-    spec = workspace.catalog.archives.get(name).spec
-    chunks = workspace.catalog.archives.delete(name)
+    remove its objects too, and those that a purge before left. Raises OperatorError when there is nothing to delete;
+    StoreError: then the next call with `purge` removes the rest. SourceError when NATS does not delete the durable: the
+    archive is gone then, and the durable is not."""
+    held = to_delete(workspace, name, purge=purge).holdings
+    spec = held.archive.spec if held else None
+    if spec and purge:
+        # No object has this key. Who may not delete shall find it out while the archive is still there.
+        workspace.bucket(spec.bucket).delete("/".join(filter(None, (spec.prefix, f"archive={name}", ".nats3-purge"))))
+    chunks = workspace.catalog.archives.delete(name) if spec else 0
     objects = remove_dead(workspace, name, on_progress) if purge else 0
-    consumer = spec.durable if spec.owns_durable and not keep_consumer and _drop(workspace, spec) else None
+    owned = spec is not None and spec.owns_durable and not keep_consumer
+    consumer = spec.durable if spec and owned and _drop(workspace, spec) else None
     return Deleted(chunks, objects, consumer)
 
 

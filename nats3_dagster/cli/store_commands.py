@@ -168,16 +168,19 @@ def delete(
     ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Delete an archive from the catalog. Its objects stay unless --purge is given. The consumer that it made goes, and
-    with it what the stream keeps for nobody else."""
+    """Delete an archive from the catalog. Its objects stay unless --purge is given, which may be given later as well,
+    and again after it failed. The consumer that it made goes, and with it what the stream keeps for nobody else."""
     with Workspace(Settings.load()) as workspace:
-        held = status.holdings(workspace, name)
-        coverages = held.coverages
-        chunks = counted(sum(c.chunks for c in coverages), "chunk")
-        messages = counted(sum(c.messages for c in coverages), "message")
-        objects = ", and deletes their objects for good" if purge else "; their objects stay"
-        consumer = views.consumer_to_delete(held.archive, keep_consumer)
-        confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}{consumer}", yes)
+        planned = remove.to_delete(workspace, name, purge=purge)
+        if planned.holdings:
+            chunks = counted(sum(c.chunks for c in planned.holdings.coverages), "chunk")
+            messages = counted(sum(c.messages for c in planned.holdings.coverages), "message")
+            objects = ", and deletes their objects for good" if purge else "; their objects stay"
+            consumer = views.consumer_to_delete(planned.holdings.archive, keep_consumer)
+            confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}{consumer}", yes)
+        else:
+            left = counted(planned.left, "object")
+            confirm(f"Archive {name} was deleted before. This deletes {left} of it for good", yes)
         if purge:
             with bar("Deleting objects", "objects") as on_progress:
                 deleted = remove.delete(
@@ -193,6 +196,8 @@ def delete(
     show_one(output, view, lines | ({"consumer deleted": deleted.consumer} if deleted.consumer else {}))
     if not purge and deleted.chunks:
         note("The objects are still in the store: the metadata of each chunk says what it holds")
+    if deleted.objects:
+        note("A bucket with versions keeps what was deleted as earlier versions, until its own rules remove them")
     note(reload_dagster(workspace.settings))
 
 

@@ -5,7 +5,7 @@ pass.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dagster import (
@@ -28,7 +28,7 @@ from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, chunks_key
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.wording import STOPPED_CHECKS, WORDS
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.model import Archive
+from nats3_dagster.model import NOT_MISSING, Archive, Reason
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -110,7 +110,7 @@ def _no_gaps(workspace: Workspace, archive: Archive) -> AssetCheckResult:
         asset_key=chunks_key(archive.name), check_name=NO_GAPS, passed=not holes.ranges,
         severity=AssetCheckSeverity.ERROR if holes.gone else AssetCheckSeverity.WARN,
         description=f"{holes.sequences:,} sequences are in no chunk and no gap" if holes.ranges
-        else "Every sequence is accounted for",
+        else _accounted(holes.gaps),
         metadata={
             "holes": len(holes.ranges), "sequences_in_holes": holes.sequences,
             "first_holes": ", ".join(map(str, holes.ranges[:SHOWN])) or "none",
@@ -118,6 +118,12 @@ def _no_gaps(workspace: Workspace, archive: Archive) -> AssetCheckResult:
             "sequences_retired": holes.gaps["retired"],
         },
     )  # fmt: skip
+
+
+def _accounted(gaps: Mapping[Reason, int]) -> str:
+    """That no sequence is unaccounted for, and how many messages the archive lacks for all that."""
+    lacking = [f"{count:,} {reason}" for reason, count in gaps.items() if count and reason not in NOT_MISSING]
+    return f"Every sequence is accounted for{': not in the archive are ' if lacking else ''}{', '.join(lacking)}"
 
 
 def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckResult:

@@ -52,6 +52,17 @@ def test_an_object_is_created_once_and_found_again(store: Bucket) -> None:
     assert list(store.list()) == [(KEY, len(data))]
 
 
+def test_a_bad_object_is_put_again(store: Bucket) -> None:
+    put(store, KEY, b"bad")
+    for data in (b"good" * 1000, b"good" * 1000, b""):
+        store.put_again(KEY, data, sha256(data))
+        assert store.get(KEY) == data
+    assert list(store.list()) == [(KEY, 0)]
+    store.delete(KEY)
+    store.put_again(KEY, b"x", sha256(b"x"))
+    assert store.get(KEY) == b"x"
+
+
 @pytest.mark.parametrize("data", [b"", b"x", b"\0" * (3 << 20)], ids=len)
 def test_any_size_comes_back(store: Bucket, data: bytes) -> None:
     assert put(store, KEY, data)

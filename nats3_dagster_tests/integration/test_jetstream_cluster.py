@@ -26,7 +26,7 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import create_stream, stream_state, streams_listening
-from nats3_dagster.model import ArchiveSpec, Chunk, ReplaySpec, ReplayTarget, Selection, SeqRange
+from nats3_dagster.model import ArchiveSpec, Chunk, ChunkMeta, ReplaySpec, ReplayTarget, Selection, SeqRange
 from nats3_dagster.replay.job import ReplayJob, Share
 from nats3_dagster.replay.republish import Republisher
 

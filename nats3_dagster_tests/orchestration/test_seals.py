@@ -37,11 +37,12 @@ from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import SeqRange
+from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import chunk
+from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.wire import Wire
 
@@ -218,6 +219,60 @@ def test_a_hole_that_can_no_longer_be_filled_stops_the_seal(
             catalog.coverage.incarnations(catalog.archives.get("events"))[0],
             SeqRange(1, 3),
         ) == (SeqRange(2, 2),)
+
+
+def metadata(instance: DagsterInstance, key: AssetKey) -> dict[str | None, dict[str, Any]]:
+    """Of the materializations, by partition."""
+    found: dict[str | None, dict[str, Any]] = {}
+    for record in instance.fetch_materializations(key, limit=20).records:
+        assert record.asset_materialization is not None
+        found[record.partition_key] = {n: value.value for n, value in record.asset_materialization.metadata.items()}
+    return found
+
+
+def test_hours_that_may_have_lost_something_show_it(
+    settings: Settings, bucket: str, instance: DagsterInstance
+) -> None:
+    hours = past(settings, 4)
+    archive(settings, bucket)
+    hold(settings, bucket, hours[:1])
+    hold(settings, bucket, hours[3:], first=4)
+    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
+        gap = Gap(stream_state(link, "EV").incarnation, (SeqRange(2, 3),), "expired")
+        catalog.chunks.commit(catalog.archives.get("events"), [], [gap])
+    (request,) = asked(tick(instance))
+    # Without the other check: these chunks have no objects.
+    checked = [AssetCheckKey(CHUNKS, "no_gaps")]
+    done = execute(instance, RunRequest(asset_selection=[SEALED], asset_check_keys=checked, tags=request.tags))
+    assert done.success, failure(done)
+    (check,) = done.get_asset_check_evaluations()
+    assert check.description == "Every sequence is accounted for: not in the archive are 2 expired"
+    assert {hour: said["gaps"] for hour, said in metadata(instance, SEALED).items()} == dict.fromkeys(hours, 2)
+    # The hours without a chunk, which only a seal reports.
+    assert {hour: said["gaps"] for hour, said in metadata(instance, CHUNKS).items()} == dict.fromkeys(hours[1:3], 2)
+
+
+def test_one_bad_hour_stops_neither_the_others_nor_the_command(
+    settings: Settings, bucket: str, instance: DagsterInstance, s3_client: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hours = past(settings, 3)
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    with Workspace(settings) as workspace:
+        _, bad, _ = seal_hours(workspace, workspace.catalog.archives.get("events"), hours)
+        delete(workspace, "events")
+    # The archive is made again, and somebody has put another object where the manifest of an hour goes.
+    archive(settings, bucket)
+    hold(settings, bucket, hours)
+    s3_client.put_object(Bucket=bucket, Key=bad.key, Body=b"other")
+    (request,) = asked(tick(instance))
+    done = execute(instance, request, checks=False)
+    assert not done.success
+    assert f"Hour {hours[1]} of archive events was not sealed: {bad.key} is in the bucket" in failure(done)
+    assert instance.get_materialized_partitions(SEALED) == {hours[0], hours[2]}
+    ran = Command(capfd)("store", "seal", "events", "-o", "json")
+    assert (ran.status, ran.json["sealed"], ran.json["not_complete"]) == (1, 2, 1)
+    assert ran.error.startswith(f"Error: Hour {hours[1]} of archive events was not sealed: ")
 
 
 def test_one_at_a_time_and_not_at_once_after_a_failure(
