@@ -4,7 +4,7 @@ It is computed from the catalog and the stream alone, each time, so nothing that
 Sensor, check and doctor ask here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -167,8 +167,9 @@ def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:
     return max(losses, key=lambda loss: loss.used, default=Loss(gone=waiting.gone, paused=paused, early=early))
 
 
-def due(spec: ArchiveSpec, waiting: Backlog, limit: int) -> Due:
-    """The hours to capture now, `limit` of them at most: ended ones first, the open one when a threshold is reached."""
+def due(spec: ArchiveSpec, waiting: Backlog, limit: int, held_back: Collection[str] = ()) -> Due:
+    """The hours to capture now, `limit` of them at most: ended ones first, the open one when a threshold is reached.
+    Those of `held_back` are left out: an hour that fails does not keep the others waiting."""
     reached = [
         why for why, is_reached in (
             (f"{waiting.messages:,} messages of {spec.max_messages:,}", waiting.messages >= spec.max_messages),
@@ -184,7 +185,9 @@ def due(spec: ArchiveSpec, waiting: Backlog, limit: int) -> Due:
         return Due((), f"{waiting.messages:,} messages wait, the oldest for {waiting.age_s:.0f} of {spec.max_age_s} s")
     ended = len(waiting.ended)
     whys = [f"{ended} ended hour{'s' if ended > 1 else ''} not complete"] if ended else []
-    return Due(tuple(_adjacent(hours)[:limit]), "; ".join([*whys, *reached]))
+    whys += [f"held back: {hour}" for hour in hours if hour in held_back]
+    free = [hour for hour in hours if hour not in held_back]
+    return Due(tuple(_adjacent(free)[:limit]), "; ".join([*whys, *reached]))
 
 
 def _waiting(workspace: Workspace, archive: Archive, state: StreamState, now_ns: int) -> Backlog:
@@ -226,7 +229,7 @@ def _missing(workspace: Workspace, archive: Archive, state: StreamState) -> tupl
 
 def _adjacent(hours: Sequence[str]) -> list[str]:
     """The first of them, and what follows it without a hole."""
-    adjacent = [hours[0]]
+    adjacent = list(hours[:1])
     for hour in hours[1:]:
         if hour_start(hour) - hour_start(adjacent[-1]) != HOUR_NS:
             break

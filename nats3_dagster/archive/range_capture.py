@@ -15,6 +15,7 @@ from nats3_dagster.archive.absence import Absences
 from nats3_dagster.archive.capture import CaptureJob
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
+from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
@@ -45,9 +46,16 @@ class RangeCapture:
 
     def outcomes(self) -> Iterator[Outcome]:
         spec = ReadSpec(self._job.state.incarnation, self._seqs, self._job.spec.subjects)
-        for batch in read_batches(self._job.nats, spec):
-            yield from self._take(batch)
-            self.messages += batch.num_rows
+        try:
+            for batch in read_batches(self._job.nats, spec):
+                yield from self._take(batch)
+                self.messages += batch.num_rows
+        except StreamChanged:
+            raise
+        except SourceError:
+            # What lies before a message that cannot be read is archived, however often the rest fails.
+            yield from self._roll(self._next - 1)
+            raise
         if self._next <= self._seqs.last:
             self._look()
         yield from self._skip(self._seqs.last + 1)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.archive.capture import CaptureResult
-from nats3_dagster.cli.progress import progress_bar, step
+from nats3_dagster.archive.hour_run import HourRun
+from nats3_dagster.cli.progress import note, progress_bar, step
+from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.settings import Settings, home
 
@@ -27,15 +29,21 @@ def check_spark(settings: Settings) -> None:
 def capture_hours(
     settings: Settings, name: str, hours: Sequence[str], *, adopt: bool = False
 ) -> Iterator[CaptureResult]:
-    """Capture hours of an archive one after the other, each with a bar; what is given out is committed. Raises
-    Nats3Error."""
+    """Capture hours of an archive one after the other, each with a bar; what is given out is committed. An hour that
+    fails does not stop the others. Raises Nats3Error at the end."""
+    run = HourRun(hours)
     with _spark(settings) as spark:
         from nats3_dagster.pipeline.capture_run import run_capture
 
-        for number, hour in enumerate(hours, 1):
-            with progress_bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
+        for number, hour in enumerate(run, 1):
+            result: CaptureResult | None = None
+            with run.attempt(hour), progress_bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
                 result = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
-            yield result
+            if result is not None:
+                yield result
+            elif len(hours) > 1:
+                note(f"{name} {hour} failed: {run.errors[hour].text_in(WORDS)}")
+    run.raise_errors()
 
 
 def replay(settings: Settings, replay_id: str) -> ReplayResult:

@@ -1,6 +1,6 @@
 """The assets of an archive: the stream it captures, its hours of chunks, the sealed ones, and replays of them.
 
-Invariant: an hour is materialized when the catalog has it, also when a later hour of the same run fails.
+Invariant: an hour is materialized when the catalog has it, also when another hour of the same run fails.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,8 @@ from dagster import (
     asset,
 )
 
+from nats3_dagster.archive.hour_run import HourRun
+from nats3_dagster.defs.backoff import note_failed_hours
 from nats3_dagster.defs.events import seal_events
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key, stream_key
@@ -29,7 +31,7 @@ from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema, replay_op
 from nats3_dagster.defs.runs import capture_hour, observe_stream
-from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL
+from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL, WORDS
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -70,8 +72,14 @@ def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
                 hours_to_capture = hours_of_run(context, hours, name)
                 settings = with_store(settings, s3)
                 session = start_spark(spark, settings)
-                for hour in hours_to_capture:
-                    captured[hour] = capture_hour(context, session, settings, name, hour, adopt=config.adopt)
+                run = HourRun(hours_to_capture)
+                for hour in run:
+                    with run.attempt(hour):
+                        captured[hour] = capture_hour(context, session, settings, name, hour, adopt=config.adopt)
+                    if hour in run.errors:
+                        context.log.error(f"{name} {hour} failed: {run.errors[hour].text_in(WORDS)}")
+                note_failed_hours(context, run)
+                run.raise_errors()
                 observe_stream(context, settings, name)
         except BaseException:
             for hour, metadata in captured.items():

@@ -3,8 +3,18 @@
 Dagster is asked each time. A `run_key` would be used once ever, and an hour that failed would never come back.
 """
 
-from dagster import DagsterEventType, DagsterInstance, DagsterRunStatus, RunsFilter
+from collections.abc import Sequence
 
+from dagster import (
+    AssetExecutionContext,
+    DagsterEventType,
+    DagsterInstance,
+    DagsterRunStatus,
+    RunRecord,
+    RunsFilter,
+)
+
+from nats3_dagster.archive.hour_run import HourRun
 from nats3_dagster.defs.internals import (
     BULK_ACTION_TERMINAL_STATUSES,
     IMPLICIT_ASSET_JOB_NAME,
@@ -15,6 +25,11 @@ from nats3_dagster.defs.keys import chunks_key
 
 # After n failures in a row the next try waits for 30 s times 2^(n-1), up to 15 minutes.
 FIRST_WAIT_S, LONGEST_WAIT_S, LOOK_BACK = 30, 900, 8
+# Failed runs that are asked for the hours that failed in them.
+LOOK_BACK_HOURS = 24
+# Tag of a capture run: the hours that failed in it, while nothing was wrong with the others.
+FAILED_HOURS_TAG = "nats3/failed_hours"
+_FAILED = [DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 # States of a run that has not ended.
 UNFINISHED = [
     DagsterRunStatus.NOT_STARTED, DagsterRunStatus.QUEUED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED,
@@ -52,17 +67,58 @@ def back_off(
     `what` they do begins the sentence; `pause` is the archive whose pause ends them."""
     failed = []
     for record in instance.get_run_records(runs, limit=LOOK_BACK):
-        if record.dagster_run.status not in (DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
+        if record.dagster_run.status not in _FAILED or FAILED_HOURS_TAG in record.dagster_run.tags:
             break
         failed.append(record)
     if not failed:
         return None
-    ended = failed[0].end_time or failed[0].update_timestamp.timestamp()
-    wait = min(FIRST_WAIT_S * 2 ** (len(failed) - 1), LONGEST_WAIT_S) - (now - ended)
+    wait = _wait(failed, now)
     if wait <= 0:
         return None
-    times = f"{len(failed)} times in a row" if len(failed) > 1 else "once"
-    return f"{what} failed {times}; next try in {wait:.0f} s. {_reason(instance, failed[0].dagster_run.run_id, pause)}"
+    reason = _reason(instance, failed[0].dagster_run.run_id, pause)
+    return f"{what} failed {_times(failed)}; next try in {wait:.0f} s. {reason}"
+
+
+def note_failed_hours(context: AssetExecutionContext, run: HourRun) -> None:
+    """Tag a capture run with the hours that failed in it: `failing_hours` holds these back, and the sensor goes on with
+    the others. Without the tag all of the run counts as failed."""
+    if run.errors and not run.is_general:
+        context.instance.add_run_tags(context.run.run_id, {FAILED_HOURS_TAG: ",".join(run.errors)})
+
+
+def failing_hours(instance: DagsterInstance, job: str, now: float) -> dict[str, str]:
+    """Hours that failed in the last runs of the job and have to wait, and why; `now` in seconds since 1970."""
+    failures: dict[str, list[RunRecord]] = {}
+    runs = RunsFilter(job_name=job, statuses=_FAILED)
+    for record in instance.get_run_records(runs, limit=LOOK_BACK_HOURS):
+        for hour in record.dagster_run.tags.get(FAILED_HOURS_TAG, "").split(","):
+            row = failures.setdefault(hour, [])
+            # An hour that fails is tried at least so often; what failed long before was mended in between.
+            if hour and (not row or _began(row[-1]) - _ended(record) < 2 * LONGEST_WAIT_S):
+                row.append(record)
+    waits = {hour: _wait(row, now) for hour, row in failures.items() if row}
+    return {
+        hour: f"{hour} failed {_times(failures[hour])}; next try in {wait:.0f} s. "
+        f"{_reason(instance, failures[hour][0].dagster_run.run_id, None)}"
+        for hour, wait in waits.items() if wait > 0
+    }  # fmt: skip
+
+
+def _wait(failed: Sequence[RunRecord], now: float) -> float:
+    """Seconds from now to the next try, after these failures in a row, the newest first."""
+    return min(FIRST_WAIT_S * 2 ** (len(failed) - 1), LONGEST_WAIT_S) - (now - _ended(failed[0]))
+
+
+def _times(failed: Sequence[RunRecord]) -> str:
+    return f"{len(failed)} times in a row" if len(failed) > 1 else "once"
+
+
+def _ended(record: RunRecord) -> float:
+    return record.end_time or record.update_timestamp.timestamp()
+
+
+def _began(record: RunRecord) -> float:
+    return record.start_time or record.create_timestamp.timestamp()
 
 
 def _reason(instance: DagsterInstance, run_id: str, pause: str | None) -> str:

@@ -8,7 +8,7 @@ asset sensor sees the newest one, and of an hour whose last message was captured
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from dagster import (
 
 from nats3_dagster.archive.status import find_or_none
 from nats3_dagster.defs.assets import CAPTURE_HOURS
-from nats3_dagster.defs.backoff import active_capture, active_run, back_off
+from nats3_dagster.defs.backoff import active_capture, active_run, back_off, failing_hours
 from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.failures import tick_failures
 from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
@@ -100,7 +100,13 @@ def _evaluate_capture(context: SensorEvaluationContext, settings: Settings, name
     loss = time_to_loss(waiting)
     # Only a change is an event: a tick that says the same again would fill Dagster's tables.
     events = [keeps_up(name, loss)] if loss.level != (context.cursor or "ok") else []
-    request, why_not = _capture_request(context.instance, name, due(archive.spec, waiting, CAPTURE_HOURS))
+    wanted = {*waiting.ended, waiting.open}
+    failing = failing_hours(context.instance, f"{name}_capture", time.time())
+    failing = {hour: why for hour, why in failing.items() if hour in wanted}
+    for why_held_back in failing.values():
+        context.log.warning(f"Held back: {why_held_back}")
+    capture_due = due(archive.spec, waiting, CAPTURE_HOURS, failing)
+    request, why_not = _capture_request(context.instance, name, capture_due, failing)
     return SensorResult(
         run_requests=[request] if request else [], skip_reason=why_not, cursor=loss.level, asset_events=events
     )
@@ -130,13 +136,13 @@ def _evaluate_paused(context: SensorEvaluationContext, workspace: Workspace, arc
 
 
 def _capture_request(
-    instance: DagsterInstance, name: str, capture_due: "Due"
+    instance: DagsterInstance, name: str, capture_due: "Due", failing: Mapping[str, str]
 ) -> tuple[RunRequest | None, str | None]:
     """The run to start, or why there is none."""
     if active := active_capture(instance, name):
         return None, active
     if not capture_due.hours:
-        return None, capture_due.why
+        return None, ". ".join([capture_due.why, *failing.values()])
     if wait := back_off(instance, RunsFilter(job_name=f"{name}_capture"), "Capture", time.time(), pause=name):
         return None, wait
     first, last = capture_due.hours[0], capture_due.hours[-1]

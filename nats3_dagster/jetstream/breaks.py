@@ -3,12 +3,15 @@
 import time
 
 from nats3_dagster.errors import SourceError
+from nats3_dagster.jetstream.scan import FrameError
 
 # How long consumers may be behind, and how often a read may break for other reasons, without a message in between.
 LAG_S = 60.0
 BREAKS = 5
 # The longest of the growing waits before another consumer is made where the last one was behind.
 LAG_WAIT_S = 2.0
+# The next step where a message comes in a form that is unknown here.
+UNKNOWN_FORM = "Upgrade nats3-dagster; if it is the newest release, report the sequence and the version of the server"
 
 
 class Lost(SourceError):
@@ -39,6 +42,9 @@ class Breaks:
 
     def __init__(self) -> None:
         self.count = 0
+        # What came cannot be decoded, a second time at the same message: the next time it cannot be either.
+        self.is_permanent = False
+        self._undecodable = ""
         self._behind = 0  # how many of them because a consumer was behind
         self._first = 0.0  # time.monotonic() of the first one
 
@@ -47,10 +53,13 @@ class Breaks:
             self._first = time.monotonic()
         self.count += 1
         self._behind += isinstance(error, Behind)
+        if isinstance(error, FrameError):
+            self.is_permanent, self._undecodable = error.what == self._undecodable, error.what
 
     @property
     def too_many(self) -> bool:
-        return self.count - self._behind > BREAKS or (self._behind > 0 and time.monotonic() - self._first > LAG_S)
+        lags = self._behind > 0 and time.monotonic() - self._first > LAG_S
+        return self.is_permanent or self.count - self._behind > BREAKS or lags
 
     def wait(self) -> None:
         if self._behind:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.jetstream.breaks import Breaks, Lost
+from nats3_dagster.jetstream.breaks import UNKNOWN_FORM, Breaks, Lost
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, version_of
 from nats3_dagster.jetstream.consumer import End, Item, RangeConsumer
@@ -69,7 +69,7 @@ def read_batches(
                     raise SourceError(
                         f"Reading {spec.incarnation.stream} broke off {breaks.count} times at sequence {reading.next}: "
                         f"{error.what}",
-                        error.hint or "See the log of the NATS server",
+                        error.hint or (UNKNOWN_FORM if breaks.is_permanent else "See the log of the NATS server"),
                     ) from error
                 log.info("%s; reading on from %d", error.what, reading.next)
         breaks.wait()

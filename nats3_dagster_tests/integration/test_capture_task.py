@@ -1,7 +1,9 @@
 """The worker's side of a capture against a real stream: what it makes of sequences that are not there."""
 
 import itertools
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +12,14 @@ from nats3_dagster.archive import capture
 from nats3_dagster.archive import range_capture as capture_task
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.errors import StreamChanged
+from nats3_dagster.errors import SourceError, StreamChanged
+from nats3_dagster.jetstream.breaks import UNKNOWN_FORM
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
+from nats3_dagster_tests.nats_proxy import NatsProxy
 from nats3_dagster_tests.wire import Wire
 
 
@@ -128,3 +132,29 @@ def test_a_stream_that_forgot_what_the_archive_holds_is_an_error(settings: Setti
         )
     with pytest.raises(StreamChanged, match="ends at sequence 1000.*up to 1001"):
         plan(settings, wire)
+
+
+def test_what_lies_before_a_message_that_cannot_be_read_is_archived(
+    settings: Settings, nats: NatsServer, wire: Wire, bucket: str
+) -> None:
+    """Here its time comes garbled, each time that it comes."""
+    wire.publish([("ev.a", b"", b"%d" % n) for n in range(1001, 20_001)])
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+
+    def garble(frame: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+        line, payload = frame
+        return re.sub(rb"(\.1\.15000\.\d+\.)\d{19}", rb"\1" + b"x" * 19, line), payload
+
+    with NatsProxy(nats.port) as proxy:
+        proxy.from_server = garble
+        job = replace(planned.job, nats=replace(planned.job.nats, servers=(proxy.url,)))
+        outcomes: list[ChunkMeta | Gap] = []
+        with pytest.raises(SourceError, match="broke off 2 times at sequence .*cannot be understood") as caught:
+            for outcome in capture_range((job, planned.missing[0])):
+                outcomes.append(outcome)
+    assert caught.value.hint == UNKNOWN_FORM
+    (chunk,) = outcomes
+    assert isinstance(chunk, ChunkMeta)
+    assert chunk.covers.first == planned.missing[0].first
+    assert 8192 <= chunk.covers.last < 15_000

@@ -1,0 +1,56 @@
+"""An hour that fails does not stop the others, and its error is the end of the run."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from nats3_dagster.archive.hour_run import HourRun
+from nats3_dagster.errors import SourceError, StoreError
+
+HOURS = ["2026-11-21-03:00", "2026-11-21-04:00", "2026-11-21-05:00", "2026-11-21-06:00", "2026-11-21-07:00"]
+
+
+def go(run: HourRun, errors: Mapping[str, BaseException]) -> list[str]:
+    """The hours that were tried."""
+    tried = []
+    for hour in run:
+        tried.append(hour)
+        with run.attempt(hour):
+            if hour in errors:
+                raise errors[hour]
+    return tried
+
+
+def test_all_hours_are_tried_and_the_first_error_is_raised_with_the_others_beside_it() -> None:
+    run = HourRun(HOURS)
+    assert go(run, {HOURS[1]: StoreError("a foreign object", "Move it"), HOURS[3]: SourceError("broke off")}) == HOURS
+    with pytest.raises(StoreError) as caught:
+        run.raise_errors()
+    assert caught.value.what == f"2 of 5 hours failed. {HOURS[1]}: a foreign object; {HOURS[3]}: broke off"
+    assert caught.value.hint == "Move it"
+    assert not run.is_general
+
+
+def test_the_error_of_a_single_hour_is_raised_as_it_is() -> None:
+    run, error = HourRun(HOURS[:1]), StoreError("a foreign object", "Move it")
+    go(run, {HOURS[0]: error})
+    with pytest.raises(StoreError) as caught:
+        run.raise_errors()
+    assert caught.value is error
+
+
+def test_what_fails_alike_twice_in_a_row_ends_the_run() -> None:
+    run = HourRun(HOURS)
+    down = {hour: SourceError("NATS does not answer") for hour in HOURS[1:]}
+    assert go(run, down) == HOURS[:3]
+    assert run.is_general
+    with pytest.raises(SourceError, match="2 of 5 hours failed.*; 2 were not tried"):
+        run.raise_errors()
+
+
+def test_anything_else_goes_through_at_once() -> None:
+    run = HourRun(HOURS)
+    with pytest.raises(KeyboardInterrupt):
+        go(run, {HOURS[0]: KeyboardInterrupt()})
+    run.raise_errors()
+    assert go(HourRun(HOURS), {}) == HOURS
