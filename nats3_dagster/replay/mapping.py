@@ -27,7 +27,7 @@ class Outgoing:
 
     # Of the target, as on the wire.
     subjects: pa.Array
-    # Blocks as on the wire.
+    # Blocks as on the wire; null for none.
     headers: pa.Array
     # Payloads.
     data: pa.Array
@@ -49,7 +49,7 @@ class Outgoing:
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Bytes of subject, header block and payload."""
-        lengths = (pc.binary_length(a) for a in (self.subjects, self.headers, self.data))
+        lengths = (pc.fill_null(pc.binary_length(a), 0) for a in (self.subjects, self.headers, self.data))
         return sum(length.to_numpy(zero_copy_only=False).astype(np.int64) for length in lengths)  # type: ignore[return-value]
 
 

@@ -1,0 +1,171 @@
+"""What a target would refuse half way is refused in the plan, with its value and the way out."""
+
+from typing import Any
+
+import pytest
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.errors import Nats3Error, OperatorError, TargetError
+from nats3_dagster.model import ReplaySpec, Selection
+from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.headers import header_room
+from nats3_dagster.replay.plan import dry_run
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.replay_case import archived, replayed
+from nats3_dagster_tests.wire import Wire
+
+TO_BACK = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)))
+MAX_PAYLOAD = 1 << 20
+# What marks and id take for a sequence of one digit, of 20 that there is room for; and the same for a message without
+# headers, which also gets a first and a last line.
+ADDED = header_room("EV") - 2 * 19
+MARKS = ADDED - len(b"NATS/1.0\r\n\r\n")
+
+
+def refused(
+    ws: Workspace, wire: Wire, error: str, spec: ReplaySpec = TO_BACK, kind: type[Nats3Error] = TargetError
+) -> None:
+    for plan in (dry_run, begin):
+        with pytest.raises(kind, match=error):
+            plan(ws, spec)
+    assert not wire.state("BACK")["messages"]
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ({"no_ack": True}, r"BACK does not acknowledge messages \(no_ack\).* Set no_ack of stream BACK to false"),
+        ({"retention": "interest"}, "Stream BACK has interest retention and no consumer.* Create its consumers first"),
+        (
+            {"max_msg_size": 300},
+            r"The largest message takes 3\d\d bytes with its headers when replayed; Stream BACK takes up to 300",
+        ),
+        (
+            {"max_msgs": 15, "discard": "new"},
+            r"Stream BACK takes up to 15 \(max_msgs, discard new\): it has 0, and 20 come\. Set max_msgs .* least 20",
+        ),
+        ({"max_bytes": 1000, "discard": "new"}, r"BACK takes up to 1000 \(max_bytes, discard new\): it has 0, and"),
+        (
+            {"max_msgs_per_subject": 9, "max_msgs": 100, "discard": "new", "discard_new_per_subject": True},
+            r"Stream BACK takes up to 9 messages of a subject \(discard new\), and 10 of one come",
+        ),
+    ],
+)
+def test_by_the_targets_settings(
+    workspace: Workspace, wire: Wire, bucket: str, config: dict[str, Any], error: str
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n % 2}", b"", b"x" * 100) for n in range(20)])
+    wire.create_stream("BACK", "back.>", **config)
+    archived(workspace, wire, "EV", bucket)
+    refused(workspace, wire, error)
+
+
+def test_a_sealed_target(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"x")])
+    wire.create_stream("BACK", "back.>")
+    wire.api("STREAM.UPDATE.BACK", **wire.api("STREAM.INFO.BACK")["config"] | {"sealed": True})
+    archived(workspace, wire, "EV", bucket)
+    refused(workspace, wire, "Stream BACK is sealed: it takes no message. Choose another target")
+
+
+@pytest.mark.needs_nats("2.12")
+def test_a_target_for_counters(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", allow_msg_counter=True)
+    wire.publish([("ev.a", b"NATS/1.0\r\nNats-Incr: 1\r\n\r\n", b"")])
+    wire.create_stream("BACK", "back.>", allow_msg_counter=True)
+    archived(workspace, wire, "EV", bucket)
+    refused(workspace, wire, r"Stream BACK is for counters .* takes nothing but increments. Make the replay live")
+
+
+@pytest.mark.needs_nats("2.11")
+def test_a_target_that_does_not_take_acting_headers(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", allow_msg_ttl=True)
+    wire.publish([("ev.a", b"NATS/1.0\r\nNats-TTL: 1h\r\n\r\n", b"")])
+    wire.create_stream("BACK", "back.>")
+    archived(workspace, wire, "EV", bucket)
+    spec = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)), live=True)
+    refused(workspace, wire, r"refuses messages with a time to live \(allow_msg_ttl is not set\)", spec)
+    assert dry_run(workspace, TO_BACK)["targets"] == ["BACK"]
+
+
+def block_of(size: int, name: bytes = b"A") -> bytes:
+    return b"NATS/1.0\r\n%b: " % name + b"x" * (size - 16 - len(name)) + b"\r\n\r\n"
+
+
+def test_a_header_block_that_grows_too_large(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"x" * 70_000), ("ev.b", block_of(65_400), b"x")])
+    wire.create_stream("BACK", "back.>")
+    archived(workspace, wire, "EV", bucket)
+    refused(workspace, wire, r"The largest header block has 65\d\d\d bytes with what a replay adds; .* 65535 at most")
+    done = replayed(workspace, ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)), live=True, marks=False))
+    assert (done.state, done.published) == ("succeeded", 2)
+    assert [m.headers for m in wire.messages("BACK")] == [b"", block_of(65_400)]
+
+
+@pytest.mark.parametrize("name", [b"A", b"Nats-Msg-Id"])
+def test_a_header_block_that_just_fits(workspace: Workspace, wire: Wire, bucket: str, name: bytes) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("BACK", "back.>")
+    renamed = 0 if name == b"A" else 15
+    wire.publish([("ev.b", block_of(65_535 - MARKS - renamed, name), b"")])
+    archived(workspace, wire, "EV", bucket)
+    assert replayed(workspace, TO_BACK).published == 1
+
+
+@pytest.mark.parametrize("room", [0, -1], ids=["fits", "too large"])
+def test_a_message_near_the_servers_limit(workspace: Workspace, wire: Wire, bucket: str, room: int) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("BACK", "back.>")
+    # A small block that grows much beside a large message that does not.
+    wire.publish([("ev.a", block_of(100, b"Nats-Msg-Id"), b""), ("ev.b", b"", b"x" * (MAX_PAYLOAD - ADDED - room))])
+    archived(workspace, wire, "EV", bucket)
+    if room < 0:
+        refused(workspace, wire, f"takes {MAX_PAYLOAD + 1} bytes .* max_payload is {MAX_PAYLOAD}")
+    else:
+        assert replayed(workspace, TO_BACK).published == 2
+
+
+def test_the_origin_of_a_mirror_is_its_own_stream(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("ORIGIN", "ev.>")
+    wire.publish([("ev.a", b"", b"x")])
+    wire.api("STREAM.CREATE.MIDDLE", name="MIDDLE", sources=[{"name": "ORIGIN"}])
+    wire.api("STREAM.CREATE.EV", name="EV", mirror={"name": "MIDDLE"})
+    while not wire.state("EV")["messages"]:
+        pass
+    archived(workspace, wire, "EV", bucket)
+    with pytest.raises(OperatorError, match="captured by ORIGIN, from which EV is filled, the stream that archive a"):
+        dry_run(workspace, ReplaySpec("a", "ev.>", Selection(subjects=("ev.>",))))
+    spec = ReplaySpec("a", "ev.>", Selection(subjects=("ev.>",)), into_own_stream=True)
+    assert dry_run(workspace, spec)["targets"] == ["ORIGIN"]
+
+
+def test_a_missing_target_among_very_many_subjects(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nats3_dagster.chunks.meta.MAX_SUBJECTS", 3)
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n}.x", b"", b"") for n in range(5)])
+    wire.create_stream("BACK", "back.*.x")
+    archived(workspace, wire, "EV", bucket)
+    shown = dry_run(workspace, TO_BACK)
+    assert shown["sample_subjects"] == [{"from": f"ev.{n}.x", "to": f"back.{n}.x"} for n in range(5)]
+    wire.publish([("ev.5.y", b"", b"")])
+    archived(workspace, wire, "EV", bucket)
+    refused(workspace, wire, r"No stream listens on back\.5\.y, to which ev\.5\.y would go", kind=OperatorError)
+
+
+@pytest.mark.needs_nats("2.10")
+def test_the_plan_says_what_will_not_stay(workspace: Workspace, wire: Wire, bucket: str, nats: NatsServer) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"x")] * 5)
+    limits = {"max_msgs": 3, "max_age": 60 * 10**9, "max_msgs_per_subject": 2, "duplicate_window": 10**9}
+    wire.create_stream("BACK", "back.>", **limits)
+    archived(workspace, wire, "EV", bucket)
+    assert dry_run(workspace, TO_BACK)["notes"] == [
+        "Stream BACK removes messages 60 s after they are replayed (max_age)",
+        "Stream BACK keeps the newest 2 of each subject (max_msgs_per_subject)",
+        "Stream BACK keeps the newest 3 messages (max_msgs), and up to 5 come",
+    ]
