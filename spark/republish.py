@@ -36,6 +36,7 @@ def spec_of(arguments: argparse.Namespace) -> ReplaySpec:
         arguments.archive, arguments.write_subject, selection, arguments.order,
         Pace(arguments.rate, byte_rate, arguments.speed), create_stream=arguments.create_stream,
         into_own_stream=arguments.into_own_stream, over_gaps=arguments.over_gaps,
+        live=arguments.live, marks=not arguments.no_marks, like_source=arguments.like_source,
     )  # fmt: skip
 
 
@@ -62,6 +63,9 @@ def options() -> argparse.ArgumentParser:
     add("--create-stream", metavar="NAME", help="make a stream for the target subjects if none listens")
     add("--into-own-stream", action="store_true", help="publish even into subjects that the archived stream captures")
     add("--over-gaps", action="store_true", help="replay what there is, though messages were lost")
+    add("--live", action="store_true", help="let rollup, TTL, counter and schedule headers act again")
+    add("--no-marks", action="store_true", help="with --live: add no headers; it cannot be resumed then")
+    add("--like-source", action="store_true", help="create the stream, or bucket, like the archived one")
     return parser
 
 

@@ -29,7 +29,7 @@ ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Id of the replay: s
 Detach = Annotated[bool, typer.Option("--detach", help="Do not wait: run it in the background.")]
 
 
-@app.command()
+@app.command(epilog="What a replay does to headers, times and sequences: docs/replays.md.")
 def create(
     write_subject: Annotated[
         str,
@@ -89,7 +89,7 @@ def create(
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="Let rollup, TTL, counter and schedule headers act again: see docs/replays.md."
+            "--live", help="Let rollup, TTL, counter and schedule headers act again."
         ),
     ] = False,
     no_marks: Annotated[
@@ -126,7 +126,7 @@ def create(
             return
         # Without Java nothing could run what would be recorded now.
         processes.check_spark(workspace.settings)
-        replay, _ = begin(workspace, spec, agree=lambda planned: _confirm_deletion(planned, yes))
+        replay, _ = begin(workspace, spec, agree=lambda planned: _agree(planned, yes))
     note(f"Replay {replay.id} of archive {spec.archive} is recorded")
     _run(workspace.settings, replay.id, detach, output)
 
@@ -213,8 +213,12 @@ def _run(settings: Settings, replay_id: str, detach: bool, output: Format) -> No
     show_one(output, result, views.result_lines(result))
 
 
-def _confirm_deletion(planned: ReplayPlan, yes: bool) -> None:
-    """With --delete-chunks: asked before anything is published."""
+def _agree(planned: ReplayPlan, yes: bool) -> None:
+    """What is said before anything is created or published, and with --delete-chunks asked."""
+    for text in planned.notes:
+        note(text)
+    if planned.creation and planned.creation.left_out:
+        note(f"Stream {planned.creation.name} is created without {', '.join(planned.creation.left_out)}")
     if not (parts := planned.to_delete):
         return
     most = "" if all(part.is_exact for part in parts) else "up to "
