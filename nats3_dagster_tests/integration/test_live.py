@@ -11,9 +11,14 @@ from nats.js.api import KeyValueConfig
 from nats.js.errors import NoKeysError
 
 from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.errors import OperatorError, TargetError
 from nats3_dagster.model import ReplaySpec, Selection
+from nats3_dagster.pipeline.replay_run import publish_share
+from nats3_dagster.replay import attempt
+from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.job import shares
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived, replayed
+from nats3_dagster_tests.replay_case import archived, driven, replayed
 from nats3_dagster_tests.wire import Wire
 
 
@@ -156,6 +161,39 @@ def test_what_has_ended_is_left_out(workspace: Workspace, wire: Wire, bucket: st
     assert (done.selected, done.published, done.expired) == (5, 4, 1)
     wait_for(lambda: wire.state("new")["messages"] == 2)
     assert {m.subject: m.data for m in wire.messages("new")} == {"new.kept": b"2", "new.forever": b"4"}
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_it_goes_on_after_a_break_if_it_can_be_known(
+    workspace: Workspace, wire: Wire, bucket: str, marks: bool
+) -> None:
+    config = {"max_msgs_per_subject": 5, "allow_rollup_hdrs": True}
+    wire.create_stream("old", "old.>", **config)
+    wire.create_stream("new", "new.>", duplicate_window=100_000_000, **config)
+    wire.publish([("old.a", b"", b"%d" % n) for n in range(4)])
+    archived(workspace, wire, "old", bucket)
+    wire.publish([("old.a", b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n", b"4"), ("old.b", b"", b"5")])
+    archived(workspace, wire, "old", bucket)
+    replay, _ = begin(workspace, live("old.>", "new.>", marks=marks))
+    # An attempt that was killed before its first message leaves nothing to be known.
+    attempt.start(workspace, replay.id)
+    started = attempt.start(workspace, replay.id)
+    for share in shares(started.job, started.chunks, 1):
+        assert sum(result.published for result in publish_share(share)) == 6
+    if marks:
+        done = driven(workspace, replay.id)
+        assert (done.published, done.found) == (0, 6)
+    else:
+        with pytest.raises(TargetError, match="has taken messages since this replay began, which has no marks"):
+            driven(workspace, replay.id)
+    assert [m.data for m in wire.messages("new")] == [b"4", b"5"]
+
+
+def test_a_live_replay_has_one_order_and_may_be_without_marks() -> None:
+    with pytest.raises(OperatorError, match="cannot have the order subject"):
+        ReplaySpec("a", live=True, order="subject")
+    with pytest.raises(OperatorError, match="Only a live replay may leave out"):
+        ReplaySpec("a", marks=False)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
