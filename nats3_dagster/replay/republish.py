@@ -33,9 +33,11 @@ from nats3_dagster.subjects import Transform
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
 AHEAD = 1
-# Attempts in a row that finish no chunk. Each has a smaller window than the one before: a target that drops what it
-# cannot store at once takes a few messages.
+# Attempts in a row that publish less than PROGRESS messages and finish no chunk.
 RECONNECTS = 5
+PROGRESS = 1000
+# Each attempt after one that finished no chunk has a window so many times smaller: a target that drops what it cannot
+# store at once takes a few messages.
 _SMALLER = 8
 
 
@@ -71,6 +73,7 @@ class Republisher:
         self._published: Published | None = None
         self._order: OrderKept | None = None
         self._ask = self._job.resumed
+        self._fruitful = 0  # the last attempt that made progress
         self._done = list(self._job.done)
         # Of the finished chunks, and the chunk under way: replaced in one go, for another thread asks `counts`.
         self._progress: tuple[Counts, _UnderWay | None] = (Counts(), None)
@@ -85,24 +88,25 @@ class Republisher:
 
     def results(self) -> Iterator[ChunkResult]:
         remaining = list(self._share.chunks)
-        fruitful = 0
+        finished = 0  # the last attempt that finished a chunk
         retrying = Retrying(
-            retry=retry_if_exception_type(Interrupted), stop=lambda s: s.attempt_number - fruitful >= RECONNECTS,
+            retry=retry_if_exception_type(Interrupted), stop=lambda s: s.attempt_number - self._fruitful >= RECONNECTS,
             wait=wait_exponential(multiplier=0.2, max=5), reraise=True,
         )  # fmt: skip
         for attempt in retrying:
             with attempt:
+                number = attempt.retry_state.attempt_number
                 while remaining:
-                    failed = attempt.retry_state.attempt_number - 1 - fruitful
                     # A copy: taking chunks off the list that is walked would skip every second one.
-                    for result in self._publish(tuple(remaining), max(0, failed)):
+                    for result in self._publish(tuple(remaining), number, max(0, number - 1 - finished)):
                         remaining.pop(0)
-                        fruitful = attempt.retry_state.attempt_number
+                        finished = self._fruitful = number
                         yield result
 
-    def _publish(self, chunks: Sequence[Chunk], failed: int) -> Iterator[ChunkResult]:
-        """All chunks over one connection, or those that are not to be a chain. `failed`: attempts before this one that
-        finished no chunk. Raises Interrupted when the connection is lost; the next call then asks first."""
+    def _publish(self, chunks: Sequence[Chunk], number: int, failed: int) -> Iterator[ChunkResult]:
+        """All chunks over one connection, or those that are not to be a chain. `number` counts the attempts; the
+        `failed` ones before this one finished no chunk. Raises Interrupted when the connection is lost; the next call
+        then asks first."""
         if self._ask:
             self._published = ask_targets(self._link, self._job, self._transform.pattern, self._done)
             self._order = order_kept(self._link, self._job)
@@ -112,7 +116,7 @@ class Republisher:
             self._live = Live(self._link, states, time.time_ns)
         mode = "batch" if self._job.batched else "window"
         # More than two shares divide what two may have under way.
-        inflight = 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER**failed
+        inflight = 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER ** min(failed, 4)
         if self._unchained:
             # One message at a time is a beginning as well.
             chunks, inflight = chunks[: self._unchained], 1
@@ -129,6 +133,8 @@ class Republisher:
                     yield self._publish_chunk(publisher, pacer, chunk, reader)
                     self._unchained = max(0, self._unchained - 1)
         except Interrupted:
+            if publisher.published >= PROGRESS:
+                self._fruitful = number
             if publisher.last_id is not None and not publisher.last_id.startswith(self._job.id):
                 # Somebody else publishes into the target. Now and then the chain is tried again.
                 self._unchained = 2**self._chains_broken
