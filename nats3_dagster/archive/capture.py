@@ -192,10 +192,10 @@ def commit(
             gaps.append(outcome)
     _check_history(workspace, planned)
     # It imports pyarrow, 0.1 s: commands that only ask what is missing do without.
-    from nats3_dagster.archive.orphans import adopt
+    from nats3_dagster.archive.orphans import adopt, fill
 
     adopted, merged = adopt(workspace, planned.archive, _merged(gaps))
-    chunks += adopted
+    chunks = [*fill(workspace, planned.archive, chunks), *adopted]
     fault_point("capture.before_commit")
     workspace.catalog.chunks.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
     fault_point("capture.after_commit")

@@ -7,14 +7,18 @@ without it. What was retired, or is being removed, is no orphan.
 import logging
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from nats3_dagster.archive.rewrite import Origin, write_chunks
+import numpy as np
+import pyarrow as pa
+
+from nats3_dagster.archive.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.chunks.naming import archive_prefix, hour_folder
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ChunkMeta, Gap, Incarnation, SeqRange, clipped, without
+from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -43,6 +47,33 @@ def adopt(workspace: Workspace, archive: Archive, gaps: Iterable[Gap]) -> tuple[
     return tuple(adopted), tuple(remaining)
 
 
+def fill(workspace: Workspace, archive: Archive, chunks: Sequence[ChunkMeta]) -> tuple[ChunkMeta, ...]:
+    """The chunks that are to be committed, with the messages that orphans hold of sequences which they say were lost.
+    The store is listed only if there are such. Raises StoreError."""
+    own = {meta.key for meta in chunks}
+    filled: list[ChunkMeta] = []
+    for meta in chunks:
+        found = _found(workspace, archive, meta, own) if meta.lost and meta.deleted else None
+        filled += merge(workspace, archive, meta, found) if found else [meta]
+    return tuple(filled)
+
+
+def _found(workspace: Workspace, archive: Archive, meta: ChunkMeta, own: set[str]) -> pa.Table | None:
+    """What orphans hold of a chunk's absent sequences, each once, ascending; None where they hold nothing."""
+    absent: Int64s = np.array(meta.deleted, np.int64)
+    parts: list[pa.Table] = []
+    for reader in _readers(workspace, archive, Gap(meta.incarnation, meta.deleted or (), "expired"), own):
+        table = table_of(reader.batches(seqs=meta.covers))
+        seqs: Int64s = table.column("seq").to_numpy()
+        at = np.searchsorted(absent[:, 0], seqs, side="right") - 1
+        parts.append(table.filter(pa.array((at >= 0) & (seqs <= absent[at, 1]))))
+    if not sum(part.num_rows for part in parts):
+        return None
+    found = pa.concat_tables(parts).sort_by("seq")
+    seqs = found.column("seq").to_numpy()
+    return found.filter(pa.array(np.diff(seqs, prepend=seqs[0] - 1) > 0))
+
+
 def list_orphans(workspace: Workspace, archive: Archive) -> Iterator[tuple[str, int]]:
     """Key and size of the chunks in the archive's bucket that the catalog does not know, also those of captures that
     are under way."""
@@ -51,14 +82,20 @@ def list_orphans(workspace: Workspace, archive: Archive) -> Iterator[tuple[str, 
     yield from _unknown(workspace, archive, ((key, size) for key, size in listed if _NAME.search(key)))
 
 
-def _readers(workspace: Workspace, archive: Archive, gap: Gap) -> Iterator[ChunkReader]:
-    """The orphans that hold sequences of the gap, proven; those with the most messages first."""
+def _readers(workspace: Workspace, archive: Archive, gap: Gap, own: Collection[str] = ()) -> Iterator[ChunkReader]:
+    """The orphans that hold sequences of the gap, proven; those with the most messages first. `own`: keys that are no
+    orphans, because they are about to be committed."""
     bucket = workspace.bucket(archive.spec.bucket)
+    # Compared first: a gap may have many ranges, and a day has many objects.
+    within = [SeqRange(gap.ranges[0].first, gap.ranges[-1].last)]
     keys = [
         (key, size)
         for folder in _folders(workspace, archive, gap.incarnation, gap.ranges)
         for key, size in bucket.list(folder)
-        if (seqs := _covers(key, gap.incarnation)) and clipped(gap.ranges, seqs)
+        if key not in own
+        and (seqs := _covers(key, gap.incarnation))
+        and clipped(within, seqs)
+        and clipped(gap.ranges, seqs)
     ]
     found: list[ChunkReader] = []
     for key, _ in _unknown(workspace, archive, keys):

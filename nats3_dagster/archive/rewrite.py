@@ -6,10 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from nats3_dagster.chunks import ChunkWriter
-from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
-from nats3_dagster.model import ArchiveSpec, ChunkMeta, Incarnation, Reason, SeqRange
+from nats3_dagster.chunks import ChunkWriter, open_chunk
+from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES, as_wire
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Incarnation, Reason, SeqRange
+from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.objects import Bucket
+from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,21 @@ def write_chunks(
                 writer, start = None, after
     if writer:
         yield _put(bucket, writer, SeqRange(start, covers.last), absent_reason)
+
+
+def merge(workspace: Workspace, archive: Archive, old: ChunkMeta, found: pa.Table) -> list[ChunkMeta]:
+    """New chunks for the place of one: its messages, and those found of sequences that it says are absent. Raises
+    StoreError, ChunkError."""
+    reader = open_chunk(workspace.bucket(old.bucket).get(old.key), old)
+    merged = pa.concat_tables([table_of(reader.batches()), found]).sort_by("seq").combine_chunks()
+    origin = Origin(archive.spec, old.incarnation, old.hour, reader.footer.config)
+    bucket = workspace.bucket(archive.spec.bucket)
+    return list(write_chunks(bucket, origin, old.covers, old.absent_reason or "deleted", merged.to_batches()))
+
+
+def table_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """The batches of MESSAGES as one table."""
+    return pa.Table.from_batches([as_wire(batch) for batch in batches], MESSAGES)
 
 
 def _put(bucket: Bucket, writer: ChunkWriter, covers: SeqRange, absent_reason: Reason) -> ChunkMeta:

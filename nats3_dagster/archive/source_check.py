@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 
 from nats3_dagster.archive.fetch import fetch_each
 from nats3_dagster.archive.remove import remove_objects
-from nats3_dagster.archive.rewrite import Origin, write_chunks
+from nats3_dagster.archive.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.verify import AHEAD, chunks_to_verify
-from nats3_dagster.chunks import ChunkReader, open_chunk
-from nats3_dagster.chunks.columns import as_wire
+from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
@@ -46,7 +45,7 @@ class Compared:
     # Sequences of messages that are not the same in both.
     different: tuple[SeqRange, ...] = ()
     # What the stream has of `wrong`.
-    found: pa.Table = field(default_factory=lambda: MESSAGES.empty_table(), repr=False, compare=False)
+    found: pa.Table = field(default_factory=lambda: MESSAGES.emptytable_of(), repr=False, compare=False)
 
 
 def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Compared]:
@@ -78,7 +77,7 @@ def correct(workspace: Workspace, archive: Archive, compared: Compared) -> int:
     begun = workspace.catalog.now()
     if compared.chunk:
         old = compared.chunk.meta
-        chunks = _with(workspace, archive, old, compared.found)
+        chunks = merge(workspace, archive, old, compared.found)
         workspace.catalog.chunks.replace(archive, [compared.chunk.id], chunks, (), begun=begun)
         remove_objects(workspace, old.bucket, [old.key])
     else:
@@ -89,7 +88,7 @@ def correct(workspace: Workspace, archive: Archive, compared: Compared) -> int:
 def _compare_chunk(
     workspace: Workspace, archive: Archive, state: StreamState, chunk: Chunk, reader: ChunkReader, seqs: SeqRange
 ) -> Compared:
-    streamed, stored = _read(workspace, archive, state, seqs), _table(reader.batches(seqs=seqs))
+    streamed, stored = _read(workspace, archive, state, seqs), table_of(reader.batches(seqs=seqs))
     numbers, known = _seqs(streamed), _seqs(stored)
     both = np.intersect1d(numbers, known)
     mine, theirs = streamed.take(np.searchsorted(numbers, both)), stored.take(np.searchsorted(known, both))
@@ -127,15 +126,6 @@ def _gaps(workspace: Workspace, archive: Archive, state: StreamState, hours: Seq
                 yield from (Gap(part.incarnation, (gap.seqs,), gap.reason) for gap in part.gaps)
 
 
-def _with(workspace: Workspace, archive: Archive, old: ChunkMeta, found: pa.Table) -> list[ChunkMeta]:
-    """New chunks in the place of one: its messages, and those found."""
-    reader = open_chunk(workspace.bucket(old.bucket).get(old.key), old)
-    merged = pa.concat_tables([_table(reader.batches()), found]).sort_by("seq").combine_chunks()
-    origin = Origin(archive.spec, old.incarnation, old.hour, reader.footer.config)
-    bucket = workspace.bucket(archive.spec.bucket)
-    return list(write_chunks(bucket, origin, old.covers, old.absent_reason or "deleted", merged.to_batches()))
-
-
 def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[ChunkMeta]:
     """Chunks of the messages that were found in a gap, one for each hour in which they were stored. What lies between
     two messages stays absent for the gap's reason, and what lies outside stays a gap."""
@@ -154,11 +144,7 @@ def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[
 
 def _read(workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqRange) -> pa.Table:
     """What the stream has of these sequences that the archive takes."""
-    return _table(read_batches(workspace.settings.nats, ReadSpec(state.incarnation, seqs, archive.spec.subjects)))
-
-
-def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches([as_wire(batch) for batch in batches], MESSAGES)
+    return table_of(read_batches(workspace.settings.nats, ReadSpec(state.incarnation, seqs, archive.spec.subjects)))
 
 
 def _seqs(table: pa.Table) -> Int64s:

@@ -249,3 +249,18 @@ def test_what_the_stream_removes_early_is_said(workspace: Workspace, wire: Wire,
     assert said == f"Archive events, stream EV: 1 sequences are not captured. {early}"
     got = nats3.ok("store", "get", "events", "-o", "json").json
     assert got["time_to_loss"]["early"] == early
+
+
+def test_what_a_killed_capture_had_put_fills_a_chunk(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Messages that newer ones of their subjects removed meanwhile, above the stream's head."""
+    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
+    wire.publish([(f"ev.{n}", b"", b"%d" % n) for n in range(1, 11)])
+    archive = archive_of(workspace, bucket)
+    read(workspace, plan(workspace, archive, wire))  # and killed before the commit
+    wire.publish([(f"ev.{n}", b"", b"%d" % (n + 8)) for n in (3, 4, 4, 5)])
+    result = take(workspace, archive, wire)
+    # 12 was removed before anybody saw it.
+    assert (chunks(result.chunks), result.lost) == ([(SeqRange(1, 14), 13, "superseded")], 1)
+    (chunk,) = workspace.catalog.chunks.select(archive, with_deleted=True)
+    assert chunk.meta.deleted == ((12, 12),)
+    assert list(workspace.bucket(bucket).list()) != []
