@@ -13,6 +13,8 @@ from nats3_dagster.errors import OperatorError
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
 HOUR_NS = 60 * MINUTE_NS
+# The last time that 64 bits hold.
+LAST_NS = 2**63 - 1
 _KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 
@@ -50,18 +52,24 @@ def parse_time(text: str, now: datetime | None = None) -> int:
     duration (`-90m`, `-2h`, `-1d`). Without an offset it is UTC. `now`: another time for that. Raises OperatorError."""
     if match := re.fullmatch(r"-(\d+)([smhd])", text):
         unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[match[2]]
-        return int(((now or datetime.now(UTC)) - timedelta(**{unit: int(match[1])})).timestamp() * 1e6) * 1000
+        try:
+            past = (now or datetime.now(UTC)) - timedelta(**{unit: int(match[1])})
+        except (OverflowError, ValueError):
+            raise OperatorError(f"{text!r} is not a time", "It lies before all times; write it like -2h") from None
+        return int(past.timestamp() * 1e6) * 1000
     if _KEY.fullmatch(text):
         return hour_start(text)
-    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        text += "T00:00:00Z"
-    if not (match := _RFC3339.fullmatch(text)):
+    whole_day = re.fullmatch(r"\d{4}-\d\d-\d\d", text)
+    if not (match := _RFC3339.fullmatch(f"{text}T00:00:00Z" if whole_day else text)):
         raise OperatorError(f"{text!r} is not a time", "Write it as 2026-11-21T07:00:00Z, 2026-11-21-07:00 or -2h")
     try:
         whole = datetime.fromisoformat(match[1] + (match[3] or "Z"))
     except ValueError as error:
         raise OperatorError(f"{text!r} is not a time", "No such date or time of day") from error
-    return int(whole.timestamp()) * SECOND_NS + int((match[2] or "").ljust(9, "0"))
+    time_ns = int(whole.timestamp()) * SECOND_NS + int((match[2] or "").ljust(9, "0"))
+    if time_ns > LAST_NS:
+        raise OperatorError(f"{text!r} is not a time", f"Nanoseconds in 64 bits end at {format_time(LAST_NS)}")
+    return time_ns
 
 
 def format_time(time_ns: int) -> str:

@@ -5,7 +5,8 @@ an archive of a million chunks answers in a millisecond.
 """
 
 import json
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn, cast
 
 from nats3_dagster.catalog.multirange import from_multirange
 from nats3_dagster.catalog.pool import Session
@@ -92,7 +93,7 @@ class Coverages:
 
     def _keep_state(self, sql: Statements, state: StreamState) -> int:
         return sql.value(
-            int, "observe_stream", **_named(state.incarnation), config=json.dumps(dict(state.config)),
+            int, "observe_stream", **_named(state.incarnation), config=json.dumps(_storable(state.config)),
             removing=json.dumps(removing_settings(state.config)),
             first_seq=state.first_seq, last_seq=state.last_seq, first_ns=state.first_ns, last_ns=state.last_ns,
             messages=state.messages, bytes=state.bytes,
@@ -125,3 +126,14 @@ def _unknown(archive: Archive, incarnation: Incarnation) -> NoReturn:
         f"Archive {archive.name} does not archive the {incarnation.stream} of {incarnation.token}",
         Next.ADOPT_INCARNATION(archive=archive.name),
     )
+
+
+def _storable(value: Any) -> Any:
+    """The configuration without NUL, which a stream's description may hold and Postgres' jsonb may not. Chunks have it
+    as it is."""
+    if isinstance(value, str):
+        return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if isinstance(value, Mapping):
+        items = cast(Mapping[str, Any], value).items()
+        return {_storable(key): _storable(item) for key, item in items}
+    return [_storable(item) for item in cast(list[Any], value)] if isinstance(value, list) else value

@@ -12,6 +12,10 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, check_stream_name
 
 Mode = Literal["stream", "consumer"]
 
+# Bytes of a key: what S3 takes, and what a chunk's key has beside the prefix and the archive's name.
+_MAX_KEY_BYTES = 1024
+_KEY_BYTES = len("/archive=/date=2026-11-21/hour=07/20261121T075644123456789Z-.parquet") + 20 + 1 + 20 + 1 + 12
+
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSpec:
@@ -52,8 +56,7 @@ class ArchiveSpec:
             raise OperatorError(
                 f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"
             )
-        if self.prefix.startswith("/") or self.prefix.endswith("/") or "//" in self.prefix:
-            raise OperatorError(f"The prefix {self.prefix!r} has an empty part", "Write it like team/logs")
+        _check_prefix(self.prefix, self.name)
         for name in ("max_messages", "max_bytes", "max_age_s"):
             if getattr(self, name) <= 0:
                 raise OperatorError(f"{name} is {getattr(self, name)}", "A threshold must be above 0")
@@ -70,6 +73,29 @@ class ArchiveSpec:
     def owns_durable(self) -> bool:
         """Whether the archive made its durable, and so deletes it."""
         return self.durable == self.own_durable
+
+
+def _check_prefix(prefix: str, archive: str) -> None:
+    """Raises OperatorError if no object can be put under the prefix, or none be found there again."""
+    parts = prefix.split("/") if prefix else []
+    hint = "Write it like team/logs"
+    if "" in parts:
+        raise OperatorError(f"The prefix {prefix!r} has an empty part", hint)
+    if {".", ".."} & set(parts):
+        raise OperatorError(f"The parts . and .. cannot be in the prefix {prefix!r}", hint)
+    if re.search("[\0-\x1f\x7f-\x9f\ud800-\udfff]", prefix):
+        raise OperatorError(f"The prefix {prefix!r} has a character that no key may have", hint)
+    if any(part.startswith(("archive=", "date=", "hour=")) for part in parts):
+        raise OperatorError(
+            f"The prefix {prefix!r} has a part archive=, date= or hour=",
+            "Keys go on with these parts after it, by which engines find partitions; choose another word",
+        )
+    size = len(prefix.encode()) + len(archive) + _KEY_BYTES
+    if size > _MAX_KEY_BYTES:
+        raise OperatorError(
+            f"The prefix and the archive's name make keys of {size} bytes; a store takes {_MAX_KEY_BYTES}",
+            f"Shorten them by {size - _MAX_KEY_BYTES}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """A replay: what was asked for, its targets, and what became of each chunk."""
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
@@ -28,7 +29,7 @@ class Pace:
     def __post_init__(self) -> None:
         for name in ("rate", "byte_rate", "speed"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not 0 < value < math.inf:
                 raise OperatorError(f"{name} is {value}", "A pace must be above 0; leave it out for no limit")
         if self.speed is not None and (self.rate is not None or self.byte_rate is not None):
             raise OperatorError(

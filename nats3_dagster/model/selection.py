@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import hour_start, parse_time
-from nats3_dagster.model.stream import SeqRange, parse_sequences
+from nats3_dagster.hours import LAST_NS, format_time, hour_start, parse_time
+from nats3_dagster.model.stream import MAX_SEQUENCE, SeqRange, parse_sequences
 from nats3_dagster.subjects import check_filter, matches
-
-# The end of the times that 64 bits hold.
-_END_OF_TIME = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +28,17 @@ class Selection:
     def __post_init__(self) -> None:
         if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
             raise OperatorError("The selection's start is not before its end", "Give an earlier start or a later end")
+        for time_ns in (self.from_ns, self.to_ns):
+            if time_ns is not None and not -LAST_NS <= time_ns <= LAST_NS:
+                raise OperatorError(
+                    f"{time_ns} is not a time", f"Nanoseconds in 64 bits end at {format_time(LAST_NS)}"
+                )
         if self.sequences is not None and not 1 <= self.sequences.first <= self.sequences.last:
             raise OperatorError(
                 f"{self.sequences} is not a sequence range", "Write first-last, from 1, first not above last"
             )
+        if self.sequences is not None and self.sequences.last > MAX_SEQUENCE:
+            raise OperatorError(f"{self.sequences} is not a sequence range", f"Sequences end at {MAX_SEQUENCE}")
         for hour in self.hours:
             hour_start(hour)
         for subject in self.subjects:
@@ -60,7 +64,7 @@ class Selection:
         """The store times as `[from, to)`, an open end as the first or last time there is; None for all."""
         if self.from_ns is None and self.to_ns is None:
             return None
-        return self.from_ns or 0, _END_OF_TIME if self.to_ns is None else self.to_ns
+        return self.from_ns or 0, LAST_NS if self.to_ns is None else self.to_ns
 
     def takes_subject(self, subject: str) -> bool:
         """Whether messages of this archived subject are selected."""

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
 
+# The largest sequence that the catalog and a chunk can hold. A stream that counts from 1 does not get there.
+MAX_SEQUENCE = 2**63 - 1
+
 
 class SeqRange(NamedTuple):
     """The sequences `first` to `last`, both included."""
@@ -53,7 +56,7 @@ def without(ranges: Iterable[SeqRange], removed: Iterable[SeqRange]) -> tuple[Se
 
 def parse_sequences(text: str) -> SeqRange:
     """`A-B`, or `A` for one sequence. Raises OperatorError."""
-    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    match = re.fullmatch(r"(\d{1,20})(?:-(\d{1,20}))?", text)
     if not match:
         raise OperatorError(f"{text!r} is not a sequence range", "Write it as 1000-2000")
     return SeqRange(int(match[1]), int(match[2] or match[1]))

@@ -85,6 +85,14 @@ NO_ARCHIVE = [
     ({"--max-age": "5 minutes"}, "2 Error: '5 minutes' is not a duration. Write it as 60s, 5m, 1h30m or 2d"),
     ({"--zstd-level": "23"}, "2 Error: zstd level 23 does not exist. Use 1 to 22"),
     ({"--prefix": "/a"}, "2 Error: The prefix '/a' has an empty part. Write it like team/logs"),
+    ({"--prefix": "."}, "2 Error: The parts . and .. cannot be in the prefix '.'. Write it like team/logs"),
+    ({"--prefix": ".."}, "2 Error: The parts . and .. cannot be in the prefix '..'. Write it like team/logs"),
+    ({"--prefix": "a/../b"}, "2 Error: The parts . and .. cannot be in the prefix 'a/../b'. Write it like team/logs"),
+    ({"--prefix": "a\nb"}, "2 Error: The prefix 'a\\nb' has a character that no key may have. Write it like team/logs"),
+    ({"--prefix": "a\udcff"}, "2 Error: The prefix 'a\\udcff' has a character that no key may have."),
+    ({"--prefix": "team/archive=x"}, "2 Error: The prefix 'team/archive=x' has a part archive=, date= or hour=."),
+    ({"--prefix": "a" * 900}, "2 Error: The prefix and the archive's name make keys of "),
+    ({"--subject": "ev.\udcff"}, "2 Error: 'ev.\\udcff' is not a subject filter: it is not UTF-8. Write %FF"),
 ]  # fmt: skip
 
 
@@ -163,6 +171,10 @@ NO_REPLAY = [
         "--archive taken --rate 5 --speed 2",
         "2 Error: The original timing cannot be kept under a limit of messages or bytes a second. Give a speed,",
     ),
+    ("--archive taken --from-time 2300-01-01", "2 Error: '2300-01-01' is not a time. Nanoseconds in 64 bits end at"),
+    ("--archive taken --from-time=-999999d", "2 Error: '-999999d' is not a time. It lies before all times; write it"),
+    ("--archive taken --sequences 1-99999999999999999999", "2 Error: 1-99999999999999999999 is not a sequence range."),
+    ("--archive taken --rate nan", "2 Error: rate is nan. A pace must be above 0; leave it out for no limit"),
     ("--archive taken --rate 0", "2 Error: rate is 0.0. A pace must be above 0; leave it out for no limit"),
     ("--archive taken --speed 2 --order none", "2 Error: The original timing needs one publisher."),
     ("--archive taken --hour 2001-01-01-00:00", "2 Error: Archive taken has nothing of the hour 2001-01-01-00:00."),

@@ -257,6 +257,20 @@ def test_a_size_is_checked_where_the_etag_says_nothing(s3: StoreOptions, bucket:
         assert "holds something else" in complaint(lambda: put(Bucket(spoilt, bucket), KEY, DATA))
 
 
+@pytest.mark.parametrize("etag", ['"some-other-kind"', '"0123456789abcdef0123456789abcdef-1"'])
+def test_an_etag_of_another_kind_proves_nothing(s3: StoreOptions, bucket: str, s3_client: Any, etag: str) -> None:
+    """The size is right, the content is not: the object is read back."""
+
+    def spoil(request: Proxy) -> None:
+        status, headers, content = request.forward()
+        if request.command == "PUT":
+            s3_client.put_object(Bucket=bucket, Key=KEY, Body=b"x" * len(DATA))
+        request.reply(status, {**headers, "ETag": etag} if status == 200 else headers, content)
+
+    with through(s3, spoil) as spoilt:
+        assert "holds something else" in complaint(lambda: put(Bucket(spoilt, bucket), KEY, DATA))
+
+
 def test_an_etag_that_is_no_md5_is_not_taken_for_damage(s3: StoreOptions, bucket: str) -> None:
     """Buckets that encrypt with keys of their own have ETags of 32 digits that are no MD5: the bytes decide then."""
 

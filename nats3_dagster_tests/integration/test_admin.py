@@ -1,14 +1,17 @@
 """Administration: what streams are, exactly, and where in them a time is."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from nats3_dagster.errors import OperatorError, UnknownStream
 from nats3_dagster.hours import format_time, parse_time
+from nats3_dagster.jetstream import api
 from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.codes import version_of
 from nats3_dagster.jetstream.fence import settle
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import (
     create_stream,
     delete_stream,
@@ -19,6 +22,7 @@ from nats3_dagster.jetstream.streams import (
     stream_state,
     streams_listening,
 )
+from nats3_dagster_tests.nats_proxy import NatsProxy
 
 
 def test_server_info(nats, link):
@@ -163,6 +167,26 @@ def test_first_seq_at_of_a_purged_stream(link, wire):
     wire.api("STREAM.PURGE.S")
     assert first_seq_at(link, "S", 0) == 4
     assert first_seq_at(link, "S", time.time_ns()) == 4
+
+
+def test_first_seq_at_where_the_answer_to_its_deletion_is_lost(nats, wire, monkeypatch):
+    """The request is sent again, and finds nothing to delete."""
+    wire.create_stream("S", "s.>")
+    wire.publish([("s.a", b"", b"x")] * 3)
+    monkeypatch.setattr(api, "TIMEOUT_S", 0.2)
+    dropped = []
+
+    def lose(frame):
+        if b"consumer_delete_response" in frame[1] and not dropped:
+            dropped.append(frame)
+            return None
+        return frame
+
+    with NatsProxy(nats.port) as proxy:
+        proxy.from_server = lose
+        with Link(replace(nats.options, servers=(proxy.url,))) as link:
+            assert first_seq_at(link, "S", 0) == 1
+    assert dropped
 
 
 def test_first_seq_at_leaves_no_consumer(link, wire):

@@ -119,3 +119,10 @@ def test_a_subject_too_long_to_be_published_is_refused_in_the_plan(
     capture_hour(workspace, hours_of(wire, "EV")[-1])
     with pytest.raises(TargetError, match=f"has {MAX_SUBJECT_BYTES + 1} bytes"):
         dry_run(workspace, spec)
+
+
+def test_a_stream_whose_description_has_a_nul_is_archived(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", description="a\0b", metadata={"k\0": "v\0"})
+    wire.publish([("ev.a", b"", b"1")])
+    archive_events(workspace.settings, bucket)
+    assert capture_hour(workspace, hours_of(wire, "EV")[-1]).messages == 1

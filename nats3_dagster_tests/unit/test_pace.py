@@ -63,3 +63,10 @@ def test_without_a_pace_a_batch_goes_out_at_once() -> None:
 def test_a_pace_of_nothing_is_refused(field: str) -> None:
     with pytest.raises(OperatorError, match=field):
         Pace(**{field: 0})
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["rate", "byte_rate", "speed"])
+def test_a_pace_that_is_no_number_above_0_is_refused(name: str, value: float) -> None:
+    with pytest.raises(OperatorError, match=f"{name} is"):
+        Pace(**{name: value})
