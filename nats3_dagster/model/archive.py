@@ -12,9 +12,10 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, check_stream_name
 
 Mode = Literal["stream", "consumer"]
 
-# Bytes of a key: what S3 takes, and what a chunk's key has beside the prefix and the archive's name.
-_MAX_KEY_BYTES = 1024
-_KEY_BYTES = len("/archive=/date=2026-11-21/hour=07/20261121T075644123456789Z-.parquet") + 20 + 1 + 20 + 1 + 12
+# Bytes. S3 takes keys of 1,024, and what a key has beside the prefix and the archive's name are 121.
+_MAX_PREFIX, _MAX_NAME = 512, 200
+# Of a part, where the store is a folder.
+_MAX_PART = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class ArchiveSpec:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
             raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only")
+        if len(self.name) > _MAX_NAME:
+            raise OperatorError(f"{self.name[:30]!r}... is not an archive name", f"Use at most {_MAX_NAME} characters")
         check_stream_name(self.stream)
         if self.mode not in get_args(Mode):
             raise OperatorError(f"There is no mode {self.mode!r}", f"Use {' or '.join(get_args(Mode))}")
@@ -56,7 +59,7 @@ class ArchiveSpec:
             raise OperatorError(
                 f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"
             )
-        _check_prefix(self.prefix, self.name)
+        _check_prefix(self.prefix)
         for name in ("max_messages", "max_bytes", "max_age_s"):
             if getattr(self, name) <= 0:
                 raise OperatorError(f"{name} is {getattr(self, name)}", "A threshold must be above 0")
@@ -75,7 +78,7 @@ class ArchiveSpec:
         return self.durable == self.own_durable
 
 
-def _check_prefix(prefix: str, archive: str) -> None:
+def _check_prefix(prefix: str) -> None:
     """Raises OperatorError if no object can be put under the prefix, or none be found there again."""
     parts = prefix.split("/") if prefix else []
     hint = "Write it like team/logs"
@@ -90,11 +93,10 @@ def _check_prefix(prefix: str, archive: str) -> None:
             f"The prefix {prefix!r} has a part archive=, date= or hour=",
             "Keys go on with these parts after it, by which engines find partitions; choose another word",
         )
-    size = len(prefix.encode()) + len(archive) + _KEY_BYTES
-    if size > _MAX_KEY_BYTES:
+    if len(prefix.encode()) > _MAX_PREFIX or any(len(part.encode()) > _MAX_PART for part in parts):
         raise OperatorError(
-            f"The prefix and the archive's name make keys of {size} bytes; a store takes {_MAX_KEY_BYTES}",
-            f"Shorten them by {size - _MAX_KEY_BYTES}",
+            f"The prefix {prefix[:30]!r}... is too long: {len(prefix.encode())} bytes",
+            f"Use at most {_MAX_PREFIX} bytes, and {_MAX_PART} between two slashes",
         )
 
 
