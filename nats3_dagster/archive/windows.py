@@ -5,19 +5,24 @@ store time of a message: a clock may have been set back.
 """
 
 import time
+from collections.abc import Iterator
 
-from nats3_dagster.hours import HOUR_NS, hour_of, hour_start, hours_between
+from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import first_seq_at, message_from
 from nats3_dagster.model import Archive, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 
+# A day: quiet hours within one are named without asking. Between two stretches there may be fifty years, where one
+# message has a time of 1970.
+STRETCH_HOURS = 24
+
 
 def hours_to_capture(
     workspace: Workspace, archive: Archive, state: StreamState, before: int | None = None
 ) -> list[str]:
-    """The hours that hold sequences the archive lacks, ascending; empty when it is complete. With `before`, those of
-    sequences below it."""
+    """The hours that hold sequences the archive lacks, ascending, and quiet ones between hours of a day that do; empty
+    when it is complete. With `before`, those of sequences below it."""
     coverage = workspace.catalog.coverage
     start = coverage.start(archive, state.incarnation)
     last = state.last_seq if before is None else min(state.last_seq, before - 1)
@@ -26,9 +31,9 @@ def hours_to_capture(
     for missing in coverage.missing(archive, state.incarnation, SeqRange(start, last)) if start <= last else ():
         if not state.messages:
             return [hour_of(time.time_ns())]  # any capture records what is gone from the stream
-        first_hour = windows.hour(max(missing.first, state.first_seq))
-        last_hour = windows.hour(max(missing.last, state.first_seq))
-        hours.update(dict.fromkeys(hours_between(hour_start(first_hour), hour_start(last_hour))))
+        first, last = (max(seq, state.first_seq) for seq in missing)
+        for stretch in windows.stretches(SeqRange(first, last)):
+            hours.update(dict.fromkeys(stretch))
     return sorted(hours)
 
 
@@ -42,7 +47,19 @@ class _Windows:
         self._link, self._state = link, state
         self._first_seqs: dict[int, int] = {}  # by hour since 1970
 
-    def hour(self, seq: int) -> str:
+    def stretches(self, seqs: SeqRange) -> Iterator[list[str]]:
+        """The hours whose windows hold these sequences, ascending. Each stretch begins and ends with an hour that has
+        some; quiet hours inside of it are named as well, for they cost a capture nothing and a question here."""
+        first = seqs.first
+        while first <= seqs.last:
+            begin = self._hour(first)
+            following = self._first_seq(begin + STRETCH_HOURS)
+            end = self._hour(min(following - 1, seqs.last))
+            yield [hour_of(hour * HOUR_NS) for hour in range(begin, end + 1)]
+            first = following
+
+    def _hour(self, seq: int) -> int:
+        """The hour since 1970 whose window holds the sequence."""
         message = message_from(self._link, self._state.name, seq)
         guess = (message[1] if message else max(self._state.last_ns, 0)) // HOUR_NS
         # Near the guess first, then further and further: the clock may have been wrong by months.
@@ -55,7 +72,7 @@ class _Windows:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._first_seq(middle) <= seq else (low, middle)
-        return hour_of(low * HOUR_NS)
+        return low
 
     def _first_seq(self, hour: int) -> int:
         """The first sequence of the hour's window."""

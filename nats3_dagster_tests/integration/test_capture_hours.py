@@ -150,3 +150,26 @@ def test_a_clock_ahead_of_ours_is_waited_for(settings: Settings, workspace: Work
     state = observe_source(workspace, found)
     waiting = backlog(workspace, found, state, time.time_ns() - 2 * HOUR_NS)
     assert (waiting.ended, waiting.open, waiting.behind) == ((), None, 7)
+
+
+@pytest.mark.needs_nats("2.15")
+def test_a_message_of_1970_is_one_hour_and_not_half_a_million(
+    settings: Settings, workspace: Workspace, bucket: str
+) -> None:
+    """A device that stored a message before its clock was set."""
+    start = hour_start(hour_of(time.time_ns() - 60 * HOUR_NS))
+    times = [10 * MINUTE_NS, *(start + hour * HOUR_NS for hour in (0, 1, 3, 40)), time.time_ns()]
+    past = [Past(n + 1, time_ns, "ev.a", b"", b"x") for n, time_ns in enumerate(times)]
+    restore_stream(settings.nats, "EV", ["ev.>"], past)
+    archive(settings, bucket)
+    found = workspace.catalog.archives.get("events")
+    began = time.monotonic()
+    hours = hours_to_capture(workspace, found, observe_source(workspace, found))
+    assert time.monotonic() - began < 2
+    # A quiet hour inside of a day with messages is named as well.
+    expected = [times[0], *(start + hour * HOUR_NS for hour in (0, 1, 2, 3, 40)), times[-1]]
+    within_a_day = {hour_of(start + hour * HOUR_NS) for hour in range(41, 60)}
+    assert [hour for hour in hours if hour not in within_a_day] == [hour_of(time_ns) for time_ns in expected]
+    for hour in hours:
+        take(workspace, found, hour)
+    assert hours_to_capture(workspace, found, observe_source(workspace, found)) == []
