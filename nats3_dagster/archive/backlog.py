@@ -13,6 +13,7 @@ from nats3_dagster.archive.durables import durable_of
 from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.durable import Durable
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import first_seq_at, held_ranges, message_from
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
@@ -40,6 +41,20 @@ class Backlog:
     behind_s: float = 0.0
     # Sequences that the stream deleted before they were captured, and that are in no gap yet.
     gone: int = 0
+    # Uncaptured sequences of hours that have not begun by our clock, and by how many seconds the newest message is
+    # ahead of it.
+    ahead: int = 0
+    ahead_s: float = 0.0
+
+    @property
+    def ahead_text(self) -> str:
+        """Why nothing is captured where NATS' clock is ahead of ours; empty where it is not."""
+        if not self.ahead:
+            return ""
+        return (
+            f"{self.ahead:,} messages are of an hour that has not begun by our clock: the clock of NATS is "
+            f"{self.ahead_s / 60:,.0f} minutes ahead. They are captured when that hour has begun; set the clocks right"
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -61,13 +76,15 @@ class Loss:
     paused: bool = False
     # What the stream removes however little its limits are used (absence.early_removal); empty where nothing.
     early: str = ""
+    # What waits because NATS' clock is ahead of ours, in a sentence; empty where nothing does.
+    ahead: str = ""
 
     @property
     def level(self) -> Literal["ok", "paused", "warn", "error"]:
         """A pause is a warning by itself, and an error where an active archive has one."""
         if self.gone or self.used >= ERROR_AT:
             return "error"
-        return "paused" if self.paused else "warn" if self.used >= WARN_AT else "ok"
+        return "paused" if self.paused else "warn" if self.used >= WARN_AT or self.ahead else "ok"
 
     @property
     def text(self) -> str:
@@ -76,6 +93,7 @@ class Loss:
             *(["Paused: nothing is captured"] if self.paused else []),
             *([self._limit_text] if self.limit or not says_early else []),
             *([self.early] if says_early else []),
+            *([self.ahead] if self.ahead else []),
         ]
         return ". ".join(texts)
 
@@ -126,7 +144,7 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
     def age_s(first: int) -> float:
         # A deleted message has no time: then the next one's counts.
         message = message_from(link, state.name, first)
-        return (now_ns - message[1]) / SECOND_NS if message else 0.0
+        return age_of(message[1], state, now_ns) if message else 0.0
 
     # The bounds by which a capture of the current hour takes: sequences, whatever the clock at the server did.
     opens = first_seq_at(link, state.name, hour_start(current))
@@ -135,6 +153,7 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
         ends = first_seq_at(link, state.name, hour_start(current) + HOUR_NS)
     in_open_hour = clipped(present, SeqRange(opens, ends - 1))
     count = sum(r.size for r in in_open_hour)
+    ahead = sum(r.size for r in clipped(present, SeqRange(ends, state.last_seq)))
     return Backlog(
         state,
         ended=tuple(hours_to_capture(workspace, archive, state, before=opens)) if present[0].first < opens else (),
@@ -146,7 +165,27 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
         first_seq=present[0].first,
         behind_s=age_s(present[0].first),
         gone=gone,
+        ahead=ahead,
+        ahead_s=(state.last_ns - now_ns) / SECOND_NS if ahead else 0.0,
     )
+
+
+def uncaptured_ahead(workspace: Workspace, link: Link, archive: Archive, waiting: Backlog, now_ns: int) -> Backlog:
+    """The backlog with what is ahead of our clock: of a stream's state, one question more. Raises Nats3Error."""
+    state, begins = waiting.state, hour_start(hour_of(now_ns)) + HOUR_NS
+    if state.last_ns < begins:
+        return waiting
+    first = max(first_seq_at(link, state.name, begins), state.first_seq)
+    if first > state.last_seq:
+        return waiting
+    missing = workspace.catalog.coverage.missing(archive, state.incarnation, SeqRange(first, state.last_seq))
+    ahead = sum(r.size for r in missing)
+    return replace(waiting, ahead=ahead, ahead_s=(state.last_ns - now_ns) / SECOND_NS if ahead else 0.0)
+
+
+def age_of(time_ns: int, state: StreamState, now_ns: int) -> float:
+    """Seconds since a message was stored, by whichever clock is ahead: the server deletes by its own."""
+    return (max(now_ns, state.last_ns, time_ns) - time_ns) / SECOND_NS
 
 
 def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:
@@ -162,9 +201,10 @@ def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:
             (state.messages * tail, int(config.get("max_msgs") or 0), "max_msgs"),
             (state.bytes * tail, int(config.get("max_bytes") or 0), "max_bytes"),
         ]
-    early = early_removal(config)
-    losses = [Loss(gone / limit, name, waiting.gone, paused, early) for gone, limit, name in ways if limit > 0]
-    return max(losses, key=lambda loss: loss.used, default=Loss(gone=waiting.gone, paused=paused, early=early))
+    early, ahead = early_removal(config), waiting.ahead_text
+    base = Loss(gone=waiting.gone, paused=paused, early=early, ahead=ahead)
+    losses = [replace(base, used=gone / limit, limit=name) for gone, limit, name in ways if limit > 0]
+    return max(losses, key=lambda loss: loss.used, default=base)
 
 
 def due(spec: ArchiveSpec, waiting: Backlog, limit: int, held_back: Collection[str] = ()) -> Due:
@@ -181,7 +221,7 @@ def due(spec: ArchiveSpec, waiting: Backlog, limit: int, held_back: Collection[s
     hours = [*waiting.ended, *([waiting.open] if waiting.open and reached else [])]
     if not hours:
         if not waiting.open:
-            return Due((), "Everything is captured")
+            return Due((), waiting.ahead_text or "Everything is captured")
         return Due((), f"{waiting.messages:,} messages wait, the oldest for {waiting.age_s:.0f} of {spec.max_age_s} s")
     ended = len(waiting.ended)
     whys = [f"{ended} ended hour{'s' if ended > 1 else ''} not complete"] if ended else []

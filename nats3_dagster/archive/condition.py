@@ -9,11 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nats3_dagster.archive.backlog import Backlog, uncaptured
+from nats3_dagster.archive.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
 from nats3_dagster.archive.durables import gone as consumer_gone
 from nats3_dagster.archive.source import compared, gone, made_again, shrunk
-from nats3_dagster.errors import Nats3Error, SourceError, UnknownStream
-from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream
 from nats3_dagster.jetstream.durable import Durable, find_durable
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import message_from, message_times, stream_states
@@ -73,13 +72,16 @@ def condition(workspace: Workspace, archive: Archive) -> Condition:
     found = conditions(workspace, [archive])[archive.id]
     if found.waiting is None or found.waiting.first_seq is None:
         return found
+    now_ns = time.time_ns()
     with ExitStack() as opened:
         try:
-            message = message_from(_open(workspace, opened), archive.spec.stream, found.waiting.first_seq)
-        except Nats3Error as error:
+            link = _open(workspace, opened)
+            message = message_from(link, archive.spec.stream, found.waiting.first_seq)
+            waiting = uncaptured_ahead(workspace, link, archive, found.waiting, now_ns)
+        except (SourceError, OperatorError) as error:
             return Condition("unreachable", error)
-    age_s = (time.time_ns() - message[1]) / SECOND_NS if message else 0.0
-    return replace(found, waiting=replace(found.waiting, behind_s=age_s))
+    age_s = age_of(message[1], waiting.state, now_ns) if message else 0.0
+    return replace(found, waiting=replace(waiting, behind_s=age_s))
 
 
 def _witness(workspace: Workspace, archive: Archive, state: StreamState | Nats3Error) -> Witness | None:

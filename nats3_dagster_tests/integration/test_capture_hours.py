@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from nats3_dagster.archive.backlog import Backlog, backlog, due
+from nats3_dagster.archive.backlog import Backlog, backlog, due, time_to_loss
 from nats3_dagster.archive.capture import plan
+from nats3_dagster.archive.condition import condition
+from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.dev.history import Past, restore_stream
@@ -149,7 +151,16 @@ def test_a_clock_ahead_of_ours_is_waited_for(settings: Settings, workspace: Work
     found = catalog.archives.get("events")
     state = observe_source(workspace, found)
     waiting = backlog(workspace, found, state, time.time_ns() - 2 * HOUR_NS)
-    assert (waiting.ended, waiting.open, waiting.behind) == ((), None, 7)
+    assert (waiting.ended, waiting.open, waiting.behind, waiting.ahead) == ((), None, 7, 7)
+    assert 119 * 60 < waiting.ahead_s <= 120 * 60
+    said = (
+        "7 messages are of an hour that has not begun by our clock: the clock of NATS is 120 minutes ahead. They are "
+        "captured when that hour has begun; set the clocks right"
+    )
+    assert due(found.spec, waiting, 24).why == said
+    assert time_to_loss(waiting).text == f"No limit of the stream deletes messages. {said}"
+    assert (time_to_loss(waiting).level, waiting.behind_s < 60) == ("warn", True)
+    assert waiting.behind_s >= 0
 
 
 @pytest.mark.needs_nats("2.15")
@@ -173,3 +184,21 @@ def test_a_message_of_1970_is_one_hour_and_not_half_a_million(
     for hour in hours:
         take(workspace, found, hour)
     assert hours_to_capture(workspace, found, observe_source(workspace, found)) == []
+
+
+@pytest.mark.needs_nats("2.15")
+def test_messages_of_the_future_are_said_wherever_an_archive_is_looked_at(
+    settings: Settings, workspace: Workspace, bucket: str
+) -> None:
+    now = time.time_ns()
+    past = [Past(n + 1, now + (n - 1) * 3 * HOUR_NS, "ev.a", b"", b"x") for n in range(3)]
+    restore_stream(settings.nats, "EV", ["ev.>"], past)
+    archive(settings, bucket)
+    found = workspace.catalog.archives.get("events")
+    waiting = condition(workspace, found).waiting
+    assert waiting
+    assert (waiting.behind, waiting.ahead) == (3, 1)
+    assert "1 messages are of an hour that has not begun by our clock" in time_to_loss(waiting).text
+    assert backlog(workspace, found, observe_source(workspace, found), now).ahead == 1
+    (warned,) = [f for f in check(workspace) if "events" in f.what]
+    assert (warned.status, "the clock of NATS is 180 minutes ahead" in warned.what) == ("warn", True)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from nats3_dagster.archive.absence import lost_by_reason
-from nats3_dagster.archive.backlog import Backlog, Loss, backlog, time_to_loss
+from nats3_dagster.archive.backlog import WARN_AT, Backlog, Loss, backlog, time_to_loss
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.source import rewritten, source_state
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
@@ -102,10 +102,12 @@ def _near_to_loss(workspace: Workspace, archive: Archive, state: StreamState, wh
         return Finding(
             "fail", AREA, f"{who}: the stream has deleted messages that were not captured", _more_often(archive)
         )
-    what = f"{who}: {_lag(waiting, loss)}"
+    what = f"{who}: {_lag(waiting, loss)}" + (f". {loss.ahead}" if loss.ahead else "")
     match loss.level:
         case "error":
             return Finding("fail", AREA, what, Next.CAPTURE_NOW(archive=archive.name))
+        case "warn" if loss.ahead and loss.used < WARN_AT:
+            return Finding("warn", AREA, what, "Compare the clocks of this machine and of the NATS server")
         case "warn":
             more_often = Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT(archive=archive.name, limit=loss.limit)
             return Finding("warn", AREA, what, more_often)
