@@ -26,7 +26,7 @@ from nats3_dagster.defs.events import seal_events
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key, stream_key
 from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
-from nats3_dagster.defs.partitions import hours_of_run
+from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema, replay_op
@@ -72,10 +72,13 @@ def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
                 hours_to_capture = hours_of_run(context, hours, name)
                 settings = with_store(settings, s3)
                 session = start_spark(spark, settings)
-                run = HourRun(hours_to_capture)
+                earlier = earlier_hours(context.run.tags)
+                run = HourRun([*earlier, *hours_to_capture])
                 for hour in run:
                     with run.attempt(hour):
-                        captured[hour] = capture_hour(context, session, settings, name, hour, adopt=config.adopt)
+                        metadata = capture_hour(context, session, settings, name, hour, adopt=config.adopt)
+                        if hour not in earlier:
+                            captured[hour] = metadata
                     if hour in run.errors:
                         context.log.error(f"{name} {hour} failed: {run.errors[hour].text_in(WORDS)}")
                 note_failed_hours(context, run)

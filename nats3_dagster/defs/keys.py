@@ -7,6 +7,8 @@ NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
 CHECKS = (NO_GAPS, INTACT, KEEPS_UP)
 # Tags of a run: the id of its replay, and the newest attempt at it that began.
 REPLAY_TAG, ATTEMPT_TAG = "nats3/replay", "nats3/attempt"
+# Tag of a run: hours to capture before the first partition, joined by commas.
+EARLIER_TAG = "nats3/earlier"
 
 
 def stream_key(stream: str) -> AssetKey:

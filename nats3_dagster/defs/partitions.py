@@ -3,10 +3,12 @@
 A partition key is an hour of `nats3_dagster.hours`, in UTC.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from dagster import AssetExecutionContext, HourlyPartitionsDefinition
 
+from nats3_dagster.defs.keys import EARLIER_TAG
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS, hour_of
 
@@ -26,6 +28,12 @@ def ended_hours_from(start_ns: int) -> HourlyPartitionsDefinition:
 def _hours(start_ns: int, end_offset: int) -> HourlyPartitionsDefinition:
     start = datetime.fromtimestamp(start_ns // SECOND_NS, UTC).replace(minute=0, second=0)
     return HourlyPartitionsDefinition(start, timezone="UTC", fmt=FORMAT, end_offset=end_offset)
+
+
+def earlier_hours(tags: Mapping[str, str]) -> list[str]:
+    """The hours before the first partition that a run of these tags is for as well: they have messages, by a clock that
+    was wrong, and are in the catalog alone."""
+    return [hour for hour in tags.get(EARLIER_TAG, "").split(",") if hour]
 
 
 def hours_of_run(context: AssetExecutionContext, partitions: HourlyPartitionsDefinition, archive: str) -> list[str]:

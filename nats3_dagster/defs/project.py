@@ -66,7 +66,7 @@ def definitions_of(every: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -
             ]
             jobs += [capture, replay_job(archive)]
             asset_checks.append(checks(archive))
-            sensors += [capture_sensor(archive, capture), seal_sensor(archive, ended)]
+            sensors += [capture_sensor(archive, capture, hours), seal_sensor(archive, ended)]
             streams.add(archive.spec.stream)
         assets += [stream_asset(stream) for stream in sorted(streams)]
         return Definitions(

@@ -19,7 +19,7 @@ from nats3_dagster.defs.heard import Heard
 from nats3_dagster.defs.keys import chunks_key, keys_of, replay_key, sealed_key, stream_key
 from nats3_dagster.defs.known import forget, newest_events, newest_of
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.hours import hour_of
+from nats3_dagster.hours import FIRST_HOUR, hour_of
 from nats3_dagster.model import Archive, ArchiveVersion, Seal
 from nats3_dagster.replay.status import replayed_hours
 from nats3_dagster.workspace import Workspace
@@ -133,7 +133,8 @@ class _Tick:
         """Compare the hours of chunks that Dagster knows with those that have some and those that are sealed as empty;
         up to which event."""
         key, own = chunks_key(archive.name), str(archive.id)
-        revisions = status.revisions(self.workspace, archive)
+        # Of hours before it Dagster has no partitions.
+        revisions = {h: r for h, r in status.revisions(self.workspace, archive).items() if h >= FIRST_HOUR}
         expected = {seal.hour: 0 for seal in seals if not seal.chunks} | revisions
         if now.open_hour not in revisions and self.nothing_waits(archive):
             expected[now.open_hour] = 0
@@ -182,7 +183,7 @@ class _Tick:
             return now.replay_event
         key = replay_key(archive.name)
         known = self.instance.get_materialized_partitions(key)
-        expected = replayed_hours(self.workspace, archive)
+        expected = {h: r for h, r in replayed_hours(self.workspace, archive).items() if h >= FIRST_HOUR}
         # Nothing says which hours a replay changed: after one, all are compared.
         begin = since.replay_event if since.replays == now.replays else 0
         newest = newest_of(self.instance, key, begin, now.replay_event, known, expected, ())

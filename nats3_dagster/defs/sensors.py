@@ -31,7 +31,7 @@ from nats3_dagster.defs.backoff import active_capture, active_run, back_off, fai
 from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.failures import tick_failures
 from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
-from nats3_dagster.defs.keys import INTACT, NO_GAPS, check_key, sealed_key
+from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, check_key, sealed_key
 from nats3_dagster.defs.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import HOUR_NS, hour_start
@@ -52,7 +52,7 @@ SEAL_TAG, WHY_TAG = "nats3/seal", "nats3/why"
 PAUSED = "paused"
 
 
-def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
+def capture_sensor(archive: Archive, job: Any, hours: HourlyPartitionsDefinition) -> SensorDefinition:
     """`<archive>_capture_sensor`: on unless switched off in the UI; while the archive is paused it asks for no run."""
     name = archive.name
 
@@ -64,7 +64,7 @@ def capture_sensor(archive: Archive, job: Any) -> SensorDefinition:
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
         with tick_failures():
-            return _evaluate_capture(context, Settings.load(), name)
+            return _evaluate_capture(context, Settings.load(), name, hours.get_first_partition_key() or "")
 
     return evaluate
 
@@ -85,8 +85,11 @@ def seal_sensor(archive: Archive, hours: HourlyPartitionsDefinition) -> SensorDe
     return evaluate
 
 
-def _evaluate_capture(context: SensorEvaluationContext, settings: Settings, name: str) -> SensorResult | SkipReason:
-    """One tick. Raises Nats3Error, which the tick then shows, for a stream that was re-created, shrank or is gone."""
+def _evaluate_capture(
+    context: SensorEvaluationContext, settings: Settings, name: str, begin: str
+) -> SensorResult | SkipReason:
+    """One tick; `begin` is the first partition. Raises Nats3Error, which the tick then shows, for a stream that was
+    re-created, shrank or is gone."""
     from nats3_dagster.archive.backlog import backlog, due, time_to_loss
     from nats3_dagster.archive.source import observe_source
 
@@ -106,7 +109,7 @@ def _evaluate_capture(context: SensorEvaluationContext, settings: Settings, name
     for why_held_back in failing.values():
         context.log.warning(f"Held back: {why_held_back}")
     capture_due = due(archive.spec, waiting, CAPTURE_HOURS, failing)
-    request, why_not = _capture_request(context.instance, name, capture_due, failing)
+    request, why_not = _capture_request(context.instance, name, capture_due, failing, begin)
     return SensorResult(
         run_requests=[request] if request else [], skip_reason=why_not, cursor=loss.level, asset_events=events
     )
@@ -136,7 +139,7 @@ def _evaluate_paused(context: SensorEvaluationContext, workspace: Workspace, arc
 
 
 def _capture_request(
-    instance: DagsterInstance, name: str, capture_due: "Due", failing: Mapping[str, str]
+    instance: DagsterInstance, name: str, capture_due: "Due", failing: Mapping[str, str], begin: str
 ) -> tuple[RunRequest | None, str | None]:
     """The run to start, or why there is none."""
     if active := active_capture(instance, name):
@@ -147,6 +150,9 @@ def _capture_request(
         return None, wait
     first, last = capture_due.hours[0], capture_due.hours[-1]
     why = {WHY_TAG: capture_due.why}
+    if earlier := [hour for hour in capture_due.hours if hour < begin]:
+        # Dagster has no partitions of them: they go with the first one.
+        return RunRequest(partition_key=begin, tags=why | {EARLIER_TAG: ",".join(earlier)}), None
     if first == last:
         return RunRequest(partition_key=first, tags=why), None
     return RunRequest(tags=_range_tags(first, last) | why), None

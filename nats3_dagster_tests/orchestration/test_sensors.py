@@ -408,3 +408,32 @@ def test_a_sensor_that_has_outlived_its_archive_says_so(
         sensor: Any = defs.resolve_sensor_def(name)
         said = sensor(build_sensor_context(instance=instance, definitions=defs))
         assert why(said) == "Archive events was deleted: reload the code location, and this sensor is gone"
+
+
+@pytest.mark.needs_nats("2.15")
+def test_a_message_of_1970_does_not_hold_up_the_others(
+    spark: Any, settings: Settings, bucket: str, instance: DagsterInstance
+) -> None:
+    """A device stored it before its clock was set: Dagster gets no half a million partitions for it, and no failure."""
+    now = time.time_ns()
+    past = [Past(n + 1, time_ns, "ev.a", b"", b"x") for n, time_ns in enumerate([600 * 10**9, now - 2 * HOUR_NS, now])]
+    restore_stream(settings.nats, "EV", ["ev.>"], past)
+    archive(settings, bucket, max_age_s=1)
+    asked: list[tuple[str | None, str | None]] = []
+    for _ in range(4):
+        said = tick(instance)
+        if isinstance(said, SkipReason):
+            break
+        asked.append((said.partition_key, said.tags.get("nats3/earlier")))
+        job = load().resolve_job_def("events_capture")
+        partition = {"dagster/partition": said.partition_key} if said.partition_key else {}
+        assert job.execute_in_process(instance=instance, tags={**said.tags, **partition}).success
+    # With the first partition, which is the hour in which the archive was created.
+    assert asked[:2] == [(hour_of(now), "1970-01-01-00:00"), (hour_of(now), hour_of(now - 2 * HOUR_NS))]
+    with Catalog.connect(settings.postgres) as catalog:
+        found = catalog.archives.get("events")
+        assert sum(c.meta.messages for c in catalog.chunks.select(found)) == 3
+        # Once captured, an hour of before the archive was created is a partition like any other.
+        (totals,) = catalog.archives.totals()
+    assert hour_of(totals.begins_ns) == hour_of(now - 2 * HOUR_NS)
+    assert why(tick(instance)) == "Everything is captured"

@@ -60,16 +60,20 @@ select distinct name, stream from nats3.archive where deleted_at is not null;
 -- name: archive_totals()
 -- The archives that are not deleted, by name, with the sums over what they cover.
 -- begins_ns: the first message that is captured or that the stream still has, or the archive's creation if it is earlier.
+-- Times before 2020 do not count (see hours.FIRST_HOUR).
 select a.*, coalesce(c.incarnations, 0) as incarnations, coalesce(c.chunks, 0) as chunks,
        coalesce(c.messages, 0) as messages, coalesce(c.payload_bytes, 0) as payload_bytes,
        coalesce(c.stored_bytes, 0) as stored_bytes, c.first_ns, c.last_ns,
-       least((extract(epoch from a.created_at) * 1000000000)::bigint, c.first_ns, c.stream_ns) as begins_ns
+       least((extract(epoch from a.created_at) * 1000000000)::bigint, c.stream_ns,
+             case when c.first_ns >= 1577836800000000000 then c.first_ns else (
+                 select min(h.first_ns) from nats3.hour h
+                 where h.archive_id = a.id and h.first_ns >= 1577836800000000000) end) as begins_ns
 from nats3.archive a
 left join (
     select archive_id, count(*) as incarnations, sum(c.chunks)::bigint as chunks, sum(c.messages)::bigint as messages,
            sum(c.payload_bytes)::bigint as payload_bytes, sum(c.stored_bytes)::bigint as stored_bytes,
            min(c.first_ns) as first_ns, max(c.last_ns) as last_ns,
-           min(i.first_ns) filter (where i.messages > 0) as stream_ns
+           min(i.first_ns) filter (where i.messages > 0 and i.first_ns >= 1577836800000000000) as stream_ns
     from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
     group by archive_id
 ) c on c.archive_id = a.id
