@@ -5,6 +5,7 @@ background then do the same: `nats3 load resume ID`.
 """
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Annotated, cast
 
 import typer
@@ -126,8 +127,10 @@ def create(
             return
         # Without Java nothing could run what would be recorded now.
         processes.check_spark(workspace.settings)
-        replay, _ = begin(workspace, spec, agree=lambda planned: _agree(planned, yes))
+        replay, planned = begin(workspace, spec, agree=lambda planned: _agree(planned, yes))
     note(f"Replay {replay.id} of archive {spec.archive} is recorded")
+    if planned.timing_s is not None:
+        note(f"Its original timing takes at most {timedelta(seconds=round(planned.timing_s))}")
     _run(workspace.settings, replay.id, detach, output)
 
 

@@ -3,6 +3,7 @@
 JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are an interface.
 """
 
+from datetime import timedelta
 from typing import Any
 
 from nats3_dagster.cli.output import Columns, Size, counted, stamp_of, text_of, time_of, when
@@ -85,6 +86,8 @@ def plan_lines(view: dict[str, Any]) -> dict[str, object]:
         "mode": view["mode"], "for example": [f"{pair['from']} to {pair['to']}" for pair in view["sample_subjects"]],
         "note": view["notes"] or None,
     }  # fmt: skip
+    if view["timing_seconds"] is not None:
+        lines["timing"] = f"at most {timedelta(seconds=round(view['timing_seconds']))}"
     if view["deletes_chunks"]:
         chunks, messages = counted(view["deletes_chunks"], "chunk"), counted(view["deletes_messages"], "message")
         lines["deletes"] = f"{most}{chunks} with {messages}"

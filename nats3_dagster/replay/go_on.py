@@ -5,6 +5,7 @@ would not know what the targets hold.
 """
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from nats3_dagster.errors import CatalogError, OperatorError
 from nats3_dagster.model import Replay, ReplaySpec
@@ -50,7 +51,10 @@ def begin_or_go_on(
         )
     if replay is None:
         begun, plan = begin(workspace, spec, replay_id=replay_id, run_id=run_id)
-        return Found(begun, (f"at most {plan.messages:,} messages in {len(plan.chunks)} chunks",))
+        notes = (f"at most {plan.messages:,} messages in {len(plan.chunks)} chunks",)
+        if plan.timing_s is not None:
+            notes += (f"its original timing takes at most {timedelta(seconds=round(plan.timing_s))}",)
+        return Found(begun, notes)
     if replay.state == "succeeded":
         return Found(replay, ("had succeeded before this run: nothing is left to publish",))
     notes = [f"goes on: {replay.chunks_done} of {replay.chunks} chunks are done"]

@@ -8,7 +8,7 @@ from typing import Any
 from nats3_dagster.archive.extent import Part, bounds, extent
 from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError, TargetError
-from nats3_dagster.hours import format_time
+from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.streams import ServerInfo, find_stream, server_info, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
@@ -74,6 +74,18 @@ class ReplayPlan:
     def is_size_exact(self) -> bool:
         """The same for `payload_bytes`."""
         return all(part.is_whole and part.is_exact for part in self.parts)
+
+    @property
+    def timing_s(self) -> float | None:
+        """Seconds that keeping the original timing takes at most; None without a speed. A clock that stepped while the
+        messages were stored counts with its step: the publisher waits for as long."""
+        metas = [part.chunk.meta for part in self.parts if part.messages]
+        if self.spec.pace.speed is None or not metas:
+            return None
+        first_ns, last_ns = min(m.first_ns for m in metas), max(m.last_ns for m in metas)
+        if times := self.spec.selection.times:
+            first_ns, last_ns = max(first_ns, times[0]), min(last_ns, times[1])
+        return (last_ns - first_ns) / SECOND_NS / self.spec.pace.speed
 
     @property
     def to_delete(self) -> tuple[Part, ...]:
@@ -146,6 +158,7 @@ def describe(planned: ReplayPlan) -> dict[str, object]:
         "marks": spec.marks,
         "notes": list(planned.notes),
         "order": spec.order,
+        "timing_seconds": None if planned.timing_s is None else round(planned.timing_s, 3),
         "mode": "batch" if planned.batched else "window",
         "deletes_chunks": len(planned.to_delete),
         "deletes_messages": sum(part.messages for part in planned.to_delete),

@@ -9,7 +9,7 @@ import pytest
 from nats3_dagster.errors import Conflict, EngineError, ObjectMissing, OperatorError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, ReplaySpec, Selection, SeqRange
+from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, Pace, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import attempt, control, status
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.creation import Creation, check_creation
@@ -164,6 +164,16 @@ def test_a_selection_counts_as_itself(ws: Workspace, wire: Wire, s3_client: Any,
     of_a = dry_run(ws, replace(spec, selection=Selection(subjects=("ev.a",)), write_subject="back.a"))
     assert (of_a["messages"], of_a["messages_exact"], of_a["payload_bytes_exact"]) == (120, True, False)
     assert of_a["deletes_chunks"] == 0
+
+
+def test_a_step_of_the_clock_shows_in_the_time_that_the_original_timing_takes(
+    ws: Workspace, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    assert dry_run(ws, TO_BACK)["timing_seconds"] is None
+    # The chunks' messages have the times 0 and 1 ns.
+    assert dry_run(ws, replace(TO_BACK, pace=Pace(speed=1e-9)))["timing_seconds"] == 1.0
 
 
 def test_a_plan_that_is_not_agreed_to_leaves_nothing(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
