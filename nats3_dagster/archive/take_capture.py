@@ -29,7 +29,7 @@ class TakeCapture:
 
     def outcomes(self) -> Iterator[Outcome]:
         job = self._job
-        with Claim(job.nats, job.durable) as claim:
+        with Claim(job.nats, job.state.incarnation, job.durable) as claim:
             claimed = claim.take(job.limits)
             new = fresh(claimed, job.covered, job.spans)
             if len(new.seqs):

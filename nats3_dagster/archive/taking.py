@@ -63,12 +63,8 @@ class TakePlan:
     job: TakeJob
     # The catalog's time before the first object is put.
     begun: datetime
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the durable has nothing for this run."""
-        durable = self.job.durable
-        return not durable.outstanding and (not durable.pending or durable.delivered_seq >= self.job.limits.last_seq)
+    # Whether the durable has nothing for this run.
+    is_empty: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +130,12 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState) -> TakePlan
         catalog.hours.spans_from(archive, state.incarnation, known.first),
         Limits(min(most, CHUNK_MESSAGES), CHUNK_BYTES, state.last_seq, patience_s), settings.nats, settings.store,
     )  # fmt: skip
-    return TakePlan(archive, job, begun)
+    # What the durable counts as pending may be too few for a moment, so the stream's leader is asked as well.
+    rest = SeqRange(durable.delivered_seq + 1, state.last_seq)
+    is_empty = not durable.outstanding and (
+        rest.size <= 0 or held_ranges(workspace.link, state.incarnation, [rest], archive.spec.subjects) == [None]
+    )
+    return TakePlan(archive, job, begun, is_empty)
 
 
 def commit(

@@ -58,8 +58,12 @@ def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         key=key, deps=[AssetDep(stream_key(spec.stream))], partitions_def=hours, group_name=name,
         kinds={"nats", "pyspark", "parquet", "s3"}, owners=list(owners), pool=CAPTURE_POOL,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
-        description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). Materializing "
-        "an hour captures what is missing from the archive; materializing it again adds nothing.",
+        description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). "
+        + (
+            f"Materializing any hour takes all that waits in consumer {spec.durable}, and acknowledges it."
+            if spec.mode == "consumer"
+            else "Materializing an hour captures what is missing from the archive; materializing it again adds nothing."
+        ),
         metadata={**archive_metadata(archive), "dagster/column_schema": COLUMNS},
     )  # fmt: skip
     def chunks(

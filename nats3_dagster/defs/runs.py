@@ -62,7 +62,7 @@ def progress_log(context: Context, what: str) -> OnProgress:
 
 def _summary(result: "CaptureResult") -> str:
     if not result.window:
-        return f"{result.archive} {result.hour}: the stream has no message of this hour"
+        return f"{result.archive} {result.hour}: the stream has no message for this run"
     if not result.chunks:
         return f"{result.archive} {result.hour}: all {result.found:,} sequences were captured before"
     chunks = f"{len(result.chunks)} chunk{'s' if len(result.chunks) > 1 else ''}"

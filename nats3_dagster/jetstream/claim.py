@@ -25,6 +25,8 @@ from nats3_dagster.jetstream.frames import deliveries, messages
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.scan import Frames
+from nats3_dagster.jetstream.streams import first_held
+from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.model.numbers import Int64s
 
@@ -70,9 +72,9 @@ class Claim:
     """One connection that pulls from a durable. Use it as a context manager: leaving it by an error gives the messages
     back at once."""
 
-    def __init__(self, options: NatsOptions, durable: Durable) -> None:
+    def __init__(self, options: NatsOptions, incarnation: Incarnation, durable: Durable) -> None:
         self._link = Link(options, reconnect=False)
-        self._durable = durable
+        self._incarnation, self._durable = incarnation, durable
         self._puller: _Puller | None = None
 
     def __enter__(self) -> "Claim":
@@ -94,11 +96,11 @@ class Claim:
 
     def take(self, limits: Limits) -> Claimed:
         """What the durable has now, up to the limits. Raises SourceError when the connection or the durable is lost:
-        what was pulled comes again."""
+        what was pulled comes again. StreamChanged."""
         return self._link.call(self._take, limits)
 
     async def _take(self, client: Connection, limits: Limits) -> Claimed:
-        self._puller = _Puller(client, self._durable, limits)
+        self._puller = _Puller(client, self._incarnation, self._durable, limits)
         await self._puller.open()
         full, elsewhere = await self._puller.fill()
         return self._puller.claimed(full, elsewhere)
@@ -111,8 +113,8 @@ class Claim:
 class _Puller:
     """The claim in the loop of its connection."""
 
-    def __init__(self, client: Connection, durable: Durable, limits: Limits) -> None:
-        self._client, self._durable, self._limits = client, durable, limits
+    def __init__(self, client: Connection, incarnation: Incarnation, durable: Durable, limits: Limits) -> None:
+        self._client, self._incarnation, self._durable, self._limits = client, incarnation, durable, limits
         self._inbox = client.new_inbox()
         self._marker = b""
         self._requests = 0
@@ -160,13 +162,16 @@ class _Puller:
             fresh = info.pending if info.delivered_seq < self._limits.last_seq else 0
             room = self._limits.messages - self._held
             if not fresh and not elsewhere:
-                return False, 0
+                # The server may count too few messages as pending: for a moment, and on a replica that lags.
+                rest = SeqRange(info.delivered_seq + 1, self._limits.last_seq)
+                if rest.size <= 0 or await first_held(self._client, self._incarnation, rest, info.filters) is None:
+                    return False, 0
             if room <= 0 or self._size >= self._limits.bytes:
                 return True, elsewhere
             if loop.time() > until:
                 return False, elsewhere
             before = self._held
-            count = min(fresh or elsewhere, room, self._batch_limit)
+            count = min(fresh or elsewhere or self._batch_limit, room, self._batch_limit)
             await self._pull(count, EXPIRES_S if fresh else REDELIVERY_S)
             if self._held != before:
                 until = loop.time() + self._limits.patience_s
