@@ -6,7 +6,6 @@ Invariant: only archives whose durable delivers each message until it is acknowl
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nats3_dagster.chunks.columns import CHUNK_MESSAGES
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.jetstream.durable import Durable, consumers_of, delete_durable, find_durable, make_durable
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
@@ -105,6 +104,9 @@ def check_others(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
 
 
 def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Durable:
+    # It imports pyarrow, which a command's --help does without.
+    from nats3_dagster.chunks.columns import CHUNK_MESSAGES
+
     for filter_ in spec.subjects:
         check_filter(filter_)
     distinct = list(dict.fromkeys(spec.subjects))
