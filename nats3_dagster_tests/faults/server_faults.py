@@ -220,10 +220,11 @@ def two_captures(trial: Trial) -> None:
     step = trial.random.choice(_CAPTURE_STEPS[:4])
     with trial.held(f"capture.{step}", jobs.capture, ARCHIVE) as first:
         second = trial.start(jobs.capture, ARCHIVE)
-        if trial.random.random() < 0.5:
+        if at_once := trial.random.random() < 0.5:
             trial.end(second, "the second")
     trial.end(first, f"the first, held at {step}")
-    second.wait(60)
+    if not at_once:
+        trial.end(second, "the second")
     trial.finish_capture()
 
 
@@ -251,5 +252,6 @@ def orphan(trial: Trial) -> None:
         job.kill()
         resumed = trial.start(jobs.replay, replay)
         time.sleep(trial.random.choice((0.0, 0.1, 0.4)))
+    trial.end(job, "the killed driver")
     trial.end(resumed, "resumed")
     trial.finish_replay(replay)
