@@ -5,8 +5,10 @@ Each failing seed prints what was found and the command that plays it again. Exi
 
 import os
 import random
+import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from nats3_dagster.dev.nats_server import find_nats_server, version_of
@@ -28,7 +30,8 @@ def main(arguments: list[str]) -> int:
     rows: dict[str, Row] = {fault.name: Row(breaks=fault.breaks) for fault in faults}
     failed = 0
     began = time.monotonic()
-    with Topology() as servers:
+    # Ctrl-C ends the run, and the table shows what was played.
+    with suppress(KeyboardInterrupt), Topology() as servers:
         for number in range(count):
             # A single seed is played as it was: its number alone decides everything.
             played = play(servers, faults[number % len(faults)], seed + number)
@@ -41,12 +44,14 @@ def main(arguments: list[str]) -> int:
                     print(f"  {finding.kind} {finding.count}: {finding.text}")
                 print(f"  {command(played.fault.name, played.seed)}", flush=True)
     table = markdown({name: row for name, row in rows.items() if row.tried})
-    print(f"\n{table}\n\n{count} faults, {failed} failed, {time.monotonic() - began:.0f} s")
+    tried = sum(row.tried for row in rows.values())
+    print(f"\n{table}\n\n{tried} faults, {failed} failed, {time.monotonic() - began:.0f} s")
     if given.get("TABLE"):
         Path(given["TABLE"]).write_text(table + "\n")
     return int(failed > 0)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
     sys.exit(main(sys.argv[1:]))

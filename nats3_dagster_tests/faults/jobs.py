@@ -30,7 +30,7 @@ PARALLEL = 2
 TASK_SEQS, CHUNK_MESSAGES = 300, 100
 # How long a store is asked again.
 PATIENCE_S = 3.0
-TASK_S = 60.0
+TASK_S = 80.0
 # The socket of the fork server, in the environment.
 FORKS = "NATS3_FAULTS_FORKS"
 _store: Any = Settings.store.fget
