@@ -147,8 +147,7 @@ class Trial:
 
     def make_stream(self, count: int = 700, **config: Any) -> None:
         """The stream with so many messages, and its archive, which has nothing yet."""
-        with self.wire() as wire:
-            self._create(wire, self.stream, f"{self.prefix}.>", **config)
+        self._create(self.stream, f"{self.prefix}.>", **config)
         self.publish(count)
         self.must(jobs.create, ArchiveSpec(ARCHIVE, self.stream, BUCKET, prefix=self.stream))
 
@@ -159,16 +158,18 @@ class Trial:
         return sent
 
     def make_target(self, **config: Any) -> None:
-        with self.wire() as wire:
-            self._create(wire, self.target, f"{self.back}.>", **config)
+        self._create(self.target, f"{self.back}.>", **config)
 
-    def _create(self, wire: Wire, name: str, subject: str, **config: Any) -> None:
+    def _create(self, name: str, subject: str, **config: Any) -> None:
+        """Make a stream; a cluster that has just started answers nothing for a while."""
         if self.cluster:
             config = {"num_replicas": 3, **config}
-        until = time.monotonic() + 30
-        while "error" in (answer := wire.try_api(
-            f"STREAM.CREATE.{name}", **{"name": name, "subjects": [subject], "storage": "file", **config}
-        )):  # fmt: skip
+        until, answer = time.monotonic() + 60, dict[str, Any]()
+        while True:
+            with suppress(OSError), self.wire() as wire:
+                request = {"name": name, "subjects": [subject], "storage": "file", **config}
+                if "error" not in (answer := wire.try_api(f"STREAM.CREATE.{name}", **request)):
+                    return
             assert time.monotonic() < until, answer
             time.sleep(0.1)
 
