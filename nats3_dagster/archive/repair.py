@@ -110,7 +110,8 @@ def _capture(
     # Beside the chunk, wherever later ones go: the same bytes then have the same key.
     prefix = meta.key.rpartition("archive=")[0].rstrip("/")
     spec = replace(archive.spec, bucket=meta.bucket, prefix=prefix)
-    job = CaptureJob(spec=spec, state=state, hour=meta.hour, nats=settings.nats, store=settings.store)
+    removing = workspace.catalog.coverage.removing_settings(state.incarnation)
+    job = CaptureJob(spec, state, meta.hour, settings.nats, settings.store, removing=removing)
     return captured, list(RangeCapture(job, meta.covers, workspace.link, captured).outcomes())
 
 

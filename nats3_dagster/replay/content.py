@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.chunks.read import open_source, prove_identity
-from nats3_dagster.model import Chunk, ReplaySpec
+from nats3_dagster.model import Chunk, Incarnation, ReplaySpec
+from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.objects import Bucket
-from nats3_dagster.replay.headers import MAX_BLOCK, block_bound
+from nats3_dagster.replay.headers import MAX_BLOCK, block_bound, message_id
 from nats3_dagster.replay.mapping import Mapper
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
+
+_LONGEST_ID = message_id("0" * 16, Incarnation("", 0), 2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,8 @@ class Sizes:
 
 def subjects(workspace: Workspace, chunk: Chunk, spec: ReplaySpec) -> Iterator[str]:
     """The archived subjects of the selected messages, those of a row group at a time. Raises StoreError, ChunkError."""
-    for batch in _batches(workspace, chunk, spec, ("subject",)):
-        yield from pc.unique(batch.column("subject")).to_pylist()
+    for batch in _batches(workspace, chunk, spec, ("subject", "subject_bytes")):
+        yield from subject_names(exact_subjects(batch))
 
 
 def sizes(
@@ -42,6 +45,7 @@ def sizes(
     """The sizes of the replayed messages; exact for those that may have a header block above MAX_BLOCK or be larger
     than `limit`. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
     mapper = Mapper(transform, "0" * 16, with_ids=with_ids, live=spec.live, marks=spec.marks)
+    mapper.begin(after=_LONGEST_ID if with_ids else None)
     block = message = 0
     for chunk in chunks:
         largest, stream = chunk.meta.largest_bytes, chunk.meta.incarnation.stream
@@ -59,7 +63,8 @@ def sizes(
 def _measured(workspace: Workspace, mapper: Mapper, chunk: Chunk, spec: ReplaySpec) -> tuple[int, int]:
     """Bytes of the largest header block as it is replayed, and the most that one grows."""
     block = growth = 0
-    for batch in _batches(workspace, chunk, spec, ("seq", "time_ns", "subject", "headers"), dictionary=True):
+    names = ("seq", "time_ns", "subject", "subject_bytes", "headers")
+    for batch in _batches(workspace, chunk, spec, names, dictionary=True):
         selected, _ = mapper.select(batch)
         if selected.num_rows:
             before = pc.fill_null(pc.binary_length(selected.column("headers")), 0)
@@ -71,7 +76,7 @@ def _measured(workspace: Workspace, mapper: Mapper, chunk: Chunk, spec: ReplaySp
 
 def _lengths(workspace: Workspace, mapper: Mapper, chunk: Chunk, spec: ReplaySpec) -> Iterator[pa.Array]:
     """Bytes of header block and payload of each message as it is replayed."""
-    names = ("seq", "time_ns", "subject", "headers", "data")
+    names = ("seq", "time_ns", "subject", "subject_bytes", "headers", "data")
     for batch in _batches(workspace, chunk, spec, names, dictionary=True):
         selected, _ = mapper.select(batch)
         if selected.num_rows:

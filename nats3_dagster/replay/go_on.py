@@ -54,7 +54,7 @@ def begin_or_go_on(
         notes = (f"at most {plan.messages:,} messages in {len(plan.chunks)} chunks",)
         if plan.timing_s is not None:
             notes += (f"its original timing takes at most {timedelta(seconds=round(plan.timing_s))}",)
-        return Found(begun, notes)
+        return Found(begun, notes + plan.notes)
     if replay.state == "succeeded":
         return Found(replay, ("had succeeded before this run: nothing is left to publish",))
     notes = [f"goes on: {replay.chunks_done} of {replay.chunks} chunks are done"]

@@ -18,7 +18,7 @@ from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import last_payload
 from nats3_dagster.model import StreamState
-from nats3_dagster.subjects import matches
+from nats3_dagster.subjects import decoded, matches
 
 # As the server looks for it: any place after a line's end, this case, and white space before the value only.
 _TTL = r"(?s)\r\nNats-TTL:[ \t]*(?P<value>[^\r\n]*)"
@@ -55,11 +55,11 @@ class Live:
         self._limited = any(t.config.get("max_msgs_per_subject", -1) > 0 for t in targets)
         self._counters = [t for t in targets if t.config.get("allow_msg_counter")]
         # Subjects that an earlier message of this replay may have.
-        self._seen = set[str]()
+        self._seen = set[bytes]()
         # Where a target has messages from before, any subject may.
         self._fresh = all(t.last_seq == 0 for t in targets)
         # Of the target's counters, by subject.
-        self._totals = dict[str, int]()
+        self._totals = dict[bytes, int]()
 
     def prepare(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """The messages to send, under their subjects in the target; and how many have ended by themselves. Raises
@@ -113,11 +113,12 @@ class Live:
         columns |= {"headers": pa.array(headers, pa.binary()), "data": empty}
         return pa.RecordBatch.from_pydict(columns)
 
-    def _before(self, subject: str) -> int:
+    def _before(self, subject: bytes) -> int:
         """The counter's total in the target."""
         if subject not in self._totals:
-            stream = next((t for t in self._counters if any(matches(s, subject) for s in t.subjects)), None)
-            payload = None if self._fresh or stream is None else last_payload(self._link, stream.name, subject)
+            name = decoded(subject)
+            stream = next((t for t in self._counters if any(matches(s, name) for s in t.subjects)), None)
+            payload = None if self._fresh or stream is None else last_payload(self._link, stream.name, name)
             self._totals[subject] = (payload and _total(payload)) or 0
         return self._totals[subject]
 

@@ -66,9 +66,9 @@ class Mapper:
         self._share, self._shares = share, shares
         self._after: str | None = None  # see replay_headers
 
-    def begin(self, *, chained: bool) -> None:
-        """What follows goes out over a new connection, as a chain (see replay_headers) or not."""
-        self._after = "" if chained else None
+    def begin(self, *, after: str | None) -> None:
+        """What follows goes out over a new connection; `after`: see replay_headers."""
+        self._after = after
 
     def select(self, batch: pa.RecordBatch, known: Known | None = None) -> tuple[pa.RecordBatch, int]:
         """The messages of the batch that this replay sends, less those that the targets hold already; and how many

@@ -66,10 +66,11 @@ class Republisher:
         )  # fmt: skip
         self._live: Live | None = None
         self._bucket = cache(partial(Bucket, self._job.store))
-        # One stream and one publisher: what goes out can be a chain (see replay_headers).
+        # One stream and one publisher: what goes out can be a chain (see replay_headers), whose ids are marks.
         self._chained = not self._job.batched and spec.marks and share.count == 1 and len(self._job.targets) == 1
         self._chains_broken = 0  # by other publishers
         self._unchained = 0  # chunks to come that are published one message at a time
+        self._counters = False
         self._published: Published | None = None
         self._order: OrderKept | None = None
         self._ask = self._job.resumed
@@ -114,15 +115,18 @@ class Republisher:
         if self._job.spec.live:
             states = [target_state(self._link, target) for target in self._job.targets]
             self._live = Live(self._link, states, time.time_ns)
+            # A counter refuses a message with an expectation: it gets one at a time, which is a beginning as well.
+            self._counters = not self._job.batched and any(s.config.get("allow_msg_counter") for s in states)
         mode = "batch" if self._job.batched else "window"
         # More than two shares divide what two may have under way.
-        inflight = 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER ** min(failed, 4)
+        inflight = max(1, 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER ** min(failed, 4))
         if self._unchained:
-            # One message at a time is a beginning as well.
-            chunks, inflight = chunks[: self._unchained], 1
-        self._mapper.begin(chained=self._chained and not self._unchained)
+            chunks = chunks[: self._unchained]
+        one_at_a_time = self._counters or self._unchained > 0
+        self._mapper.begin(after="" if self._chained and not one_at_a_time else None)
         publisher = Publisher(
-            self._job.nats, mode=mode, fence=(self._job.id, self._job.attempt), inflight_messages=max(1, inflight),
+            self._job.nats, mode=mode, fence=(self._job.id, self._job.attempt),
+            inflight_messages=1 if one_at_a_time else inflight,
             streams=[target.incarnation.stream for target in self._job.targets],
         )  # fmt: skip
         try:

@@ -9,6 +9,7 @@ import pytest
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
+from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Gap, Incarnation, Reason, SeqRange
 from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, LOGS, chunk, ranges, spec, state
 
@@ -183,7 +184,10 @@ def test_hours_beside_a_gap_change_with_it(catalog, logs):
 
     hours = [f"2026-11-21-{n:02}:00" for n in range(7, 12)]
     begins = (1, 21, 41, 61, 81)
-    catalog.chunks.commit(logs, [chunk(n, n + 9, hour=h) for n, h in zip(begins, hours, strict=True)])
+    times = [hour_start(hour) for hour in hours]
+    catalog.coverage.observe(logs, replace(state(), last_ns=times[-1] + 100))
+    made = zip(begins, hours, times, strict=True)
+    catalog.chunks.commit(logs, [chunk(n, n + 9, hour=h, first_ns=t, last_ns=t + 9) for n, h, t in made])
     assert hours_that_change([], [_gap((31, 35))]) == ["08", "09"]
     # Nothing of an hour was lost behind its last message; the hours that follow account for it.
     assert hours_that_change([], [_gap((51, 55), reason="unselected")]) == ["10"]

@@ -36,7 +36,7 @@ def client(nats: NatsServer, work: Callable[[Any], Awaitable[Any]]) -> Any:
 
 
 def live(read: str, write: str, **more: Any) -> ReplaySpec:
-    return ReplaySpec("a", write, Selection(subjects=(read,)), live=True, **more)
+    return ReplaySpec("a", write, Selection(subjects=(read,)), live=True, over_gaps=True, **more)
 
 
 async def revisions(js: Any, bucket: str) -> tuple[list[str], dict[str, list[tuple[str | None, bytes | None]]]]:

@@ -49,34 +49,35 @@ drop trigger gap_immutable on nats3.gap;
 create trigger gap_immutable before update or delete on nats3.gap for each row
     when (pg_trigger_depth() = 0) execute function nats3.refuse();
 
--- Give the hours a new revision that gaps were added to, or taken from: each hour whose sequences overlap one or follow
--- it. A loss may be of the hour before it as well; other gaps say nothing of that hour.
-create or replace function nats3.touch_hours(archive bigint, incarnation bigint, gaps int8multirange, losses int8multirange)
-returns void language sql as $$
-    with near as (
-        select hour, first_seq, last_seq, lag(last_seq) over seqs as last_before, lead(first_seq) over seqs as first_after
+-- Give the hours a new revision that account for these gaps: those that a gap may belong to (0007); and for a gap that
+-- belongs to none, because nothing is missing, the hours whose sequences it lies among or before.
+create or replace function nats3.touch_hours(archive bigint, incarnation bigint, gaps nats3.gap[]) returns void language sql as $$
+    with beside as (
+        select range_agg(seqs) as seqs from unnest(gaps) where first_hour is null having count(*) > 0
+    ),
+    near as (
+        select hour, int8range(least(coalesce(lag(last_seq) over seqs + 1, 0), first_seq), last_seq + 1) as accounts
         from nats3.hour
-        where archive_id = archive and incarnation_id = incarnation
+        where archive_id = archive and incarnation_id = incarnation and exists (select from beside)
           and first_seq >= coalesce((
               select max(first_seq) from nats3.hour
-              where archive_id = archive and incarnation_id = incarnation and first_seq < lower(gaps)), 0)
+              where archive_id = archive and incarnation_id = incarnation
+                and first_seq < (select lower(seqs) from beside)), 0)
           and first_seq <= coalesce((
               select min(first_seq) from nats3.hour
-              where archive_id = archive and incarnation_id = incarnation and first_seq >= upper(gaps)),
-              9223372036854775807)
+              where archive_id = archive and incarnation_id = incarnation
+                and first_seq >= (select upper(seqs) from beside)), 9223372036854775807)
         window seqs as (order by first_seq)
+    ),
+    touched as (
+        select near.hour from near join beside on beside.seqs && near.accounts
+        union
+        select h.hour from unnest(gaps) g join nats3.hour h on h.hour between g.first_hour and g.last_hour
+        where h.archive_id = archive and h.incarnation_id = incarnation
     )
     update nats3.hour h set revision = (select revision from nats3.archive where id = $1)
-    from near n
-    where h.archive_id = archive and h.incarnation_id = incarnation and h.hour = n.hour
-      -- Hours may interleave, where a clock stepped.
-      and (gaps && int8range(least(coalesce(n.last_before + 1, 0), n.first_seq), n.last_seq + 1)
-           or losses && int8range(n.last_seq + 1, case when n.first_after > n.last_seq + 1 then n.first_after
-                                                when n.first_after is not null then n.last_seq + 1 end))
-$$;
-
-create or replace function nats3.is_loss(reason text) returns boolean language sql immutable parallel safe as $$
-    select reason in ('expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'missing')
+    from touched t
+    where h.archive_id = archive and h.incarnation_id = incarnation and h.hour = t.hour
 $$;
 
 -- Take out of gaps what chunks hold that are being added: a real message is worth more than a reason why it is not there.
@@ -86,7 +87,6 @@ returns void language plpgsql as $$
 declare
     old nats3.gap[];
     freed int8multirange;
-    lost int8multirange;
 begin
     perform from nats3.coverage where archive_id = archive and incarnation_id = incarnation and covered && ranges;
     if not found then
@@ -98,8 +98,7 @@ begin
           and g.seqs && ranges and g.reason <> 'retired'
         returning g
     )
-    select array_agg(r.g), range_agg((r.g).seqs), range_agg((r.g).seqs) filter (where nats3.is_loss((r.g).reason))
-    into old, freed, lost from removed r;
+    select array_agg(r.g), range_agg((r.g).seqs) into old, freed from removed r;
     if old is null then
         return;
     end if;
@@ -109,7 +108,7 @@ begin
     select archive, incarnation, rest, o.reason, o.dagster_run_id, o.recorded_at, o.after_ns, o.before_ns, o.first_hour,
            o.last_hour
     from unnest(old) o cross join unnest(int8multirange(o.seqs) - ranges) rest;
-    perform nats3.touch_hours(archive, incarnation, freed, coalesce(lost, '{}'));
+    perform nats3.touch_hours(archive, incarnation, old);
 end
 $$;
 
@@ -118,9 +117,8 @@ begin
     perform nats3.touch_archives(array(select distinct archive_id from added));
     perform nats3.cover(archive_id, incarnation_id, range_agg(seqs)) from added group by archive_id, incarnation_id;
     -- What was retired belonged to the hour that had it, which changes by itself.
-    perform nats3.touch_hours(archive_id, incarnation_id, range_agg(seqs),
-                              coalesce(range_agg(seqs) filter (where nats3.is_loss(reason)), '{}'))
-    from added where reason <> 'retired' group by archive_id, incarnation_id;
+    perform nats3.touch_hours(archive_id, incarnation_id, array_agg(g)) from nats3.gap g
+    where id in (select id from added) and reason <> 'retired' group by archive_id, incarnation_id;
     return null;
 end
 $$;
