@@ -41,7 +41,7 @@ COMMANDS = {
             ),
             "repair": Lazy(
                 f"{_CLI}.proof_commands:repair",
-                "Verify chunks, and capture again what those held that are missing or damaged.",
+                "Verify chunks, and read again from the stream what those have that are missing or damaged.",
             ),
         },
     ),

@@ -76,7 +76,8 @@ class Outbox:
         """The server does not let this user publish: no answer will come."""
         quoted = re.search(r'"([^"]*)"', refusal)
         if quoted and "publish" in refusal:
-            subjects = (str(s) for _, _, frames in self._unacked for s in frames.subjects.unique().to_pylist())
+            distinct = [frames.subjects.unique() for _, _, frames in self._unacked]
+            subjects = (subject_at(names, n) for names in distinct for n in range(len(names)))
             # The client hands the server's words on in small letters.
             subject = next((s for s in subjects if s.lower() == quoted[1]), quoted[1])
             self.fail(forbidden(self._client, refusal, subject))

@@ -19,7 +19,7 @@ from nats3_dagster_tests.wire import Message, Wire
 Sent = tuple[str, bytes, bytes]
 _ADDED = re.compile(
     rb"^NATS/1\.0\r\nNats3-Replay: [^\r]*\r\n"
-    rb"(?:(?:Nats3-(?:Stream|Incarnation|Sequence|Time)|Nats-Msg-Id): [^\r]*\r\n)*"
+    rb"(?:(?:Nats3-(?:Stream|Incarnation|Sequence|Time)|Nats-(?:Expected-Last-)?Msg-Id): [^\r]*\r\n)*"
 )
 
 

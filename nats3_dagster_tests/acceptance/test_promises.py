@@ -86,8 +86,9 @@ def test_a_replay_goes_on_in_a_stream_that_stores_other_subjects(
         "subjects": ["back.>"], "storage": "file", "duplicate_window": 100_000_000, "discard": "new",
         "subject_transform": {"src": "back.>", "dest": "stored.>"},
     }  # fmt: skip
-    wire.create_stream("BACK", **config, max_msgs=400)
+    wire.create_stream("BACK", **config)
     replay = begin_replay(settings, ReplaySpec("events", "back.>", EVENTS))
+    wire.api("STREAM.UPDATE.BACK", name="BACK", **config, max_msgs=400)
     with pytest.raises(TargetError, match="maximum messages exceeded"):
         run_replay(spark, settings, replay)
     with Link(settings.nats) as link:

@@ -39,7 +39,7 @@ where a.name = %s and a.deleted_at is null order by 1, 2
 _OURS = re.compile(
     rb"^NATS/1\.0\r\nNats3-Replay: (?P<replay>[0-9a-f]+)\r\n(?:Nats3-Stream: [^\r]*\r\n)"
     rb"Nats3-Incarnation: (?P<token>[^\r]*)\r\nNats3-Sequence: (?P<seq>\d+)\r\n"
-    rb"(?:(?:Nats3-Time|Nats-Msg-Id): [^\r]*\r\n)*"
+    rb"(?:(?:Nats3-Time|Nats-(?:Expected-Last-)?Msg-Id): [^\r]*\r\n)*"
 )
 
 
