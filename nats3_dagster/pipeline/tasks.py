@@ -64,6 +64,8 @@ def run_tasks(
         raise EngineError(
             f"Spark lost a task of {name}: {_reason(error)}", "See Spark's log; run it again: it is safe"
         ) from error
+    except OSError as error:
+        raise _gone(error) from error
     rows = sorted(table.to_pylist(), key=lambda row: row["task"])
     errors = [from_json(row["error"]) for row in rows if row["error"] is not None]
     # Written by our own workers a moment ago, over Spark's authenticated channel.
@@ -75,7 +77,10 @@ def parallelism(spark: SparkSession) -> int:
     """Tasks that the session can run at a time. Spark Connect has no SparkContext to ask; but the plan of a range says
     into how many parts it is cut, and runs nothing."""
     if not is_connect(spark):
-        return spark.sparkContext.defaultParallelism
+        try:
+            return spark.sparkContext.defaultParallelism
+        except (Py4JError, OSError) as error:
+            raise _gone(error) from error
     explained: Any = spark.range(1 << 20)
     splits = re.search(r"splits=(?:Some\()?(\d+)", explained._explain_string())
     return int(splits[1]) if splits else 2
@@ -112,6 +117,13 @@ def _collect(session: SparkSession, name: str, frame: DataFrame) -> pa.Table:
                 session.interruptAll()
             thread.join(0.5)
         raise
+
+
+def _gone(error: Exception) -> EngineError:
+    """The error where nobody answers for Spark's JVM: py4j lets the socket's own errors through."""
+    return EngineError(
+        f"Spark's JVM does not answer: {error}", "It was killed, or ran out of memory. Run it again: it is safe"
+    )
 
 
 def _row(task: int, error: str | None, result: bytes | None) -> pa.RecordBatch:

@@ -25,7 +25,12 @@ def start(trial: Trial, what: str, argument: str, *, worker: str = "", driver: s
     """A capture or a replay on Spark, with a fault of its Python workers or of its driver."""
     works: dict[str, Callable[..., Any]] = {"capture": spark_driver.capture, "replay": spark_driver.replay}
     environment = {**trial.environment, "NATS3_FAULT": driver, spark_driver.WORKER_FAULT: worker}
-    return Job(trial.servers.spark(scratch), Request(works[what], (argument,), environment))
+    request = Request(works[what], (argument,), environment)
+    try:
+        return Job(trial.servers.spark(scratch), request)
+    except ConnectionRefusedError:  # killed a moment ago, and not yet seen to have ended
+        trial.servers.end_spark()
+        return Job(trial.servers.spark(scratch), request)
 
 
 def on_spark(trial: Trial, play: Callable[[str, str], Ended]) -> None:
