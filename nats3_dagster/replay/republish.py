@@ -164,7 +164,7 @@ class Republisher:
         fault_point("replay.sent")
         publisher.flush()
         fault_point("replay.acknowledged")
-        check_kept(self._link, self._job.targets, publisher.stored)
+        check_kept(self._link, self._job.targets, publisher.stored, live=self._job.spec.live)
         found, published = under_way.found, selected - under_way.found - expired
         self._done.append(DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected - expired))
         self._progress = Counts(finished.published + published, finished.found + found), None

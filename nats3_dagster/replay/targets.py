@@ -8,6 +8,7 @@ from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import server_info, stream_state
 from nats3_dagster.model import Chunk, ReplaySpec, ReplayTarget, StreamState
+from nats3_dagster.model.stream import removing_settings
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, encoded, matches, overlap, readable
 from nats3_dagster.workspace import Workspace
@@ -51,9 +52,9 @@ def check_provable(spec: ReplaySpec, streams: Sequence[StreamState]) -> None:
         )
 
 
-def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str, int]) -> None:
+def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str, int], *, live: bool = False) -> None:
     """Check that the targets are the streams they were when the replay began, and have not lost what they acknowledged
-    up to these stream sequences. Raises StreamChanged, TargetError."""
+    up to these stream sequences. `live`: what is published may remove messages. Raises StreamChanged, TargetError."""
     for target in targets:
         until, seq = time.monotonic() + CATCH_UP_S, stored.get(target.incarnation.stream, 0)
         while (state := target_state(link, target)).last_seq < seq:
@@ -64,6 +65,13 @@ def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str,
                     "Create a new replay, and delete what this one left",
                 )
             time.sleep(0.1)
+        keeps_all = not live and not removes(state) and not removing_settings(state.config)
+        if keeps_all and state.first_seq > target.since_seq:
+            raise TargetError(
+                f"Stream {state.name} begins at sequence {state.first_seq}, and this replay began at "
+                f"{target.since_seq}: what it published was purged",
+                "Create a new replay, and delete what this one left",
+            )
 
 
 def check_targets(

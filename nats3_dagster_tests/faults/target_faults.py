@@ -44,7 +44,7 @@ def replay_held(
     trial.finish_replay(replay, refusals=refusals, ordered=ordered)
 
 
-@fault("target purged", "the target is purged in the middle of a replay")
+@fault("target purged", "the target is purged in the middle of a replay", short=True)
 def purged(trial: Trial) -> None:
     replay_held(trial, lambda wire: wire.api(f"STREAM.PURGE.{trial.target}"), refusals=_FORGOT)
 
