@@ -95,7 +95,7 @@ def flooded(trial: Trial) -> None:
     trial.finish_replay(begun.value, refusals=_REFUSED)
 
 
-@fault("target refuses large messages", "max_msg_size of the target is too small, and is raised later")
+@fault("target refuses large messages", "max_msg_size of the target is too small, and is raised later", short=True)
 def too_large(trial: Trial) -> None:
     more = {"max_msgs_per_subject": 1_000_000} if trial.random.random() < 0.5 else {}
     trial.make_stream(400)
