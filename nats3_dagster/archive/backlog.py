@@ -10,7 +10,7 @@ from typing import Literal
 
 from nats3_dagster.archive.absence import early_removal
 from nats3_dagster.archive.durables import durable_of
-from nats3_dagster.archive.windows import hours_to_capture
+from nats3_dagster.archive.windows import first_at, hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.durable import Durable
 from nats3_dagster.jetstream.link import Link
@@ -175,7 +175,7 @@ def uncaptured_ahead(workspace: Workspace, link: Link, archive: Archive, waiting
     state, begins = waiting.state, hour_start(hour_of(now_ns)) + HOUR_NS
     if state.last_ns < begins:
         return waiting
-    first = max(first_seq_at(link, state.name, begins), state.first_seq)
+    first = max(first_at(link, archive.spec, begins), state.first_seq)
     if first > state.last_seq:
         return waiting
     missing = workspace.catalog.coverage.missing(archive, state.incarnation, SeqRange(first, state.last_seq))

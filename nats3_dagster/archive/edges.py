@@ -6,9 +6,9 @@ still holds; of a stream that is gone the catalog knows how far it was seen.
 
 from collections.abc import Iterator, Sequence
 
+from nats3_dagster.archive.windows import first_at
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import first_seq_at
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
 
@@ -26,7 +26,7 @@ def uncaptured(
     be complete up to them."""
     for coverage in workspace.catalog.coverage.all(archive):
         if stream is not None and stream.incarnation == coverage.incarnation:
-            windows = _in_stream(workspace.link, stream, selection, coverage)
+            windows = _in_stream(workspace.link, archive, stream, selection, coverage)
         else:
             windows = _as_last_seen(workspace, selection, coverage)
         for window in windows:
@@ -39,6 +39,8 @@ def expired(
 ) -> Iterator[tuple[Incarnation, SeqRange]]:
     """The sequences of any time that the stream no longer has, and that are in no chunk and no gap: the next capture
     records them as lost."""
+    if archive.spec.mode == "consumer" and archive.spec.subjects:
+        return  # what its own consumers took is not the archive's, and nothing tells it from what was lost
     known = workspace.catalog.coverage.incarnations(archive)
     if stream is not None and stream.incarnation in known and stream.first_seq > 1:
         below = SeqRange(1, stream.first_seq - 1)
@@ -72,12 +74,14 @@ def without_chunks(
                 yield incarnation, SeqRange(after + 1, before - 1)
 
 
-def _in_stream(link: Link, stream: StreamState, selection: Selection, coverage: Coverage) -> Iterator[SeqRange]:
+def _in_stream(
+    link: Link, archive: Archive, stream: StreamState, selection: Selection, coverage: Coverage
+) -> Iterator[SeqRange]:
     """The sequences that the selection takes of what the stream has now."""
     for from_ns, to_ns in _runs(selection):
-        first = first_seq_at(link, stream.name, from_ns) if from_ns else coverage.start
+        first = first_at(link, archive.spec, from_ns) if from_ns else coverage.start
         if to_ns < _NO_END:
-            last = first_seq_at(link, stream.name, to_ns) - 1
+            last = first_at(link, archive.spec, to_ns) - 1
         else:
             last = stream.last_seq if selection.sequences else coverage.last
         if selection.sequences:

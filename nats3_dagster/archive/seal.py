@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from nats3_dagster import objects
 from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.windows import first_at
 from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestOther, ManifestPart
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of, hour_start
-from nats3_dagster.jetstream.streams import first_held_at, first_seq_at
 from nats3_dagster.model import Archive, HourPart, Incarnation, Seal
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -142,9 +142,7 @@ def _last_sequence(workspace: Workspace, archive: Archive, hour: str) -> tuple[I
     """The last sequence of the stream that was stored before the hour ended: so far an archive must be complete. Raises
     Nats3Error when the stream is gone or another one."""
     state = observe_source(workspace, archive)
-    # A work queue refuses the consumer that `first_seq_at` makes; and all that it does not hold is accounted for.
-    first_at = first_held_at if archive.spec.mode == "consumer" else first_seq_at
-    return state.incarnation, first_at(workspace.link, state.name, hour_bounds(hour)[1]) - 1
+    return state.incarnation, first_at(workspace.link, archive.spec, hour_bounds(hour)[1]) - 1
 
 
 def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None) -> Seal:

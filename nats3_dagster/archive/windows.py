@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import first_seq_at, message_from
-from nats3_dagster.model import Archive, SeqRange, StreamState
+from nats3_dagster.jetstream.streams import first_held_at, first_seq_at, message_from
+from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 
 # A day: quiet hours within one are named without asking. Between two stretches there may be fifty years, where one
@@ -35,6 +35,13 @@ def hours_to_capture(
         for stretch in windows.stretches(SeqRange(first, last)):
             hours.update(dict.fromkeys(stretch))
     return sorted(hours)
+
+
+def first_at(link: Link, spec: ArchiveSpec, time_ns: int) -> int:
+    """The first sequence that the archive's stream has of `time_ns` or later; the last one plus 1 if there is none.
+    Raises SourceError."""
+    # A work queue refuses the consumer that `first_seq_at` makes. What such a stream does not hold is accounted for.
+    return (first_held_at if spec.mode == "consumer" else first_seq_at)(link, spec.stream, time_ns)
 
 
 class _Windows:

@@ -29,7 +29,8 @@ from nats3_dagster.archive.taking import take
 from nats3_dagster.archive.verify import find_holes
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
-from nats3_dagster.model import Archive, ArchiveSpec, SeqRange
+from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection, SeqRange
+from nats3_dagster.replay.plan import plan
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults.killable_taking import STEPS
@@ -107,6 +108,22 @@ def test_a_work_queue_is_taken_and_then_empty(workspace: Workspace, wire: Wire, 
     assert run(workspace, archive).messages == 0
     assert gaps(workspace, archive) == []
     assert not find_holes(workspace, archive).ranges
+
+
+@pytest.mark.parametrize("subjects", [(), ("jobs.1",)], ids=["all", "some"])
+def test_hours_of_a_work_queue_are_replayed(
+    workspace: Workspace, wire: Wire, bucket: str, subjects: tuple[str, ...]
+) -> None:
+    """A selection by hours asks where they end, by no consumer: a work queue refuses a second one."""
+    queue(wire)
+    archive = make(workspace, bucket, subjects=subjects)
+    wire.create_stream("BACK", "back.>")
+    wire.publish([(f"jobs.{n % 2}", b"", b"%d" % n) for n in range(100)])
+    durable(wire, "worker", filter_subject="jobs.0") if subjects else None
+    run(workspace, archive)
+    hours = tuple(hour.hour for hour in workspace.catalog.hours.select(archive))
+    planned = plan(workspace, ReplaySpec(archive.name, "back.>", Selection(hours=hours)))
+    assert planned.messages == (50 if subjects else 100)
 
 
 def test_a_run_takes_what_there_was_while_producers_publish(workspace: Workspace, wire: Wire, bucket: str) -> None:
