@@ -31,8 +31,9 @@ def change_stream(
         with trial.wire() as wire:
             change(trial, wire)
             take_what_went(trial, wire, lies)
-        if trial.random.random() < 0.5:
-            trial.publish(50)
+            if trial.random.random() < 0.5:
+                trial.publish(50)
+                take_what_went(trial, wire, lies)  # a limit that was shrunk has moved on
     trial.end(job, f"capture held at {step}")
     trial.finish_capture(adopt=adopt)
 

@@ -133,6 +133,7 @@ def test_what_was_read_of_two_histories_is_not_committed(workspace: Workspace, a
     assert workspace.catalog.coverage.of(archive, planned.job.state.incarnation).last == 120
 
 
+@pytest.mark.needs_nats("2.10")  # 2.9 changes no retention
 def test_a_stream_that_was_given_another_retention(workspace: Workspace, archive: Archive, wire: Wire) -> None:
     wire.api("STREAM.UPDATE.EV", name="EV", subjects=["ev.>"], storage="file", retention="interest")
     with pytest.raises(OperatorError, match="Stream EV has interest retention: its consumers decide"):
