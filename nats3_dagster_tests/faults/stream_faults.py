@@ -27,13 +27,13 @@ def change_stream(
         trial.finish_capture()
         trial.publish(300)
     step = trial.random.choice(("planned", "planned", "before_put", "object_put"))
-    with trial.held(f"capture.{step}", jobs.capture, ARCHIVE, adopt, passes=trial.random.randint(1, 2)) as job:
-        with trial.wire() as wire:
-            change(trial, wire)
-            take_what_went(trial, wire, lies)
-            if trial.random.random() < 0.5:
-                trial.publish(50)
-                take_what_went(trial, wire, lies)  # a limit that was shrunk has moved on
+    passes = trial.random.randint(1, 2)
+    with trial.held(f"capture.{step}", jobs.capture, ARCHIVE, adopt, passes=passes) as job, trial.wire() as wire:
+        change(trial, wire)
+        take_what_went(trial, wire, lies)
+        if trial.random.random() < 0.5:
+            trial.publish(50)
+            take_what_went(trial, wire, lies)  # a limit that was shrunk has moved on
     trial.end(job, f"capture held at {step}")
     trial.finish_capture(adopt=adopt)
 
