@@ -60,7 +60,7 @@ def run_capture(
 def _read_and_commit(
     spark: SparkSession, workspace: Workspace, planned: CapturePlan, run_id: str | None, on_progress: OnProgress | None
 ) -> CaptureResult:
-    parallel = int(spark.conf.get("spark.nats3.capture.tasks", "0") or 0) or parallelism(spark)
+    parallel = parallelism(spark, "spark.nats3.capture.tasks")
     tasks = [(planned.job, seqs) for seqs in planned.tasks(parallel)]
     name = f"capture {planned.archive.name} {planned.job.hour}"
     subject, total = planned.job.progress, sum(r.size for r in planned.missing)

@@ -73,14 +73,21 @@ def run_tasks(
     return Finished(results, errors[0] if errors else None)
 
 
-def parallelism(spark: SparkSession) -> int:
-    """Tasks that the session can run at a time. Spark Connect has no SparkContext to ask; but the plan of a range says
-    into how many parts it is cut, and runs nothing."""
+def parallelism(spark: SparkSession, setting: str = "") -> int:
+    """Tasks that the session can run at a time, or the value of this Spark setting if it has one. Raises EngineError.
+
+    Spark Connect has no SparkContext to ask; but the plan of a range says into how many parts it is cut, and runs
+    nothing."""
+    try:
+        asked = int(spark.conf.get(setting, "0") or 0) if setting else 0
+        return asked or _parallelism(spark)
+    except (Py4JError, OSError) as error:
+        raise _gone(error) from error
+
+
+def _parallelism(spark: SparkSession) -> int:
     if not is_connect(spark):
-        try:
-            return spark.sparkContext.defaultParallelism
-        except (Py4JError, OSError) as error:
-            raise _gone(error) from error
+        return spark.sparkContext.defaultParallelism
     explained: Any = spark.range(1 << 20)
     splits = re.search(r"splits=(?:Some\()?(\d+)", explained._explain_string())
     return int(splits[1]) if splits else 2

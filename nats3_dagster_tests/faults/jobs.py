@@ -42,7 +42,7 @@ def prepare() -> None:
     small_settings()
     for module in (capture_run, replay_run):
         module.run_tasks = run_tasks  # type: ignore[attr-defined]
-        module.parallelism = lambda spark: PARALLEL  # type: ignore[attr-defined]
+        module.parallelism = lambda spark, setting="": PARALLEL  # type: ignore[attr-defined]
 
 
 def small_settings() -> None:

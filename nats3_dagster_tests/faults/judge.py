@@ -26,7 +26,8 @@ Kind = Literal["lost", "doubled", "reordered", "silent", "stuck", "unclear"]
 Fetch = Callable[[str, str], bytes]
 # The live chunks of an archive, in the order of the stream.
 CHUNKS = """
-select i.created_ns, lower(c.seqs), upper(c.seqs) - 1, c.messages, c.sha256, c.bucket, c.key
+select i.created_ns, lower(c.seqs), upper(c.seqs) - 1, c.messages, c.sha256, c.bucket, c.key,
+       c.absent_reason
 from nats3.chunk c join nats3.incarnation i on i.id = c.incarnation_id join nats3.archive a on a.id = c.archive_id
 where a.name = %s and a.deleted_at is null and c.deleted_at is null order by 1, 2
 """
@@ -72,7 +73,7 @@ def read_archive(connection: "psycopg.Connection[Any]", name: str, fetch: Fetch)
     for created, first, last, reason in connection.execute(_GAPS, (name,)):
         for seq in range(first, last + 1):
             reasons.setdefault((created, seq), []).append(reason)
-    for created, first, last, count, sha256, bucket, key in connection.execute(CHUNKS, (name,)):
+    for created, first, last, count, sha256, bucket, key, reason in connection.execute(CHUNKS, (name,)):
         try:
             data = fetch(bucket, key)
         except LookupError:
@@ -90,8 +91,7 @@ def read_archive(connection: "psycopg.Connection[Any]", name: str, fetch: Fetch)
         ):
             messages.setdefault((created, seq), []).append((subject, headers or b"", payload, time_ns))
         for seq in {*range(first, last + 1)}.difference(seqs):
-            if (created, seq) not in reasons:
-                reasons[created, seq] = ["deleted"]
+            reasons.setdefault((created, seq), []).append(reason)
     return Archived(messages, reasons, findings)
 
 
