@@ -61,6 +61,7 @@ def batch_of(size: int, rows: int = BATCH, first: int = 0) -> pa.RecordBatch:
             "seq": pa.array(range(first + 1, first + rows + 1), pa.int64()),
             "time_ns": pa.array(range(rows), pa.int64()),
             "subject": pa.array([f"bench.in.{n % SUBJECTS}" for n in range(rows)]),
+            "subject_bytes": pa.nulls(rows, pa.binary()),
             "headers": pa.nulls(rows, pa.binary()),
             "data": pa.array(payloads(size, rows, first), pa.binary()),
         }
