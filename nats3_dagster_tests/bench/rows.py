@@ -143,7 +143,7 @@ def ingest_limit(case: Case) -> float:
     outgoing = _outgoing(case, with_ids=False)
     columns = zip(*(a.to_pylist() for a in (outgoing.subjects, outgoing.headers, outgoing.data)), strict=True)
     frames = [
-        b"HPUB %b _B.ack.1 %d %d\r\n%b%b\r\n" % (s.encode(), len(h), len(h) + len(d), h, d) for s, h, d in columns
+        b"HPUB %b _B.ack.1 %d %d\r\n%b%b\r\n" % (s, len(h), len(h) + len(d), h, d) for s, h, d in columns
     ]
     return limits.ingest(case.url, b"".join(frames), np.array([len(f) for f in frames]), max(1, case.messages // BATCH))
 
