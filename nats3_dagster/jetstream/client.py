@@ -165,8 +165,9 @@ class Connection(Client):
             self._pending, self._pending_data_size = [], 0
         await super().flush(timeout)
 
-    async def open(self, reconnect: bool) -> None:
-        """Connect to one of the servers; each is tried twice. A connection lost later is made again, or is the end."""
+    async def open(self, reconnect: bool, echo: bool) -> None:
+        """Connect to one of the servers; each is tried twice. A connection lost later is made again, or is the end.
+        Without `echo` its own messages do not come to its own subscriptions."""
         options = self._nats3_options
         await self.connect(
             servers=list(options.servers), name=options.name, error_cb=self._note, disconnected_cb=self._on_loss,
@@ -174,7 +175,7 @@ class Connection(Client):
             max_reconnect_attempts=1, reconnect_time_wait=0.1, ping_interval=20,  # type: ignore[arg-type]
             tls=options.ssl_context() if options.wants_tls else None, tls_handshake_first=options.tls_first,
             user=options.user, password=options.password, token=options.token, user_credentials=options.creds,
-            nkeys_seed=options.nkey,
+            nkeys_seed=options.nkey, no_echo=not echo,
         )  # fmt: skip
         if not self.is_connected:
             # A server that hangs up instead of answering; nats-py would try again for ever in the background.

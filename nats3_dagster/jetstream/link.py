@@ -28,13 +28,13 @@ T = TypeVar("T")
 CLOSE_S = 10.0
 
 
-async def connect(options: NatsOptions, *, reconnect: bool = True) -> Connection:
+async def connect(options: NatsOptions, *, reconnect: bool = True, echo: bool = True) -> Connection:
     """A connection to one of the servers. Raises OperatorError if a file of the login is invalid, SourceError if no
     server takes us."""
     options.check_files()
     client = Connection(options)
     try:
-        await client.open(reconnect)
+        await client.open(reconnect, echo)
     except asyncio.CancelledError:
         await client.give_up()
         raise
@@ -53,10 +53,12 @@ class Link:
 
     Use it as a context manager. Entering raises OperatorError or SourceError as `connect` does. `patience_s` bounds the
     time of connecting and of each call, for callers who would rather do without an answer; what takes longer raises
-    SourceError."""
+    SourceError. Without `echo` its own messages do not come to its own subscriptions."""
 
-    def __init__(self, options: NatsOptions, *, reconnect: bool = True, patience_s: float | None = None) -> None:
-        self._options, self._reconnect, self._patience_s = options, reconnect, patience_s
+    def __init__(
+        self, options: NatsOptions, *, reconnect: bool = True, patience_s: float | None = None, echo: bool = True
+    ) -> None:
+        self._options, self._reconnect, self._patience_s, self._echo = options, reconnect, patience_s, echo
         self._ready: ThreadFuture[Connection] = ThreadFuture()
         self._thread = threading.Thread(target=self._run, name="nats", daemon=True)
         self._started = threading.Event()
@@ -149,7 +151,7 @@ class Link:
             runner.run(self._main())
 
     async def _main(self) -> None:
-        connecting = asyncio.ensure_future(connect(self._options, reconnect=self._reconnect))
+        connecting = asyncio.ensure_future(connect(self._options, reconnect=self._reconnect, echo=self._echo))
         ending = asyncio.ensure_future(self._end.wait())
         await asyncio.wait((connecting, ending), return_when=asyncio.FIRST_COMPLETED)
         if not connecting.done():

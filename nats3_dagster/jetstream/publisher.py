@@ -55,7 +55,8 @@ class Publisher:
     ) -> None:  # fmt: skip
         self._options, self._mode, self._fence, self._streams = options, mode, fence, streams
         self._limits = inflight_messages, inflight_bytes, ack_timeout_s
-        self._link = Link(options, reconnect=False)
+        # Without an echo the server knows that nobody else listens on the fence's subject, and says so at once.
+        self._link = Link(options, reconnect=False, echo=False)
         self._changed = threading.Condition()
         self._checked: set[bytes] = set()  # subjects that can be published to
         self._given = self._encoded_bytes = 0  # messages, and bytes of their frames
@@ -83,8 +84,9 @@ class Publisher:
                 self.flush()
         finally:
             lost, parsed = self._link.call(self._close)
-            self._link.__exit__(None, None, None)
-            if isinstance(self._outbox.failure, Interrupted) and self._outbox.sent:
+            failure, under_way = self._outbox.failure, self._outbox.acked < self._outbox.sent
+            self._link.__exit__(None, None, None)  # which is a loss of the connection to the outbox
+            if self._outbox.sent and (isinstance(failure, Interrupted) or (failure is None and under_way)):
                 self._settle(lost, parsed)
 
     @property
