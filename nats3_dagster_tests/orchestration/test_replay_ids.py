@@ -31,13 +31,13 @@ HOURS = ("2026-11-21-07:00", "2026-11-21-08:00")
 @pytest.mark.parametrize(
     ("spec", "replay_id"),
     [
-        (SPEC, "46164951a45ec6d6"),
+        (SPEC, "caf384f66add0ea1"),
         (
             ReplaySpec(
                 "events", "back.>", Selection(HOURS, 5, 9, SeqRange(1, 7), ("ev.>",)), pace=Pace(speed=2.0),
                 create_stream="BACK",
             ),
-            "94e5625041e9beed",
+            "f8d53510875ab945",
         ),
     ],
 )  # fmt: skip
