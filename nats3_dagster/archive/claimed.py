@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from nats3_dagster.archive.absence import absence_reason
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.jetstream.claim import Claimed
 from nats3_dagster.model import ArchiveSpec, Gap, SeqRange, StreamState
@@ -99,8 +100,8 @@ def absence(spec: ArchiveSpec, state: StreamState, seqs: SeqRange, head: int) ->
     """Why the stream holds no message of the archive's in these sequences, of which none is in the archive. `head` is
     the stream's first sequence now.
 
-    Under a filter nobody knows what they were. A stream that keeps what was acknowledged has expired what lies before
-    its head; the rest was deleted. In other streams whoever acknowledges removes, and nothing tells it from a limit."""
+    Under a filter nobody knows what they were. In a stream that keeps what was acknowledged the rule is that of
+    every archive (absence_reason). In other streams whoever acknowledges removes, and nothing tells it from a limit."""
     if spec.subjects:
         yield Gap(state.incarnation, (seqs,), "unselected")
         return
@@ -108,6 +109,8 @@ def absence(spec: ArchiveSpec, state: StreamState, seqs: SeqRange, head: int) ->
         yield Gap(state.incarnation, (seqs,), "expired")
         return
     if seqs.first < head:
-        yield Gap(state.incarnation, (SeqRange(seqs.first, min(seqs.last, head - 1)),), "expired")
+        below = SeqRange(seqs.first, min(seqs.last, head - 1))
+        yield Gap(state.incarnation, (below,), absence_reason([state.config], below_head=True))
     if seqs.last >= head:
-        yield Gap(state.incarnation, (SeqRange(max(seqs.first, head), seqs.last),), "deleted")
+        above = SeqRange(max(seqs.first, head), seqs.last)
+        yield Gap(state.incarnation, (above,), absence_reason([state.config], below_head=False))
