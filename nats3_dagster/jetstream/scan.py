@@ -4,6 +4,7 @@ Invariant: the end of a frame follows from its own control line and from nothing
 anything, frames included. Protocol: docs.nats.io, "Client Protocol" (MSG, HMSG).
 """
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,9 @@ from nats3_dagster.model.numbers import Int64s
 _MAX_LINE = 1 << 20
 # Below this the arrays' fixed cost is more than a loop over the frames.
 _FEW_BYTES = 8 << 10
+# The arrays look at every byte, a loop only at control lines: from frames of this many bytes on it costs less (4 KiB:
+# 2.4 us and 0.9 us a frame; 64 KiB: 35 us and 1.5 us). The first few frames tell.
+_LARGE_FRAME, _SAMPLE = 1200, 8
 _CRLF = b"\r\n"
 _MAX_DIGITS = 9
 
@@ -52,7 +56,11 @@ def scan(buffer: bytes, at: int, marker: bytes) -> Frames:
     `marker` is the control line's begin (`MSG <inbox>.`), or what follows its subject (` <sid> <reply subject>`)."""
     if len(buffer) - at < _FEW_BYTES:
         return _scan_each(buffer, at, marker)
-    return _scan_all(buffer, at, marker)
+    first = _scan_each(buffer, at, marker, _SAMPLE)
+    if len(first) < _SAMPLE:
+        return first
+    rest = _scan_each if first.size >= _SAMPLE * _LARGE_FRAME else _scan_all
+    return _together(first, rest(buffer, first.end, marker))
 
 
 def frame_end(buffer: bytes, at: int) -> int:
@@ -87,14 +95,14 @@ def numbers_at(buffer: bytes, at: Int64s) -> Int64s:
     return np.where(good, numbers, -1)
 
 
-def _scan_each(buffer: bytes, at: int, marker: bytes) -> Frames:
-    """One frame after the other, 0.6 us each."""
+def _scan_each(buffer: bytes, at: int, marker: bytes, most: int = sys.maxsize) -> Frames:
+    """One frame after the other, 0.9 us each; `most` of them."""
     starts: list[int] = []
     marks: list[int] = []
     eols: list[int] = []
     find, rfind, size = buffer.find, buffer.rfind, len(buffer)
     try:
-        while (eol := find(_CRLF, at)) >= 0 and (mark := find(marker, at, eol)) >= 0:
+        while len(starts) < most and (eol := find(_CRLF, at)) >= 0 and (mark := find(marker, at, eol)) >= 0:
             end = eol + 4 + int(buffer[rfind(b" ", mark, eol) + 1 : eol])
             if not eol < end <= size:
                 break

@@ -21,11 +21,13 @@ V1 = "S.c"
 V2 = "hub.AHASH.S.c"
 
 
-@pytest.fixture(autouse=True, params=["each", "all"], scope="module")
+@pytest.fixture(autouse=True, params=["each", "all", "large"], scope="module")
 def way(request):
-    """Frames are scanned one by one where there are few, and all at once where there are many: both must agree."""
+    """Frames are scanned one by one where there are few or large ones, and else all at once: all must agree."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan_module, "_FEW_BYTES", 1 << 40 if request.param == "each" else 0)
+        patch.setattr(scan_module, "_SAMPLE", 1)
+        patch.setattr(scan_module, "_LARGE_FRAME", 1 << 40 if request.param == "all" else 0)
         yield request.param
 
 
