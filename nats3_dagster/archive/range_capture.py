@@ -6,17 +6,16 @@ capture or the server lost it.
 """
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.archive.absence import Absences
 from nats3_dagster.archive.capture import CaptureJob
+from nats3_dagster.archive.upload import Puts, Uploads
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
@@ -26,12 +25,6 @@ from nats3_dagster.objects import Bucket
 Outcome = ChunkMeta | Gap
 
 
-class Puts(Protocol):
-    """What takes objects."""
-
-    def put_new(self, key: str, data: bytes | memoryview, sha256: str) -> bool: ...
-
-
 class RangeCapture:
     """Captures one range; `outcomes()` yields a ChunkMeta for each object that is in the store, and Gaps. `messages` is
     how many were read so far."""
@@ -39,12 +32,17 @@ class RangeCapture:
     def __init__(self, job: CaptureJob, seqs: SeqRange, link: Link, bucket: Puts | None = None) -> None:
         """`bucket`: takes the objects; the archive's without it."""
         self._job, self._seqs, self._link, self.messages = job, seqs, link, 0
-        self._bucket = bucket or Bucket(job.store, job.spec.bucket)
+        self._uploads = Uploads(bucket or Bucket(job.store, job.spec.bucket))
         self._writer: ChunkWriter | None = None
         self._absences = Absences(job.state, job.removing, filtered=bool(job.spec.subjects))
         self._start = self._next = seqs.first  # first sequence of the open chunk; first one not yet accounted for
 
     def outcomes(self) -> Iterator[Outcome]:
+        with self._uploads:
+            yield from self._chunks_and_gaps()
+            yield from self._uploads.finish()
+
+    def _chunks_and_gaps(self) -> Iterator[Outcome]:
         spec = ReadSpec(self._job.state.incarnation, self._seqs, self._job.spec.subjects)
         try:
             for batch in read_batches(self._job.nats, spec):
@@ -55,6 +53,7 @@ class RangeCapture:
         except SourceError:
             # What lies before a message that cannot be read is archived, however often the rest fails.
             yield from self._roll(self._next - 1)
+            yield from self._uploads.finish()
             raise
         if self._next <= self._seqs.last:
             self._look()
@@ -79,6 +78,7 @@ class RangeCapture:
         """Account for those of the absent sequences before `upto` that no chunk may cover."""
         for seqs, reason in self._absences.gaps(SeqRange(self._next, upto - 1)) if self._next < upto else ():
             yield from self._roll(seqs.first - 1)
+            yield from self._uploads.finish()
             yield Gap(self._job.state.incarnation, (seqs,), reason)
             self._start = self._next = seqs.last + 1
 
@@ -106,13 +106,11 @@ class RangeCapture:
             return
         covers = SeqRange(self._start, last)
         if self._writer is None:
+            yield from self._uploads.finish()
             yield Gap(self._job.state.incarnation, (covers,), self._absences.inside)
         else:
             data, meta = self._writer.finish(covers, self._absences.inside)
-            fault_point("capture.before_put")
-            self._bucket.put_new(meta.key, data, meta.sha256)
-            fault_point("capture.object_put")
-            yield meta
+            yield from self._uploads.put(meta, data)
         self._writer, self._start = None, last + 1
         self._next = max(self._next, self._start)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,11 +11,15 @@ import pytest
 
 from nats3_dagster.archive import capture
 from nats3_dagster.archive import range_capture as capture_task
+from nats3_dagster.archive.range_capture import RangeCapture
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.jetstream.breaks import UNKNOWN_FORM
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
+from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -107,6 +112,35 @@ def test_chunks_roll_and_tile_the_range(
     assert (covered[0].first, covered[-1].last) == planned.missing[0]
     assert all(one.last + 1 == other.first for one, other in itertools.pairwise(covered))
     assert [c.size for c in covered[:-1]] == [300] * (len(covered) - 1)
+
+
+def test_a_chunk_is_uploaded_while_the_next_one_is_written(
+    settings: Settings, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    monkeypatch.setattr(capture_task, "CHUNK_MESSAGES", 300)
+    store, writers, in_store = Bucket(planned.job.store, bucket), list[ChunkWriter](), list[str]()
+
+    class Slow:
+        """Takes the first object only when a second chunk was begun."""
+
+        def put_new(self, key: str, data: bytes | memoryview, sha256: str) -> bool:
+            until = time.monotonic() + 10
+            while len(writers) < 2 and time.monotonic() < until:
+                time.sleep(0.01)
+            assert len(writers) >= 2
+            created = store.put_new(key, data, sha256)
+            in_store.append(key)
+            return created
+
+    new_writer = RangeCapture._new_writer  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(RangeCapture, "_new_writer", lambda self: writers.append(new_writer(self)) or writers[-1])  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    with Link(settings.nats) as link:
+        for outcome in RangeCapture(planned.job, planned.missing[0], link, Slow()).outcomes():
+            assert isinstance(outcome, ChunkMeta)
+            assert outcome.key in in_store
+    assert len(in_store) >= 3
 
 
 def test_an_unfiltered_range_that_was_deleted_message_by_message_is_no_loss(
