@@ -1,24 +1,25 @@
 """Plan: what a replay would publish and into which streams, checked before its first message goes out."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nats3_dagster.archive.extent import Part, bounds, extent
 from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
-from nats3_dagster.errors import ObjectMissing, OperatorError, TargetError
+from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.codes import FAST_INGEST
-from nats3_dagster.jetstream.streams import ServerInfo, find_stream, server_info, streams_listening
+from nats3_dagster.jetstream.streams import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
-from nats3_dagster.replay.creation import Creation, check_creation, creation, origins
+from nats3_dagster.replay.creation import Creation, check_creation, creation
 from nats3_dagster.replay.status import check_forerunner
 from nats3_dagster.replay.targets import (
     archived_subjects,
+    check_own_stream,
     check_provable,
     check_subject_sizes,
     check_targets,
+    listening,
     takes_batches,
 )
 from nats3_dagster.steps import Next
@@ -96,6 +97,9 @@ class ReplayPlan:
 def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     """Everything that can be known before the first message goes out. Nothing is published, created or recorded. Raises
     OperatorError, ObjectMissing or TargetError."""
+    # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
+    from nats3_dagster.replay.refusals import check_load, check_takes, load_of, notes
+
     archive = workspace.catalog.archives.get(spec.archive)
     check_forerunner(workspace, archive, spec)
     transform = Transform(spec.read_subject, spec.write_subject)
@@ -104,8 +108,8 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     check_subject_sizes(transform, chunks)
     server, source = server_info(workspace.link), _source(workspace, archive, chunks[-1])
     made = creation(spec, transform, source, server)
-    streams = _listening(workspace, transform, made)
-    _check_own_stream(workspace, archive, source, spec, transform, streams)
+    streams = listening(workspace.link, made.config["subjects"] if made else [transform.pattern])
+    check_own_stream(workspace.link, archive, source, spec, transform, streams)
     parts = extent(workspace, chunks, spec.selection)
     if made and not streams:
         check_creation(workspace.link, made)
@@ -116,10 +120,13 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         takers, targets, made = streams, tuple(target_of(s) for s in streams), None
         batched = takes_batches(streams, server.version)
     check_provable(spec, takers)
-    notes = _check_takes(workspace, spec, transform, source, parts, takers, server, batched)
+    load = load_of(workspace, spec, transform, parts, takers, server.max_payload, with_ids=not batched)
+    check_load(load, server.max_payload)
+    for taker in takers:
+        check_takes(spec, source, taker, load)
     return ReplayPlan(
         archive, spec, transform.pattern, parts, targets, batched, made, _samples(workspace, spec, transform, chunks),
-        notes,
+        tuple(notes(takers, load, marks=spec.marks)),
     )  # fmt: skip
 
 
@@ -204,13 +211,6 @@ def _source(workspace: Workspace, archive: Archive, chunk: Chunk) -> Mapping[str
     return state.config if state else {"name": archive.spec.stream}
 
 
-def _listening(workspace: Workspace, transform: Transform, made: Creation | None) -> list[StreamState]:
-    """The streams that take what the replay publishes, or that one to create would share subjects with."""
-    patterns = made.config["subjects"] if made else [transform.pattern]
-    states = {state.name: state for pattern in patterns for state in streams_listening(workspace.link, pattern)}
-    return [states[name] for name in sorted(states)]
-
-
 def _samples(
     workspace: Workspace, spec: ReplaySpec, transform: Transform, chunks: Iterable[Chunk]
 ) -> tuple[tuple[str, str], ...]:
@@ -223,62 +223,3 @@ def _samples(
             if len(pairs) == SAMPLES:
                 return tuple(sorted(pairs.items()))
     return tuple(sorted(pairs.items()))
-
-
-def _check_takes(
-    workspace: Workspace, spec: ReplaySpec, transform: Transform, source: Mapping[str, Any], parts: Sequence[Part],
-    targets: Sequence[StreamState], server: ServerInfo, batched: bool,
-) -> tuple[str, ...]:  # fmt: skip
-    """Raises TargetError if the server or a target will not take all of it. What they will not keep."""
-    # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
-    from nats3_dagster.replay.content import sizes
-    from nats3_dagster.replay.refusals import Load, check_block, check_takes, notes
-
-    limits = (t.config.get("max_msg_size", -1) for t in targets)
-    limit = min([server.max_payload, *(size for size in limits if size >= 0)])
-    measured = sizes(workspace, spec, transform, [p.chunk for p in parts], limit, with_ids=not batched)
-    counts: Counter[str] = Counter()
-    for part in parts:
-        for subject, count in (part.chunk.meta.subjects or {}).items():
-            counts[transform(subject) or ""] += count
-    del counts[""]
-    exact = all(part.is_exact and part.is_whole for part in parts)
-    load = Load(
-        sum(p.messages for p in parts), sum(p.payload_bytes for p in parts), exact and len(targets) == 1,
-        max(counts.values(), default=None), measured.block, measured.message,
-    )  # fmt: skip
-    check_block(load)
-    if measured.message > server.max_payload:
-        raise TargetError(
-            f"The largest message takes {measured.message} bytes with its headers when replayed; the server's "
-            f"max_payload is {server.max_payload}",
-            f"Set max_payload of the target server to at least {measured.message}",
-        )
-    for target in targets:
-        check_takes(spec, source, target, load)
-    return tuple(notes(targets, load, marks=spec.marks))
-
-
-def _check_own_stream(
-    workspace: Workspace, archive: Archive, source: Mapping[str, Any], spec: ReplaySpec, transform: Transform,
-    streams: Iterable[StreamState],
-) -> None:  # fmt: skip
-    """Raises OperatorError if the replay would be archived again, be it on the way of mirrors and sources."""
-    if spec.into_own_stream:
-        return
-    names, waiting = {archive.spec.stream}, [source]
-    while waiting:
-        for origin in origins(waiting.pop()) - names:
-            names.add(origin)
-            state = find_stream(workspace.link, origin)
-            waiting += [state.config] if state else []
-    own = next((s.name for s in streams if s.name in names), None)
-    if own is None:
-        return
-    what = f"the stream that archive {archive.name} archives"
-    raise OperatorError(
-        f"{transform.pattern} is captured by {own}, {what}"
-        if own == archive.spec.stream
-        else f"{transform.pattern} is captured by {own}, from which {archive.spec.stream} is filled, {what}",
-        Next.CHOOSE_OTHER_TARGET(),
-    )

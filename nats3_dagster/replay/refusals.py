@@ -1,14 +1,19 @@
 """Refusals: what a target will not take, or not keep, by its configuration."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nats3_dagster.archive.extent import Part
 from nats3_dagster.errors import TargetError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState
+from nats3_dagster.replay.content import sizes
 from nats3_dagster.replay.headers import MAX_BLOCK
 from nats3_dagster.steps import Next
+from nats3_dagster.subjects import Transform
+from nats3_dagster.workspace import Workspace
 
 # Settings without which a stream refuses a header, and what messages with it do.
 _HEADERS = {
@@ -34,13 +39,41 @@ class Load:
     largest_message: int
 
 
-def check_block(load: Load) -> None:
-    """Raises TargetError if no stream takes a header block of this size."""
+def load_of(
+    workspace: Workspace, spec: ReplaySpec, transform: Transform, parts: Sequence[Part],
+    targets: Sequence[StreamState], max_payload: int, *, with_ids: bool,
+) -> Load:  # fmt: skip
+    """What these parts of chunks bring. Sizes are exact where they may exceed a limit of the server (`max_payload`,
+    bytes) or of a target. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
+    limits = (t.config.get("max_msg_size", -1) for t in targets)
+    limit = min([max_payload, *(size for size in limits if size >= 0)])
+    measured = sizes(workspace, spec, transform, [p.chunk for p in parts], limit, with_ids=with_ids)
+    counts: Counter[str] = Counter()
+    for part in parts:
+        for subject, count in (part.chunk.meta.subjects or {}).items():
+            counts[transform(subject) or ""] += count
+    del counts[""]
+    exact = all(part.is_exact and part.is_whole for part in parts)
+    return Load(
+        sum(p.messages for p in parts), sum(p.payload_bytes for p in parts), exact and len(targets) == 1,
+        max(counts.values(), default=None), measured.block, measured.message,
+    )  # fmt: skip
+
+
+def check_load(load: Load, max_payload: int) -> None:
+    """Raises TargetError if no stream of the server takes a header block or a message of this size. `max_payload`: the
+    server's, in bytes."""
     if load.largest_block > MAX_BLOCK:
         raise TargetError(
             f"The largest header block has {load.largest_block} bytes with what a replay adds; a stream takes "
             f"{MAX_BLOCK} at most",
             Next.LEAVE_OUT_MARKS(),
+        )
+    if load.largest_message > max_payload:
+        raise TargetError(
+            f"The largest message takes {load.largest_message} bytes with its headers when replayed; the server's "
+            f"max_payload is {max_payload}",
+            f"Set max_payload of the target server to at least {load.largest_message}",
         )
 
 

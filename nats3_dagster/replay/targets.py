@@ -2,19 +2,27 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import server_info, stream_state
-from nats3_dagster.model import Chunk, ReplaySpec, ReplayTarget, StreamState
+from nats3_dagster.jetstream.streams import find_stream, server_info, stream_state, streams_listening
+from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.model.stream import removing_settings
+from nats3_dagster.replay.creation import origins
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, encoded, matches, overlap, readable
 from nats3_dagster.workspace import Workspace
 
 # How long a new leader of a stream may take to have all that the one before acknowledged.
 CATCH_UP_S = 5.0
+
+
+def listening(link: Link, patterns: Iterable[str]) -> list[StreamState]:
+    """The streams that take some of the subjects of these filters, by name."""
+    states = {state.name: state for pattern in patterns for state in streams_listening(link, pattern)}
+    return [states[name] for name in sorted(states)]
 
 
 def takes_batches(streams: Sequence[StreamState], version: tuple[int, ...]) -> bool:
@@ -96,6 +104,31 @@ def check_targets(
             if target is not None and not any(matches(subject, target) for subject in captured):
                 raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
             known.add(source)
+
+
+def check_own_stream(
+    link: Link, archive: Archive, source: Mapping[str, Any], spec: ReplaySpec, transform: Transform,
+    streams: Iterable[StreamState],
+) -> None:  # fmt: skip
+    """Raises OperatorError if the replay would be archived again, be it on the way of mirrors and sources."""
+    if spec.into_own_stream:
+        return
+    names, waiting = {archive.spec.stream}, [source]
+    while waiting:
+        for origin in origins(waiting.pop()) - names:
+            names.add(origin)
+            state = find_stream(link, origin)
+            waiting += [state.config] if state else []
+    own = next((s.name for s in streams if s.name in names), None)
+    if own is None:
+        return
+    what = f"the stream that archive {archive.name} archives"
+    raise OperatorError(
+        f"{transform.pattern} is captured by {own}, {what}"
+        if own == archive.spec.stream
+        else f"{transform.pattern} is captured by {own}, from which {archive.spec.stream} is filled, {what}",
+        Next.CHOOSE_OTHER_TARGET(),
+    )
 
 
 def archived_subjects(workspace: Workspace, chunk: Chunk, spec: ReplaySpec) -> Iterable[str]:
