@@ -1,25 +1,19 @@
-"""The backlog of an archive: what it lacks of its stream now, whether a capture is due, and how near it is to loss.
+"""The backlog of an archive: what it lacks of its stream now.
 
 It is computed from the catalog and the stream alone, each time, so nothing that was missed once is missed for ever.
-Sensor, check and doctor ask here.
+`due` and `loss` judge it.
 """
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from nats3_dagster.archive.absence import early_removal
 from nats3_dagster.archive.durables import durable_of
 from nats3_dagster.archive.windows import first_at, hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.durable import Durable
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import first_seq_at, held_ranges, message_from
-from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState, clipped
+from nats3_dagster.model import Archive, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
-
-# Shares of the way to deletion from which on an archive is warned of, and is in error.
-WARN_AT, ERROR_AT = 0.5, 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,58 +54,6 @@ class Backlog:
     def is_empty(self) -> bool:
         """Whether everything is captured, or recorded as lost."""
         return not self.behind and not self.gone
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """How near a stream is to deleting what has not been captured."""
-
-    # The share of the way to deletion that the oldest uncaptured message has gone, by the nearest limit.
-    used: float = 0.0
-    # That limit: max_age, max_msgs or max_bytes; empty where the stream has none that deletes messages.
-    limit: str = ""
-    # Sequences that are deleted already and in no gap yet.
-    gone: int = 0
-    # Whether the archive is paused: nobody captures what is on its way to deletion.
-    paused: bool = False
-    # What the stream removes however little its limits are used (absence.early_removal); empty where nothing.
-    early: str = ""
-    # What waits because NATS' clock is ahead of ours, in a sentence; empty where nothing does.
-    ahead: str = ""
-
-    @property
-    def level(self) -> Literal["ok", "paused", "warn", "error"]:
-        """A pause is a warning by itself, and an error where an active archive has one."""
-        if self.gone or self.used >= ERROR_AT:
-            return "error"
-        return "paused" if self.paused else "warn" if self.used >= WARN_AT or self.ahead else "ok"
-
-    @property
-    def text(self) -> str:
-        says_early = self.early and not self.gone
-        texts = [
-            *(["Paused: nothing is captured"] if self.paused else []),
-            *([self._limit_text] if self.limit or not says_early else []),
-            *([self.early] if says_early else []),
-            *([self.ahead] if self.ahead else []),
-        ]
-        return ". ".join(texts)
-
-    @property
-    def _limit_text(self) -> str:
-        if self.gone:
-            return f"The stream has deleted {self.gone:,} sequences that were not captured"
-        if not self.limit:
-            return "No limit of the stream deletes messages"
-        return f"The oldest uncaptured message has gone {self.used:.0%} of its way to deletion by {self.limit}"
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """Hours to capture now, adjacent and ascending, and why; none, and why not."""
-
-    hours: tuple[str, ...]
-    why: str
 
 
 def uncaptured(
@@ -188,48 +130,6 @@ def age_of(time_ns: int, state: StreamState, now_ns: int) -> float:
     return (max(now_ns, state.last_ns, time_ns) - time_ns) / SECOND_NS
 
 
-def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:
-    """By the stream's limits on age, messages and bytes. What counts is where the oldest uncaptured message lies
-    between the stream's head and its end, not how many wait: one hole at the head is lost next. `paused`: whether the
-    archive is."""
-    state, config = waiting.state, waiting.state.config
-    sequences = max(state.last_seq - state.first_seq + 1, 1)
-    tail = 0.0 if waiting.first_seq is None else (state.last_seq - waiting.first_seq + 1) / sequences
-    ways = [(waiting.behind_s, int(config.get("max_age") or 0) / SECOND_NS, "max_age")]
-    if config.get("discard", "old") == "old":  # a stream that refuses new messages deletes none for being full
-        ways += [
-            (state.messages * tail, int(config.get("max_msgs") or 0), "max_msgs"),
-            (state.bytes * tail, int(config.get("max_bytes") or 0), "max_bytes"),
-        ]
-    early, ahead = early_removal(config), waiting.ahead_text
-    base = Loss(gone=waiting.gone, paused=paused, early=early, ahead=ahead)
-    losses = [replace(base, used=gone / limit, limit=name) for gone, limit, name in ways if limit > 0]
-    return max(losses, key=lambda loss: loss.used, default=base)
-
-
-def due(spec: ArchiveSpec, waiting: Backlog, limit: int, held_back: Collection[str] = ()) -> Due:
-    """The hours to capture now, `limit` of them at most: ended ones first, the open one when a threshold is reached.
-    Those of `held_back` are left out: an hour that fails does not keep the others waiting."""
-    reached = [
-        why for why, is_reached in (
-            (f"{waiting.messages:,} messages of {spec.max_messages:,}", waiting.messages >= spec.max_messages),
-            (f"{waiting.bytes:,} bytes of {spec.max_bytes:,}", waiting.bytes >= spec.max_bytes),
-            (f"the oldest message is {waiting.age_s:.0f} s old, of {spec.max_age_s}", waiting.age_s >= spec.max_age_s),
-            (f"{waiting.gone:,} sequences went before they were captured", waiting.gone > 0),
-        ) if waiting.open and is_reached
-    ]  # fmt: skip
-    hours = [*waiting.ended, *([waiting.open] if waiting.open and reached else [])]
-    if not hours:
-        if not waiting.open:
-            return Due((), waiting.ahead_text or "Everything is captured")
-        return Due((), f"{waiting.messages:,} messages wait, the oldest for {waiting.age_s:.0f} of {spec.max_age_s} s")
-    ended = len(waiting.ended)
-    whys = [f"{ended} ended hour{'s' if ended > 1 else ''} not complete"] if ended else []
-    whys += [f"held back: {hour}" for hour in hours if hour in held_back]
-    free = [hour for hour in hours if hour not in held_back]
-    return Due(tuple(_adjacent(free)[:limit]), "; ".join([*whys, *reached]))
-
-
 def _waiting(workspace: Workspace, archive: Archive, state: StreamState, now_ns: int) -> Backlog:
     """The backlog of an archive of the mode `consumer`. Any capture takes all of it, so one hour is asked for: the one
     of the oldest message if it has ended, or the open one."""
@@ -265,13 +165,3 @@ def _missing(workspace: Workspace, archive: Archive, state: StreamState) -> tupl
     missing = coverage.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
     present = clipped(missing, SeqRange(state.first_seq, state.last_seq))
     return present, sum(r.size for r in missing) - sum(r.size for r in present)
-
-
-def _adjacent(hours: Sequence[str]) -> list[str]:
-    """The first of them, and what follows it without a hole."""
-    adjacent = list(hours[:1])
-    for hour in hours[1:]:
-        if hour_start(hour) - hour_start(adjacent[-1]) != HOUR_NS:
-            break
-        adjacent.append(hour)
-    return adjacent

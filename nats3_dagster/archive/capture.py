@@ -5,20 +5,16 @@ chunk exist, in one Postgres transaction, after its object is safe in the store.
 """
 
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from nats3_dagster.archive.absence import absence_reason
-from nats3_dagster.archive.backlog import backlog
-from nats3_dagster.archive.create import check_bucket
 from nats3_dagster.archive.source import observe_source, rewritten, shorter, witness_at
-from nats3_dagster.archive.windows import hours_to_capture
-from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.hours import hour_bounds, hour_of, hour_start
+from nats3_dagster.hours import hour_bounds
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import first_seq_at, stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState, Witness
@@ -102,48 +98,6 @@ class CaptureResult:
     def lost(self) -> int:
         """Sequences that went from the stream before they were captured."""
         return sum(g.size for g in self.gaps if g.is_loss) + sum(c.lost for c in self.chunks)
-
-
-def hours_asked(workspace: Workspace, name: str, hours: Sequence[str] = (), *, adopt: bool = False) -> list[str]:
-    """The hours that a capture by hand is for, ascending: those given, or all that lack something.
-
-    Raises OperatorError for an hour of which neither stream nor archive has anything, and for a missing bucket:
-    everything that can be known before Spark starts, which takes seconds."""
-    for hour in hours:
-        hour_start(hour)
-    archive = workspace.catalog.archives.get(name)
-    state = observe_source(workspace, archive, adopt=adopt)
-    check_bucket(workspace, archive)
-    if archive.spec.mode == "consumer":
-        return _hour_to_take(workspace, archive, state, hours, adopt)
-    if not hours:
-        return hours_to_capture(workspace, archive, state)
-    is_empty = state.last_seq < state.first_seq
-    first, last = ("", "") if is_empty else (hour_of(state.first_ns), hour_of(state.last_ns))
-    for hour in hours:
-        in_stream = not is_empty and first <= hour <= last
-        if not in_stream and not workspace.catalog.hours.select(archive, first=hour, last=hour):
-            raise OperatorError(
-                f"Stream {state.name} has nothing of the hour {hour}, nor has the archive",
-                "It is empty" if is_empty else f"It holds {first} to {last}",
-            )
-    return sorted(set(hours))
-
-
-def _hour_to_take(
-    workspace: Workspace, archive: Archive, state: StreamState, hours: Sequence[str], adopt: bool
-) -> list[str]:
-    """The one hour that stands for all that waits in the archive's durable; none when nothing does."""
-    if hours:
-        raise OperatorError(
-            f"Archive {archive.name} takes what its consumer {archive.spec.durable} has, and not a certain hour",
-            "Leave the hour out: then it takes all that waits",
-        )
-    now_ns = time.time_ns()
-    if adopt:
-        return [hour_of(now_ns)]  # the durable may have to be made again first
-    waiting = backlog(workspace, archive, state, now_ns)
-    return [*waiting.ended, *([waiting.open] if waiting.open else [])][:1]
 
 
 def plan(

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from nats3_dagster.archive import condition, remove, status
-from nats3_dagster.archive.capture import hours_asked
 from nats3_dagster.archive.create import create as create_archive
 from nats3_dagster.archive.create import warning as creation_warning
+from nats3_dagster.archive.due import hours_asked
 from nats3_dagster.cli import store_views as views
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup

@@ -5,9 +5,9 @@ JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are
 
 from typing import Any
 
-from nats3_dagster.archive.backlog import time_to_loss
 from nats3_dagster.archive.capture import CaptureResult
 from nats3_dagster.archive.condition import Condition
+from nats3_dagster.archive.loss import time_to_loss
 from nats3_dagster.archive.status import Holdings
 from nats3_dagster.cli.output import Columns, Prose, Size, ratio, stamp_of, text_of, time_of, when
 from nats3_dagster.cli.wording import WORDS

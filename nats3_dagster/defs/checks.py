@@ -34,7 +34,7 @@ from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.backlog import Loss
+    from nats3_dagster.archive.loss import Loss
 
 # So many holes, and so many damaged chunks, are listed.
 SHOWN = 20
@@ -149,7 +149,8 @@ def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckRe
 
 
 def _keeps_up(workspace: Workspace, archive: Archive) -> AssetCheckResult:
-    from nats3_dagster.archive.backlog import backlog, time_to_loss
+    from nats3_dagster.archive.backlog import backlog
+    from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
     waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())

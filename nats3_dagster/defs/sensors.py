@@ -41,7 +41,7 @@ from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.backlog import Due
+    from nats3_dagster.archive.due import Due
 
 CAPTURE_INTERVAL_S, SEAL_INTERVAL_S = 20, 30
 # Hours that one run seals, at some 20 ms each, and runs that one tick asks for: each is a process of its own.
@@ -90,7 +90,9 @@ def _evaluate_capture(
 ) -> SensorResult | SkipReason:
     """One tick; `begin` is the first partition. Raises Nats3Error, which the tick then shows, for a stream that was
     re-created, shrank or is gone."""
-    from nats3_dagster.archive.backlog import backlog, due, time_to_loss
+    from nats3_dagster.archive.backlog import backlog
+    from nats3_dagster.archive.due import due
+    from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
     with Workspace(settings) as workspace:
@@ -117,7 +119,8 @@ def _evaluate_capture(
 
 def _evaluate_paused(context: SensorEvaluationContext, workspace: Workspace, archive: Archive) -> SensorResult:
     """One tick of a paused archive: it asks for no run, and the check shows the pause, and how near it is to loss."""
-    from nats3_dagster.archive.backlog import backlog, time_to_loss
+    from nats3_dagster.archive.backlog import backlog
+    from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
     name, before = archive.name, context.cursor or ""

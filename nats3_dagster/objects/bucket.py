@@ -8,9 +8,8 @@ import hashlib
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -18,16 +17,13 @@ from obstore.store import LocalStore, S3Store
 
 from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.objects import faults, files
+from nats3_dagster.objects.s3_store import s3_store
 from nats3_dagster.objects.store_options import StoreOptions
-
-if TYPE_CHECKING:
-    from obstore.store import S3Config
 
 # How long the store may be silent after a request. An upload's silence lasts as long as the upload, for the answer
 # comes at its end: 64 MiB at 5 Mbit/s take 107 s.
 _SILENCE: Final = 0.8  # of the options' patience
 _SILENCE_OF_UPLOADS: Final = 120.0
-_WHOLE: Final = timedelta(seconds=600)
 
 
 class ObjectInfo(NamedTuple):
@@ -214,56 +210,8 @@ class Bucket:
         if self._root is not None:
             self._require()
             return LocalStore(self._root)
-        return self._s3(_SILENCE * self._options.patience_s)
+        return s3_store(self._options, self._where, _SILENCE * self._options.patience_s)
 
     @cached_property
     def _uploads(self) -> S3Store:
-        return self._s3(_SILENCE_OF_UPLOADS)
-
-    def _s3(self, silence: float) -> S3Store:
-        options = self._options
-        config: S3Config = {"region": options.region, "disable_bulk_delete": True}
-        if options.endpoint is not None:
-            # Both, because obstore would let the environment's AWS_ENDPOINT_URL_S3 win over a plain `endpoint`.
-            config["endpoint"] = config["aws_endpoint_url_s3"] = options.endpoint
-        provider: Any = None
-        if options.access_key_id and options.secret_access_key:
-            config["access_key_id"] = options.access_key_id
-            config["secret_access_key"] = options.secret_access_key
-            if options.session_token:
-                config["session_token"] = options.session_token
-        else:
-            provider = _sdk_credentials(self._where)
-        return S3Store(
-            self.name,
-            config=config,
-            client_options={
-                "allow_http": True,
-                "connect_timeout": timedelta(seconds=options.patience_s * 0.4),
-                "read_timeout": timedelta(seconds=silence),
-                "timeout": _WHOLE,
-            },
-            retry_config={
-                "max_retries": 30,  # the time decides
-                "retry_timeout": timedelta(seconds=options.patience_s),
-                "backoff": {
-                    "init_backoff": timedelta(milliseconds=100),
-                    "max_backoff": timedelta(seconds=2),
-                    "base": 2,
-                },
-            },
-            credential_provider=provider,
-        )
-
-
-def _sdk_credentials(where: faults.Place) -> Any:
-    """The credentials that the AWS SDK finds: profile, single sign-on, web identity, container or instance role.
-
-    obstore's own search knows no profile, and waits minutes for an instance role where there is none."""
-    from botocore.exceptions import BotoCoreError
-    from obstore.auth.boto3 import Boto3CredentialProvider
-
-    try:
-        return Boto3CredentialProvider()
-    except (BotoCoreError, ValueError) as error:
-        raise faults.refused(where, "NoCredentials", 0, "") from error
+        return s3_store(self._options, self._where, _SILENCE_OF_UPLOADS)

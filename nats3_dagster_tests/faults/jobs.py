@@ -14,7 +14,7 @@ from typing import Any
 
 from nats3_dagster.archive import capture as capturing
 from nats3_dagster.archive import create as creating
-from nats3_dagster.archive import range_capture, remove, seal, verify
+from nats3_dagster.archive import due, range_capture, remove, seal, verify
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.pipeline import capture_run, replay_run
@@ -92,7 +92,7 @@ def capture(archive: str, adopt: bool = False) -> int:
     """Capture all that the archive lacks; the messages."""
     settings = Settings.load()
     with Workspace(settings) as workspace:
-        hours = capturing.hours_asked(workspace, archive, adopt=adopt)
+        hours = due.hours_asked(workspace, archive, adopt=adopt)
     return sum(capture_run.run_capture(_SESSION, settings, archive, hour, adopt=adopt).messages for hour in hours)
 
 

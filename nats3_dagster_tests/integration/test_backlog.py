@@ -4,9 +4,10 @@ import time
 
 import pytest
 
-from nats3_dagster.archive.backlog import Backlog, Loss, backlog, time_to_loss
+from nats3_dagster.archive.backlog import Backlog, backlog
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health.nats_health import check
+from nats3_dagster.archive.loss import Loss, time_to_loss
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, Incarnation, SeqRange, StreamState

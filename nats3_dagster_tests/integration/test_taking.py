@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 
 from nats3_dagster.archive import durables, taking
-from nats3_dagster.archive.backlog import backlog, due, time_to_loss
-from nats3_dagster.archive.capture import CaptureResult, hours_asked
+from nats3_dagster.archive.backlog import backlog
+from nats3_dagster.archive.capture import CaptureResult
 from nats3_dagster.archive.claimed import assigned_hours
 from nats3_dagster.archive.condition import condition
 from nats3_dagster.archive.create import create
+from nats3_dagster.archive.due import due, hours_asked
 from nats3_dagster.archive.fetch import fetch_each
+from nats3_dagster.archive.loss import time_to_loss
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.seal import seal_asked
 from nats3_dagster.archive.source import observe_source

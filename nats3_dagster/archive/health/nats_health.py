@@ -8,8 +8,9 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from nats3_dagster.archive.absence import lost_by_reason
-from nats3_dagster.archive.backlog import WARN_AT, Backlog, Loss, backlog, time_to_loss
+from nats3_dagster.archive.backlog import Backlog, backlog
 from nats3_dagster.archive.health.finding import Finding
+from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source import rewritten, source_state
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS
