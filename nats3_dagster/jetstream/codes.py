@@ -70,7 +70,7 @@ def message_passes(error: Mapping[str, Any]) -> bool:
 
 
 def probe_passes(error: Mapping[str, Any]) -> bool:
-    """Whether a stream that refused a probe (fence.py) so has not looked at it: it is too busy or without a leader.
+    """Whether a stream that refused a probe (probe.py) so has not looked at it: it is too busy or without a leader.
 
     Here every 503 passes, a full stream's too: a probe is never stored, so asking again costs nothing, and only the
     refusal that names the last sequence is an answer."""

@@ -19,7 +19,8 @@ from nats3_dagster.jetstream.acks import Answer, answers, last_id, last_stored, 
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
 from nats3_dagster.jetstream.encode import Encoded, subject_at
-from nats3_dagster.jetstream.fence import GONE, LEASE_S, NONE_YET, nobody_listens, until_stored
+from nats3_dagster.jetstream.fence import LEASE_S
+from nats3_dagster.jetstream.probe import GONE, NONE_YET, nobody_listens, until_stored
 from nats3_dagster.jetstream.roll_call import check_allowed, forbidden
 from nats3_dagster.jetstream.scan import FrameError, Frames
 

@@ -22,10 +22,11 @@ from nats3_dagster.jetstream import roll_call
 from nats3_dagster.jetstream.batch import BatchOutbox
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.encode import Encoded, Publication, encode, subject_at
-from nats3_dagster.jetstream.fence import check_in, fence_subject, superseded, until_gone, until_quiet, until_stored
+from nats3_dagster.jetstream.fence import check_in, fence_subject, superseded, until_gone
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.outbox import STOP_S, Outbox
+from nats3_dagster.jetstream.probe import until_quiet, until_stored
 from nats3_dagster.jetstream.roll_call import Present, Question, check_allowed, new_nonce, question_of
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
@@ -177,7 +178,7 @@ class Publisher:
                 with Link(self._options, reconnect=False) as link:
                     if not parsed:
                         link.call(until_gone, self._outbox.inbox, until)
-                    with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (fence.settle)
+                    with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (probe.settle)
                         link.call(until_stored if parsed else until_quiet, self._outbox.last_subject, until)
                 return
             except TargetError as error:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nats3_dagster.errors import TargetError
-from nats3_dagster.jetstream.fence import settle
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.probe import settle
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.stored import header_blocks
 from nats3_dagster.model import ReplayTarget, SeqRange, StreamState

@@ -10,8 +10,8 @@ from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster.jetstream import api
 from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.codes import version_of
-from nats3_dagster.jetstream.fence import settle
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.probe import settle
 from nats3_dagster.jetstream.streams import (
     create_stream,
     delete_stream,

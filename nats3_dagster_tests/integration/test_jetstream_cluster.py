@@ -21,9 +21,9 @@ from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import Interrupted, SourceError
 from nats3_dagster.jetstream import api, breaks, consumer, reader
 from nats3_dagster.jetstream.api import request
-from nats3_dagster.jetstream.fence import settle
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.probe import settle
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import create_stream, stream_state, streams_listening

@@ -12,6 +12,7 @@ import pytest
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream import fence as fence_module
+from nats3_dagster.jetstream import probe
 from nats3_dagster.jetstream import publisher as publisher_module
 from nats3_dagster.jetstream.fence import PAUSE, fence_subject, raise_fence
 from nats3_dagster.jetstream.link import Link
@@ -629,5 +630,5 @@ def test_what_this_user_may_not_do_is_an_error_at_once(nats_factory, denied, mes
         assert time.monotonic() - began < 5
         if "t.No" in message:
             with Link(options) as link, pytest.raises(TargetError, match="Permit the user to publish to t.No"):
-                link.call(fence_module.until_stored, "t.No", time.monotonic() + 5)
+                link.call(probe.until_stored, "t.No", time.monotonic() + 5)
             assert wire.quiet("T", 0.2) == 10
