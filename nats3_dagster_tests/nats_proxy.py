@@ -2,9 +2,9 @@
 
 import re
 import socket
-import threading
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Iterator
+
+from nats3_dagster_tests.tcp_proxy import TcpProxy
 
 Frame = tuple[bytes, bytes]  # control line, payload (each with its CRLF; no payload: empty)
 _WITH_PAYLOAD = (b"PUB ", b"HPUB ", b"MSG ", b"HMSG ")
@@ -14,51 +14,23 @@ def _same(frame: Frame) -> Frame | None:
     return frame
 
 
-class NatsProxy:
+class NatsProxy(TcpProxy):
     """Listens on `url`. `from_server` and `from_client` may be set at any time: each frame goes through them, and they
     return it, another one of the same length, or None to drop it."""
 
     def __init__(self, port: int) -> None:
-        self._server = port
+        super().__init__(port)
         self.from_server: Callable[[Frame], Frame | None] = _same
         self.from_client: Callable[[Frame], Frame | None] = _same
-        self.connections = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"nats://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"nats://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> "NatsProxy":
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:  # closed
-                return
-            self.connections += 1
-            server = socket.create_connection(("127.0.0.1", self._server))
-            ways = (client, server, lambda f: self.from_client(f)), (server, client, lambda f: self.from_server(f))
-            for way in ways:
-                threading.Thread(target=_pump, args=way, daemon=True).start()
-
-
-def _pump(source: socket.socket, target: socket.socket, alter: Callable[[Frame], Frame | None]) -> None:
-    try:
+    def pieces(self, source: socket.socket, from_client: bool) -> Iterator[bytes]:
         with source.makefile("rb") as lines:
             while line := lines.readline():
                 size = int(line.split()[-1]) + 2 if line.startswith(_WITH_PAYLOAD) else 0
+                alter = self.from_client if from_client else self.from_server
                 if frame := alter((line, lines.read(size))):
-                    target.sendall(b"".join(frame))
-    except OSError:
-        pass
-    target.close()
+                    yield b"".join(frame)
 
 
 def zero_pending(frame: Frame) -> Frame:

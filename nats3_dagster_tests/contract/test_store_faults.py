@@ -4,7 +4,6 @@ The faults are made between us and a real server, or by the operating system; th
 """
 
 import hashlib
-import http.client
 import os
 import shutil
 import socket
@@ -16,10 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -27,10 +24,11 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket
+from nats3_dagster_tests.s3_proxy import Fault, Handler, S3Proxy, cut_body, store_and_lose
 
 KEY = "team/a.parquet"
 DATA = b"0123456789" * 100
-Fault = Callable[["Proxy"], None]
+EVERY = ("GET", "PUT", "HEAD", "DELETE", "POST")
 ASKS: dict[str, Callable[[Bucket], Any]] = {
     "put": lambda b: put(b, KEY, DATA),
     "large put": lambda b: put(b, KEY, bytes(2 << 20)),
@@ -60,65 +58,14 @@ def complaint(ask: Callable[[], Any], within: float = 20) -> str:
     return text
 
 
-class Proxy(BaseHTTPRequestHandler):
-    """Forwards each request to the real server, with the fault of the test in between."""
-
-    protocol_version = "HTTP/1.1"
-    target: tuple[str, int]
-    fault: Fault
-
-    def answer(self) -> None:
-        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        type(self).fault(self)
-
-    do_GET = do_PUT = do_HEAD = do_DELETE = answer
-
-    def forward(self) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection(*self.target, timeout=20)
-        connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-        for name, value in self.headers.items():
-            connection.putheader(name, value)
-        connection.endheaders(self.body)
-        response = connection.getresponse()
-        content = response.read()
-        connection.close()
-        return response.status, dict(response.getheaders()), content
-
-    def reply(self, status: int, headers: dict[str, str], content: bytes) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
-                self.send_header(name, value)
-        if not {"content-length", "Content-Length"} & {*headers}:
-            self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def cut(self) -> None:
-        """End the connection without a word."""
-        self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @contextmanager
-def through(options: StoreOptions, fault: Fault) -> Iterator[StoreOptions]:
+def through(
+    options: StoreOptions, fault: Fault, commands: tuple[str, ...] = EVERY, times: int = 1_000_000
+) -> Iterator[StoreOptions]:
     """Options that lead to the same store through `fault`, with little patience."""
-    at = urlsplit(options.endpoint or "")
-    handler = type("Faulty", (Proxy,), {"fault": staticmethod(fault), "target": (at.hostname, at.port)})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.handle_error = lambda request, client_address: None  # clients may go away
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield replace(options, endpoint=f"http://127.0.0.1:{server.server_port}", patience_s=3)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with S3Proxy(options.endpoint or "") as proxy:
+        proxy.break_at(fault, commands, times=times)
+        yield replace(options, endpoint=proxy.endpoint, patience_s=3)
 
 
 # Not there, not ours, not S3
@@ -178,7 +125,7 @@ def test_a_server_that_speaks_something_else(s3: StoreOptions, nats: NatsServer,
 def test_a_web_page_is_not_a_store(s3: StoreOptions) -> None:
     """A console beside the S3 port, a load balancer: 200 and HTML to everything."""
 
-    def page(request: Proxy) -> None:
+    def page(request: Handler) -> None:
         request.reply(200, {"Content-Type": "text/html"}, b"<html>Welcome</html>")
 
     with through(s3, page) as console:
@@ -192,7 +139,7 @@ def test_a_web_page_is_not_a_store(s3: StoreOptions) -> None:
 def test_a_flapping_endpoint_is_asked_again(s3: StoreOptions, bucket: str) -> None:
     attempts: list[str] = []
 
-    def flap(request: Proxy) -> None:
+    def flap(request: Handler) -> None:
         attempts.append(request.command)
         if len(attempts) % 3:
             return request.reply(503, {}, b"<Error><Code>SlowDown</Code></Error>")
@@ -219,14 +166,7 @@ def test_an_endpoint_that_comes_back_is_waited_for(s3: StoreOptions, own_s3: S3S
 
 def test_an_answer_that_is_lost_does_no_harm(s3: StoreOptions, bucket: str) -> None:
     """The object was written and we do not know: the next try finds our own bytes."""
-
-    def lose(request: Proxy) -> None:
-        answer = request.forward()
-        if request.command == "PUT":
-            return request.cut()
-        return request.reply(*answer)
-
-    with through(s3, lose) as lossy:
+    with through(s3, store_and_lose, ("PUT",)) as lossy:
         complaint(lambda: put(Bucket(lossy, bucket), KEY, DATA))
     assert not put(Bucket(s3, bucket), KEY, DATA)
     assert Bucket(s3, bucket).get(KEY) == DATA
@@ -236,7 +176,7 @@ def test_an_answer_that_is_lost_does_no_harm(s3: StoreOptions, bucket: str) -> N
 def test_a_store_that_holds_something_else_is_found_out(
     s3: StoreOptions, bucket: str, s3_client: Any, stored: bytes
 ) -> None:
-    def spoil(request: Proxy) -> None:
+    def spoil(request: Handler) -> None:
         answer = request.forward()
         if request.command == "PUT":
             s3_client.put_object(Bucket=bucket, Key=KEY, Body=stored)
@@ -247,7 +187,7 @@ def test_a_store_that_holds_something_else_is_found_out(
 
 
 def test_a_size_is_checked_where_the_etag_says_nothing(s3: StoreOptions, bucket: str, s3_client: Any) -> None:
-    def spoil(request: Proxy) -> None:
+    def spoil(request: Handler) -> None:
         status, headers, content = request.forward()
         if request.command == "PUT":
             s3_client.put_object(Bucket=bucket, Key=KEY, Body=DATA[:-1])
@@ -261,7 +201,7 @@ def test_a_size_is_checked_where_the_etag_says_nothing(s3: StoreOptions, bucket:
 def test_an_etag_of_another_kind_proves_nothing(s3: StoreOptions, bucket: str, s3_client: Any, etag: str) -> None:
     """The size is right, the content is not: the object is read back."""
 
-    def spoil(request: Proxy) -> None:
+    def spoil(request: Handler) -> None:
         status, headers, content = request.forward()
         if request.command == "PUT":
             s3_client.put_object(Bucket=bucket, Key=KEY, Body=b"x" * len(DATA))
@@ -274,7 +214,7 @@ def test_an_etag_of_another_kind_proves_nothing(s3: StoreOptions, bucket: str, s
 def test_an_etag_that_is_no_md5_is_not_taken_for_damage(s3: StoreOptions, bucket: str) -> None:
     """Buckets that encrypt with keys of their own have ETags of 32 digits that are no MD5: the bytes decide then."""
 
-    def encrypt(request: Proxy) -> None:
+    def encrypt(request: Handler) -> None:
         status, headers, content = request.forward()
         request.reply(status, {**headers, "ETag": '"0123456789abcdef0123456789abcdef"'}, content)
 
@@ -296,10 +236,10 @@ def test_an_etag_that_is_no_md5_is_not_taken_for_damage(s3: StoreOptions, bucket
     ],
 )
 def test_each_answer_has_its_next_step(s3: StoreOptions, status: int, body: str, says: str) -> None:
-    def refuse(request: Proxy) -> None:
-        request.reply(*request.forward() if request.command == "HEAD" else (status, {}, body.encode()))
+    def refuse(request: Handler) -> None:
+        request.reply(status, {}, body.encode())
 
-    with through(s3, refuse) as refusing:
+    with through(s3, refuse, ("GET", "PUT")) as refusing:
         assert says in complaint(lambda: put(Bucket(refusing, "archive"), KEY, DATA))
 
 
@@ -308,20 +248,11 @@ def test_a_download_that_breaks_off_is_taken_up_or_told(s3: StoreOptions, bucket
     put(Bucket(s3, bucket), KEY, data)
     broken: list[str] = []
 
-    def break_off(request: Proxy) -> None:
-        status, headers, content = request.forward()
-        if request.command == "GET" and not broken:
-            broken.append(request.path)
-            request.send_response(status)
-            for name, value in headers.items():
-                request.send_header(name, value)
-            request.end_headers()
-            request.wfile.write(content[: len(content) // 2])
-            request.wfile.flush()
-            return request.cut()
-        return request.reply(status, headers, content)
+    def break_off(request: Handler) -> None:
+        broken.append(request.path)
+        cut_body(request)
 
-    with through(s3, break_off) as breaking:
+    with through(s3, break_off, ("GET",), times=1) as breaking:
         assert Bucket(breaking, bucket).get(KEY) == data
     assert broken
 

@@ -13,6 +13,8 @@ CAPTURE = (
 REPLAY = (
     "attempt_started", "chunk_fetched", "sent", "acknowledged", "before_record", "after_record",
 )  # fmt: skip
+# Those that every suite plays.
+_SHORT = ("before_put", "object_put", "in_commit", "after_commit", "sent", "before_record")
 # Steps that a run passes once for each chunk, so that a later pass is another moment.
 _REPEATED = ("before_put", "object_put", "chunk_fetched", "sent", "acknowledged")
 
@@ -57,7 +59,7 @@ def _register(action: str, verb: str) -> None:
         for point in points:
             if action == "raise" and point not in ("object_put", "sent", "in_commit", "before_record"):
                 continue
-            short = action == "kill" and point in ("object_put", "in_commit", "after_commit", "sent", "before_record")
+            short = action == "kill" and point in _SHORT
             fault(f"{action} {what}.{point}", f"{verb} at this step of a {what}", short=short)(
                 partial(play, point=point, action=action)
             )

@@ -3,8 +3,12 @@
 It runs the driver's and the worker's code in one process, without Spark, because a step is a place in that code.
 """
 
+import os
+import signal
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from nats3_dagster.archive import durables, take_capture, taking
 from nats3_dagster.catalog import chunks
@@ -14,7 +18,22 @@ from nats3_dagster.jetstream.claim import Claim
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.faults.killable import after, before, die
+
+
+def die(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before(owner: Any, name: str, act: Callable[..., None] = die) -> None:
+    """Have `act` called before the method does its work."""
+    was = getattr(owner, name)
+    setattr(owner, name, lambda *args, **more: (act(), was(*args, **more))[1])
+
+
+def after(owner: Any, name: str) -> None:
+    was = getattr(owner, name)
+    setattr(owner, name, lambda *args, **more: (was(*args, **more), die())[0])
+
 
 STEPS = {
     "claimed": lambda: after(Claim, "take"),

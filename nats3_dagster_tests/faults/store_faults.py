@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from nats3_dagster_tests.faults import jobs, s3_proxy
+from nats3_dagster_tests import s3_proxy
+from nats3_dagster_tests.faults import jobs
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial

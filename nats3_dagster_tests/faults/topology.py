@@ -25,8 +25,8 @@ from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster_tests.faults.jobs import FORKS
-from nats3_dagster_tests.faults.s3_proxy import S3Proxy
-from nats3_dagster_tests.faults.tcp_proxy import TcpProxy
+from nats3_dagster_tests.s3_proxy import S3Proxy
+from nats3_dagster_tests.tcp_proxy import TcpProxy
 from nats3_dagster_tests.wire import Wire
 
 TEMPLATE, BUCKET = "nats3_faults_template", "faults"

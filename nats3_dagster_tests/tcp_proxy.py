@@ -1,11 +1,13 @@
-"""A TCP proxy that breaks connections: slow, half-open, reset, or cut after so many bytes."""
+"""A TCP proxy before a real server that breaks connections: slow, half-open, reset, or cut after so many bytes."""
 
 import socket
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from types import TracebackType
+from typing import Self
 
 _LINGER_0 = struct.pack("ii", 1, 0)  # close() then resets the connection
 
@@ -17,6 +19,8 @@ class TcpProxy:
         self._server_port = server_port
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
+        # Clients that have connected so far.
+        self.connections = 0
         self._lock = threading.Lock()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._open = threading.Event()  # cleared while nothing passes
@@ -48,7 +52,12 @@ class TcpProxy:
                     side.shutdown(socket.SHUT_RDWR)
                 side.close()
 
-    def __enter__(self) -> "TcpProxy":
+    def pieces(self, source: socket.socket, from_client: bool) -> Iterator[bytes]:
+        """What one side sends, until it ends. A proxy that knows the protocol alters it here."""
+        while data := source.recv(1 << 16):
+            yield data
+
+    def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -67,6 +76,7 @@ class TcpProxy:
                 client, _ = self._listener.accept()
             except OSError:  # closed
                 return
+            self.connections += 1
             try:
                 if self.refusing:
                     raise ConnectionRefusedError
@@ -82,7 +92,7 @@ class TcpProxy:
 
     def _pump(self, source: socket.socket, target: socket.socket, from_client: bool) -> None:
         with suppress(OSError):
-            while data := source.recv(1 << 16):
+            for data in self.pieces(source, from_client):
                 self._open.wait()
                 if self.latency_s:
                     time.sleep(self.latency_s)
