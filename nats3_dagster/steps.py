@@ -72,6 +72,9 @@ class Next(Enum):
         "{archive}"
     )
     MAKE_CATALOG = "Make it: migrate the catalog's schema"
+    MAKE_CATALOG_ANEW = (
+        "Make another one in an empty database; this one and its objects stay for the version that made them"
+    )
     MAKE_LIVE = "Make the replay live, so that they count again"
     MIGRATE = "Migrate the catalog's schema"
     NAME_TAKEN = "Choose another name than {archive}"

@@ -16,8 +16,9 @@ from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.steps import Next
 
-# The newest migration in migrations/versions. A test holds the two together.
-VERSION = "0010"
+# The newest migration in migrations/versions, and the first. A test holds them together.
+VERSION = "0100"
+_FIRST = "0100"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 # Alembic's context is one for a process: two threads would take it from each other.
 _ALEMBIC = Lock()
@@ -54,7 +55,7 @@ def migrate(url: str) -> None:
 
 def installed_version(statements: Statements, where: str) -> str | None:
     """The version that the database has, None where there is no schema. Raises CatalogError when it is newer than
-    VERSION."""
+    VERSION, or a development version's."""
     try:
         version = statements.value_or_none(str, "schema_version")
     except (errors.UndefinedTable, errors.InvalidSchemaName):
@@ -62,6 +63,10 @@ def installed_version(statements: Statements, where: str) -> str | None:
     if version is not None and version > VERSION:
         raise CatalogError(
             f"The catalog in {where} has schema {version}, newer than this release's {VERSION}", "Upgrade nats3-dagster"
+        )
+    if version is not None and version < _FIRST:
+        raise CatalogError(
+            f"The catalog in {where} has schema {version}, which a development version made", Next.MAKE_CATALOG_ANEW()
         )
     return version
 

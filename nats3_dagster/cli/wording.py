@@ -49,6 +49,8 @@ WORDS = {
     Next.MAKE_CONSUMER: "Make consumer {consumer} again as it was: it begins with what the stream still has. Then: "
     "nats3 store run {archive}",
     Next.MAKE_CATALOG: "Make it: nats3 migrate",
+    Next.MAKE_CATALOG_ANEW: "Name an empty database in NATS3_POSTGRES_URL and run nats3 migrate; this one and its "
+    "objects stay for the version that made them",
     Next.MAKE_LIVE: "Let them count again: --live",
     Next.MIGRATE: "Run nats3 migrate",
     Next.NAME_TAKEN: "Choose another name, or see it: nats3 store get {archive}",

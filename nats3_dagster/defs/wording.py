@@ -60,6 +60,8 @@ WORDS = {
     Next.MAKE_CONSUMER: "Make consumer {consumer} again as it was: it begins with what the stream still has. Then "
     "materialize {archive}/chunks",
     Next.MAKE_CATALOG: "Run nats3 migrate in a shell",
+    Next.MAKE_CATALOG_ANEW: "Name an empty database in NATS3_POSTGRES_URL and run nats3 migrate in a shell; this one "
+    "and its objects stay for the version that made them",
     Next.MAKE_LIVE: "Set live: true to let them count again",
     Next.MIGRATE: "Run nats3 migrate in a shell",
     Next.NAME_TAKEN: "Choose another name than {archive}",

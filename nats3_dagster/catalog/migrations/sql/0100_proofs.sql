@@ -14,11 +14,18 @@ $$;
 create trigger chunk_immutable before update of id, archive_id, incarnation_id, hour, seqs, messages, deleted, first_ns,
     last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, dagster_run_id, committed_at
     on nats3.chunk for each row execute function nats3.refuse();
+create trigger chunk_minutes_immutable before update of minutes on nats3.chunk
+    for each row execute function nats3.refuse();
+create trigger chunk_absent_reason_immutable before update of absent_reason on nats3.chunk
+    for each row execute function nats3.refuse();
 create trigger chunk_retired_once before update of deleted_at on nats3.chunk for each row
     when (old.deleted_at is not null or new.deleted_at is null) execute function nats3.refuse();
 create trigger chunk_live_kept before delete on nats3.chunk for each row
     when (old.deleted_at is null) execute function nats3.refuse();
-create trigger gap_immutable before update or delete on nats3.gap for each row execute function nats3.refuse();
+-- Only triggers change gaps: nats3.yield_gaps does.
+create trigger gap_immutable before update or delete on nats3.gap for each row
+    when (pg_trigger_depth() = 0) execute function nats3.refuse();
+create trigger seal_immutable before update or delete on nats3.seal for each row execute function nats3.refuse();
 
 create function nats3.touch_archives(ids bigint[]) returns void language plpgsql as $$
 declare
@@ -77,12 +84,20 @@ begin
             message = format('the object %s is being deleted', kept), detail = kept;
     end if;
 
+    perform nats3.yield_gaps(archive_id, incarnation_id, range_agg(seqs)) from added
+    group by archive_id, incarnation_id;
     perform nats3.cover(archive_id, incarnation_id, range_agg(seqs)) from added group by archive_id, incarnation_id;
 
     insert into nats3.hour as h (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
-                                 first_seq, last_seq, first_ns, last_ns, revision)
+                                 first_seq, last_seq, first_ns, last_ns, expired, superseded, ttl, superseded_or_ttl,
+                                 damaged, revision)
     select a.archive_id, a.incarnation_id, a.hour, count(*), sum(a.messages), sum(a.absent), sum(a.payload_bytes),
            sum(a.stored_bytes), min(lower(a.seqs)), max(upper(a.seqs)) - 1, min(a.first_ns), max(a.last_ns),
+           coalesce(sum(a.absent) filter (where a.absent_reason = 'expired'), 0),
+           coalesce(sum(a.absent) filter (where a.absent_reason = 'superseded'), 0),
+           coalesce(sum(a.absent) filter (where a.absent_reason = 'ttl'), 0),
+           coalesce(sum(a.absent) filter (where a.absent_reason = 'superseded_or_ttl'), 0),
+           coalesce(sum(a.absent) filter (where a.absent_reason = 'damaged'), 0),
            max(archive.revision)
     from added a join nats3.archive on archive.id = a.archive_id
     group by a.archive_id, a.incarnation_id, a.hour
@@ -92,16 +107,25 @@ begin
         stored_bytes = h.stored_bytes + excluded.stored_bytes,
         first_seq = least(h.first_seq, excluded.first_seq), last_seq = greatest(h.last_seq, excluded.last_seq),
         first_ns = least(h.first_ns, excluded.first_ns), last_ns = greatest(h.last_ns, excluded.last_ns),
-        revision = excluded.revision;
+        expired = h.expired + excluded.expired, superseded = h.superseded + excluded.superseded,
+        ttl = h.ttl + excluded.ttl, superseded_or_ttl = h.superseded_or_ttl + excluded.superseded_or_ttl,
+        damaged = h.damaged + excluded.damaged, revision = excluded.revision;
 
     update nats3.coverage c set
         chunks = c.chunks + n.chunks, messages = c.messages + n.messages, absent = c.absent + n.absent,
         payload_bytes = c.payload_bytes + n.payload_bytes, stored_bytes = c.stored_bytes + n.stored_bytes,
-        first_ns = least(c.first_ns, n.first_ns), last_ns = greatest(c.last_ns, n.last_ns)
+        first_ns = least(c.first_ns, n.first_ns), last_ns = greatest(c.last_ns, n.last_ns),
+        expired = c.expired + n.expired, superseded = c.superseded + n.superseded, ttl = c.ttl + n.ttl,
+        superseded_or_ttl = c.superseded_or_ttl + n.superseded_or_ttl, damaged = c.damaged + n.damaged
     from (
         select archive_id, incarnation_id, count(*) as chunks, sum(messages) as messages, sum(absent) as absent,
                sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes,
-               min(first_ns) as first_ns, max(last_ns) as last_ns
+               min(first_ns) as first_ns, max(last_ns) as last_ns,
+               coalesce(sum(absent) filter (where absent_reason = 'expired'), 0) as expired,
+               coalesce(sum(absent) filter (where absent_reason = 'superseded'), 0) as superseded,
+               coalesce(sum(absent) filter (where absent_reason = 'ttl'), 0) as ttl,
+               coalesce(sum(absent) filter (where absent_reason = 'superseded_or_ttl'), 0) as superseded_or_ttl,
+               coalesce(sum(absent) filter (where absent_reason = 'damaged'), 0) as damaged
         from added group by archive_id, incarnation_id
     ) n
     where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;
@@ -115,6 +139,9 @@ create function nats3.gap_added() returns trigger language plpgsql as $$
 begin
     perform nats3.touch_archives(array(select distinct archive_id from added));
     perform nats3.cover(archive_id, incarnation_id, range_agg(seqs)) from added group by archive_id, incarnation_id;
+    -- What was retired belonged to the hour that had it, which changes by itself.
+    perform nats3.touch_hours(archive_id, incarnation_id, array_agg(g)) from nats3.gap g
+    where id in (select id from added) and reason <> 'retired' group by archive_id, incarnation_id;
     return null;
 end
 $$;
@@ -130,9 +157,15 @@ begin
     where h.archive_id = r.archive_id and h.incarnation_id = r.incarnation_id and h.hour = r.hour;
 
     insert into nats3.hour (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
-                            first_seq, last_seq, first_ns, last_ns, revision)
+                            first_seq, last_seq, first_ns, last_ns, expired, superseded, ttl, superseded_or_ttl, damaged,
+                            revision)
     select c.archive_id, c.incarnation_id, c.hour, count(*), sum(c.messages), sum(c.absent), sum(c.payload_bytes),
            sum(c.stored_bytes), min(lower(c.seqs)), max(upper(c.seqs)) - 1, min(c.first_ns), max(c.last_ns),
+           coalesce(sum(c.absent) filter (where c.absent_reason = 'expired'), 0),
+           coalesce(sum(c.absent) filter (where c.absent_reason = 'superseded'), 0),
+           coalesce(sum(c.absent) filter (where c.absent_reason = 'ttl'), 0),
+           coalesce(sum(c.absent) filter (where c.absent_reason = 'superseded_or_ttl'), 0),
+           coalesce(sum(c.absent) filter (where c.absent_reason = 'damaged'), 0),
            max(archive.revision)
     from (select distinct archive_id, incarnation_id, hour from retired) r
     join nats3.chunk c using (archive_id, incarnation_id, hour)
@@ -144,6 +177,8 @@ begin
         covered = c.covered - n.ranges,
         chunks = c.chunks - n.chunks, messages = c.messages - n.messages, absent = c.absent - n.absent,
         payload_bytes = c.payload_bytes - n.payload_bytes, stored_bytes = c.stored_bytes - n.stored_bytes,
+        expired = c.expired - n.expired, superseded = c.superseded - n.superseded, ttl = c.ttl - n.ttl,
+        superseded_or_ttl = c.superseded_or_ttl - n.superseded_or_ttl, damaged = c.damaged - n.damaged,
         -- Only what was at an end moves it: else the hours of years would be read for nothing.
         first_ns = case when n.first_ns > c.first_ns then c.first_ns else (
             select min(h.first_ns) from nats3.hour h
@@ -154,7 +189,12 @@ begin
     from (
         select archive_id, incarnation_id, range_agg(seqs) as ranges, count(*) as chunks, sum(messages) as messages,
                sum(absent) as absent, sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes,
-               min(first_ns) as first_ns, max(last_ns) as last_ns
+               min(first_ns) as first_ns, max(last_ns) as last_ns,
+               coalesce(sum(absent) filter (where absent_reason = 'expired'), 0) as expired,
+               coalesce(sum(absent) filter (where absent_reason = 'superseded'), 0) as superseded,
+               coalesce(sum(absent) filter (where absent_reason = 'ttl'), 0) as ttl,
+               coalesce(sum(absent) filter (where absent_reason = 'superseded_or_ttl'), 0) as superseded_or_ttl,
+               coalesce(sum(absent) filter (where absent_reason = 'damaged'), 0) as damaged
         from retired group by archive_id, incarnation_id
     ) n
     where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;

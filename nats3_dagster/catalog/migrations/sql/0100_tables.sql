@@ -9,12 +9,19 @@ create function nats3.size(int8multirange) returns bigint
     language sql immutable strict parallel safe
     return (select coalesce(sum(upper(r) - lower(r)), 0)::bigint from unnest($1) r);
 
+create function nats3.size(integer[]) returns bigint
+    language sql immutable strict parallel safe
+    return (select coalesce(sum(n), 0)::bigint from unnest($1) n);
+
 -- One life of a stream, with the state last seen.
 create table nats3.incarnation (
     id          bigint generated always as identity primary key,
     stream      text not null,
     created_ns  bigint not null,
     config      jsonb not null,
+    -- The settings that remove messages and that were ever seen, as the configuration has them: what they removed may be
+    -- noticed after they were changed.
+    removing    jsonb not null default '{}',
     first_seq   bigint not null,
     last_seq    bigint not null,
     first_ns    bigint not null,
@@ -46,7 +53,7 @@ create table nats3.archive (
 );
 create unique index archive_name on nats3.archive (name) where deleted_at is null;
 
--- What an archive has of one incarnation. Kept by triggers (0001_proofs.sql) but for start_seq.
+-- What an archive has of one incarnation. Kept by triggers (proofs.sql) but for start_seq and the witness.
 create table nats3.coverage (
     archive_id     bigint not null references nats3.archive,
     incarnation_id bigint not null references nats3.incarnation,
@@ -62,12 +69,23 @@ create table nats3.coverage (
     chunks         bigint not null default 0,
     messages       bigint not null default 0,
     absent         bigint not null default 0,
+    -- Of `absent`, what was lost, by reason.
+    expired        bigint not null default 0,
+    superseded     bigint not null default 0,
+    ttl            bigint not null default 0,
+    superseded_or_ttl bigint not null default 0,
+    damaged        bigint not null default 0,
     payload_bytes  bigint not null default 0,
     stored_bytes   bigint not null default 0,
     first_ns       bigint,
     last_ns        bigint,
+    -- The newest captured sequence of which the store time is known, with that time: a stream that has another message
+    -- there now has forgotten its end and given the sequences out again.
+    witness_seq    bigint,
+    witness_ns     bigint,
     first_seen_at  timestamptz not null default now(),
-    primary key (archive_id, incarnation_id)
+    primary key (archive_id, incarnation_id),
+    constraint coverage_witness check ((witness_seq is null) = (witness_ns is null))
 );
 create index coverage_incarnation on nats3.coverage (incarnation_id);
 
@@ -80,6 +98,10 @@ create table nats3.chunk (
     messages       bigint not null check (messages > 0),
     absent         bigint not null generated always as (upper(seqs) - lower(seqs) - messages) stored,
     deleted        int8multirange,
+    -- Why the sequences that the chunk covers and has no message of are absent; null where there are none.
+    absent_reason  text,
+    -- How many of its messages were stored in each minute of its hour; null where they were not counted.
+    minutes        integer[],
     first_ns       bigint not null,
     last_ns        bigint not null,
     payload_bytes  bigint not null check (payload_bytes >= 0),
@@ -97,6 +119,13 @@ create table nats3.chunk (
     constraint chunk_seqs_proper check (coalesce(lower(seqs) >= 1, false) and not upper_inf(seqs)),
     constraint chunk_accounts check (absent >= 0),
     constraint chunk_deleted_accounts check (deleted is null or (deleted <@ seqs and nats3.size(deleted) = absent)),
+    constraint chunk_absent_reason check (
+        (absent_reason is not null) = (absent > 0)
+        and absent_reason in ('deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'unselected')
+        -- Only a subject filter leaves open which sequences are absent.
+        and (absent_reason = 'unselected' or deleted is not null)),
+    constraint chunk_minutes_account check (
+        minutes is null or (cardinality(minutes) = 60 and nats3.size(minutes) = messages)),
     constraint chunk_times_ordered check (first_ns <= last_ns),
     constraint chunk_no_overlap exclude using gist (archive_id with =, incarnation_id with =, seqs with &&)
         where (deleted_at is null)
@@ -107,6 +136,8 @@ create index chunk_order on nats3.chunk (archive_id, incarnation_id, lower(seqs)
 create index chunk_times on nats3.chunk using gist (archive_id, int8range(first_ns, last_ns, '[]'))
     where deleted_at is null;
 create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
+-- What was once in a chunk is of that chunk's hour.
+create index chunk_dead_seqs on nats3.chunk using gist (archive_id, incarnation_id, seqs) where deleted_at is not null;
 
 create table nats3.chunk_subject (
     chunk_id bigint not null references nats3.chunk on delete cascade,
@@ -116,20 +147,32 @@ create table nats3.chunk_subject (
 -- Not unique with the subject: a subject may be longer than an index entry can be.
 create index chunk_subject_chunk on nats3.chunk_subject (chunk_id);
 
--- What no chunk holds, and why: one row for each contiguous range.
+-- What no chunk holds, and why: one row for each contiguous range. A gap has no messages, so it has no hour by itself: its
+-- hours lie between those of its neighbours (gaps.sql).
 create table nats3.gap (
     id             bigint generated always as identity primary key,
     archive_id     bigint not null,
     incarnation_id bigint not null,
     seqs           int8range not null,
-    reason         text not null check (reason in ('deleted', 'expired', 'unselected', 'missing', 'retired')),
+    reason         text not null check (reason in (
+        'deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'unselected', 'missing', 'retired')),
+    -- The messages of the gap were stored from after_ns to before_ns. Null where nothing is missing: what was deleted or
+    -- not selected was somebody's will.
+    after_ns       bigint,
+    before_ns      bigint,
+    -- The same as hours. They are one hour where it is known, as it is of a chunk that was retired.
+    first_hour     text collate "C",
+    last_hour      text collate "C",
     dagster_run_id text,
     recorded_at    timestamptz not null default now(),
     foreign key (archive_id, incarnation_id) references nats3.coverage,
     constraint gap_seqs_proper check (coalesce(lower(seqs) >= 1, false) and not upper_inf(seqs)),
+    constraint gap_hours_ordered check (
+        (first_hour is null) = (last_hour is null) and (first_hour is null or first_hour <= last_hour)),
     constraint gap_no_overlap exclude using gist (archive_id with =, incarnation_id with =, seqs with &&)
 );
 create index gap_order on nats3.gap (archive_id, incarnation_id, lower(seqs));
+create index gap_hours on nats3.gap (archive_id, first_hour) where first_hour is not null;
 
 -- Live chunks summed by hour, kept by triggers: a listing of a year's hours must not read a million chunks.
 create table nats3.hour (
@@ -139,6 +182,12 @@ create table nats3.hour (
     chunks         bigint not null,
     messages       bigint not null,
     absent         bigint not null,
+    -- Of `absent`, what was lost, by reason.
+    expired        bigint not null default 0,
+    superseded     bigint not null default 0,
+    ttl            bigint not null default 0,
+    superseded_or_ttl bigint not null default 0,
+    damaged        bigint not null default 0,
     payload_bytes  bigint not null,
     stored_bytes   bigint not null,
     first_seq      bigint not null,
@@ -150,6 +199,36 @@ create table nats3.hour (
     foreign key (archive_id, incarnation_id) references nats3.coverage
 );
 create index hour_revision on nats3.hour (archive_id, revision);
+-- Hours before and after a sequence are looked up for each hole.
+create index hour_seqs on nats3.hour (archive_id, incarnation_id, first_seq);
+-- Hours interleave where a clock stepped: a sequence may lie between the chunks of several hours.
+create index hour_span on nats3.hour using gist (archive_id, incarnation_id, int8range(first_seq, last_seq, '[]'));
+
+-- An hour that was sealed: its manifest is in the store. The highest number of an hour counts, and only while the hour is
+-- as it was sealed: same revision and number of chunks (both 0 for an hour without messages), and same losses.
+create table nats3.seal (
+    id             bigint generated always as identity primary key,
+    archive_id     bigint not null references nats3.archive,
+    hour           text collate "C" not null check (hour ~ '^\d{4}-\d\d-\d\d-\d\d:00$'),
+    number         integer not null check (number > 0),
+    revision       bigint not null,
+    chunks         bigint not null check (chunks >= 0),
+    -- Sequences that were lost, or retired, and may belong to the hour.
+    losses         bigint not null check (losses >= 0),
+    messages       bigint not null check (messages >= 0),
+    -- Sequences that the manifest lists as gaps.
+    gaps           bigint not null check (gaps >= 0),
+    bucket         text collate "C" not null,
+    key            text collate "C" not null,
+    sha256         text collate "C" not null check (sha256 ~ '^[0-9a-f]{64}$'),
+    stored_bytes   bigint not null check (stored_bytes > 0),
+    dagster_run_id text,
+    sealed_at      timestamptz not null default now(),
+    constraint seal_once unique (archive_id, hour, number)
+);
+create index seal_object on nats3.seal (bucket, key);
+-- A sensor asks every few seconds for the newest seal of each archive.
+create index seal_newest on nats3.seal (archive_id, id);
 
 -- Objects that somebody is deleting, or has deleted, from the store.
 create table nats3.removal (
@@ -165,7 +244,8 @@ create table nats3.replay (
     archive_id     bigint not null references nats3.archive,
     spec           jsonb not null,
     state          text not null default 'planned'
-        check (state in ('planned', 'running', 'succeeded', 'failed', 'canceled')),
+        -- A replay that somebody paused is not one that was canceled with its process.
+        check (state in ('planned', 'running', 'succeeded', 'failed', 'canceled', 'paused')),
     attempt        integer not null default 0,
     error          text,
     chunks         bigint not null,
@@ -175,6 +255,13 @@ create table nats3.replay (
     published      bigint not null default 0,
     found          bigint not null default 0,
     duplicates     bigint not null default 0,
+    -- Messages that a live replay left out, because their own time to live had ended.
+    expired        bigint not null default 0 check (expired >= 0),
+    -- What the tasks of the newest attempt have reported of chunks that are not done: messages that the targets
+    -- acknowledged, and messages found there. At least these: reports come several times a second, and are kept every few
+    -- seconds.
+    progress_published bigint not null default 0 check (progress_published >= 0),
+    progress_found bigint not null default 0 check (progress_found >= 0),
     dagster_run_id text,
     created_at     timestamptz not null default now(),
     started_at     timestamptz,
@@ -189,7 +276,7 @@ create table nats3.replay_attempt (
     replay_id      text collate "C" not null references nats3.replay on delete cascade,
     attempt        integer not null,
     state          text not null default 'running'
-        check (state in ('running', 'succeeded', 'failed', 'canceled', 'lost')),
+        check (state in ('running', 'succeeded', 'failed', 'canceled', 'paused', 'lost')),
     error          text,
     dagster_run_id text,
     started_at     timestamptz not null default now(),
@@ -217,13 +304,14 @@ create table nats3.replay_chunk (
     published      bigint not null default 0 check (published >= 0),
     found          bigint not null default 0 check (found >= 0),
     duplicates     bigint not null default 0,
+    expired        bigint not null default 0 check (expired >= 0),
     state          text not null default 'pending' check (state in ('pending', 'done')),
     attempt        integer,
     dagster_run_id text,
     finished_at    timestamptz,
     primary key (replay_id, chunk_id),
-    -- A replay loses nothing: what was selected was published, or found in the target.
-    constraint replay_chunk_accounts check (published + found = selected and selected <= planned),
+    -- A replay loses nothing: what was selected was published, or found in the target, or had ended by itself.
+    constraint replay_chunk_accounts check (published + found + expired = selected and selected <= planned),
     constraint replay_chunk_duplicates check (duplicates between 0 and published)
 );
 create index replay_chunk_order on nats3.replay_chunk (replay_id, position);

@@ -1,23 +1,4 @@
--- The hours that the messages of a gap may belong to. A gap has no messages, so it has no hour by itself: its hours lie
--- between those of its neighbours. Null where nothing is missing: what was deleted or not selected was somebody's will.
-alter table nats3.gap
-    -- The messages of the gap were stored from after_ns to before_ns.
-    add column after_ns bigint,
-    add column before_ns bigint,
-    -- The same as hours. They are one hour where it is known, as it is of a chunk that was retired.
-    add column first_hour text collate "C",
-    add column last_hour text collate "C",
-    add constraint gap_hours_ordered check (
-        (first_hour is null) = (last_hour is null) and (first_hour is null or first_hour <= last_hour));
--- What was once in a chunk is of that chunk's hour.
-create index chunk_dead_seqs on nats3.chunk using gist (archive_id, incarnation_id, seqs) where deleted_at is not null;
-create index gap_hours on nats3.gap (archive_id, first_hour) where first_hour is not null;
--- Hours interleave where a clock stepped: a sequence may lie between the chunks of several hours.
-create index hour_span on nats3.hour using gist (archive_id, incarnation_id, int8range(first_seq, last_seq, '[]'));
-
--- Sequences that were lost, or retired, and may belong to the hour.
-alter table nats3.seal add column losses bigint not null default 0 check (losses >= 0);
-alter table nats3.seal alter column losses drop default;
+-- Gaps: the hours that their messages may belong to, and how they yield to real messages.
 
 create function nats3.hour_of(ns bigint) returns text
     language sql immutable strict parallel safe
@@ -113,7 +94,65 @@ $$;
 create trigger gap_placed before insert or update of first_hour on nats3.gap
     for each row execute function nats3.gap_placed();
 
--- Of the gaps that are there already.
-alter table nats3.gap disable trigger gap_immutable;
-update nats3.gap set first_hour = null;
-alter table nats3.gap enable trigger gap_immutable;
+-- Give the hours a new revision that account for these gaps: those that a gap may belong to; and for a gap that
+-- belongs to none, because nothing is missing, the hours whose sequences it lies among or before.
+create function nats3.touch_hours(archive bigint, incarnation bigint, gaps nats3.gap[]) returns void language sql as $$
+    with beside as (
+        select range_agg(seqs) as seqs from unnest(gaps) where first_hour is null having count(*) > 0
+    ),
+    near as (
+        select hour, int8range(least(coalesce(lag(last_seq) over seqs + 1, 0), first_seq), last_seq + 1) as accounts
+        from nats3.hour
+        where archive_id = archive and incarnation_id = incarnation and exists (select from beside)
+          and first_seq >= coalesce((
+              select max(first_seq) from nats3.hour
+              where archive_id = archive and incarnation_id = incarnation
+                and first_seq < (select lower(seqs) from beside)), 0)
+          and first_seq <= coalesce((
+              select min(first_seq) from nats3.hour
+              where archive_id = archive and incarnation_id = incarnation
+                and first_seq >= (select upper(seqs) from beside)), 9223372036854775807)
+        window seqs as (order by first_seq)
+    ),
+    touched as (
+        select near.hour from near join beside on beside.seqs && near.accounts
+        union
+        select h.hour from unnest(gaps) g join nats3.hour h on h.hour between g.first_hour and g.last_hour
+        where h.archive_id = archive and h.incarnation_id = incarnation
+    )
+    update nats3.hour h set revision = (select revision from nats3.archive where id = $1)
+    -- An array, by which the index is used: a join would read all hours of the archive.
+    where h.archive_id = archive and h.incarnation_id = incarnation and h.hour = any(array(select hour from touched))
+$$;
+
+-- Take out of gaps what chunks hold that are being added: a real message is worth more than a reason why it is not there.
+-- Not what was retired: somebody took that out of the archive.
+create function nats3.yield_gaps(archive bigint, incarnation bigint, ranges int8multirange)
+returns void language plpgsql as $$
+declare
+    old nats3.gap[];
+    freed int8multirange;
+begin
+    perform from nats3.coverage where archive_id = archive and incarnation_id = incarnation and covered && ranges;
+    if not found then
+        return;
+    end if;
+    with removed as (
+        delete from nats3.gap g
+        where g.archive_id = archive and g.incarnation_id = incarnation and g.seqs && range_merge(ranges)
+          and g.seqs && ranges and g.reason <> 'retired'
+        returning g
+    )
+    select array_agg(r.g), range_agg((r.g).seqs) into old, freed from removed r;
+    if old is null then
+        return;
+    end if;
+    update nats3.coverage set covered = covered - freed where archive_id = archive and incarnation_id = incarnation;
+    insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id, recorded_at, after_ns, before_ns,
+                           first_hour, last_hour)
+    select archive, incarnation, rest, o.reason, o.dagster_run_id, o.recorded_at, o.after_ns, o.before_ns, o.first_hour,
+           o.last_hour
+    from unnest(old) o cross join unnest(int8multirange(o.seqs) - ranges) rest;
+    perform nats3.touch_hours(archive, incarnation, old);
+end
+$$;
