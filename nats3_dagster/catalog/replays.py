@@ -5,11 +5,10 @@ a chunk as done that does not account for all its messages, and a success with c
 """
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import Any, NoReturn
+from dataclasses import asdict
+from typing import NoReturn
 
 import psycopg
 from psycopg import errors
@@ -17,6 +16,7 @@ from psycopg import errors
 from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
+from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, ReplayHourRow, ReplayRow, StateRow, spec_json
 from nats3_dagster.catalog.rows import ChunkRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
@@ -31,83 +31,9 @@ from nats3_dagster.model import (
     ReplaySpec,
     ReplayState,
     ReplayTarget,
-    Selection,
     SeqRange,
 )
 from nats3_dagster.steps import Next
-
-
-@dataclass(slots=True, kw_only=True)
-class DoneRow:
-    """A chunk that a replay has done."""
-
-    stream: str
-    created_ns: int
-    seqs: SeqRange
-    # Messages.
-    selected: int
-
-
-@dataclass(slots=True, kw_only=True)
-class ReplayRow:
-    """A replay with its targets and runs: units as in Replay."""
-
-    id: str
-    spec: dict[str, Any]
-    state: ReplayState
-    attempt: int
-    error: str | None
-    # Each with stream, created_ns and since_seq.
-    targets: list[dict[str, Any]]
-    chunks: int
-    chunks_done: int
-    selected: int
-    published: int
-    found: int
-    duplicates: int
-    expired: int
-    progress_published: int
-    progress_found: int
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    run_ids: list[str]
-
-    def replay(self) -> Replay:
-        targets = (ReplayTarget(Incarnation(t["stream"], t["created_ns"]), t["since_seq"]) for t in self.targets)
-        return Replay(
-            id=self.id, spec=_spec(self.spec), state=self.state, attempt=self.attempt, error=self.error,
-            targets=tuple(targets), chunks=self.chunks, chunks_done=self.chunks_done, selected=self.selected,
-            published=self.published, found=self.found, duplicates=self.duplicates,
-            expired=self.expired,
-            progress_published=self.progress_published, progress_found=self.progress_found, created_at=self.created_at,
-            started_at=self.started_at, finished_at=self.finished_at, run_ids=tuple(self.run_ids),
-        )  # fmt: skip
-
-
-@dataclass(slots=True, kw_only=True)
-class AttemptRow:
-    """How far a replay is: its state and the number of its newest attempt, 0 before the first."""
-
-    state: ReplayState
-    attempt: int
-
-
-@dataclass(slots=True, kw_only=True)
-class StateRow:
-    """How many replays are in a state."""
-
-    state: ReplayState
-    replays: int
-
-
-@dataclass(slots=True, kw_only=True)
-class ReplayHourRow:
-    """An hour of a replay."""
-
-    # The replay's id.
-    replay: str
-    hour: str
 
 
 class Replays:
@@ -124,7 +50,7 @@ class Replays:
         chunks is no longer live."""
         with self._session.transaction() as sql:
             sql.run(
-                "create_replay", replay=replay_id, archive=archive.id, spec=_spec_json(spec), chunks=len(chunks),
+                "create_replay", replay=replay_id, archive=archive.id, spec=spec_json(spec), chunks=len(chunks),
                 run_id=run_id,
             )  # fmt: skip
             sql.run(
@@ -285,22 +211,3 @@ class Replays:
 
 def _unknown(replay_id: str) -> NoReturn:
     raise OperatorError(f"There is no replay {replay_id}", Next.LIST_REPLAYS())
-
-
-def _spec_json(spec: ReplaySpec) -> str:
-    return json.dumps(asdict(spec))
-
-
-def _spec(fields: Mapping[str, Any]) -> ReplaySpec:
-    """The spec that `_spec_json` wrote."""
-    typed: dict[str, Any] = {**fields, "selection": _selection(fields["selection"]), "pace": Pace(**fields["pace"])}
-    return ReplaySpec(**typed)
-
-
-def _selection(fields: Mapping[str, Any]) -> Selection:
-    sequences = fields["sequences"]
-    typed: dict[str, Any] = {
-        **fields, "hours": tuple(fields["hours"]), "sequences": SeqRange(*sequences) if sequences else None,
-        "subjects": tuple(fields["subjects"]),
-    }  # fmt: skip
-    return Selection(**typed)

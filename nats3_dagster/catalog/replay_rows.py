@@ -1,0 +1,110 @@
+"""Rows of replays as psycopg fills them, by the names of their columns, and a replay's spec as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from nats3_dagster.model import (
+    Incarnation,
+    Pace,
+    Replay,
+    ReplaySpec,
+    ReplayState,
+    ReplayTarget,
+    Selection,
+    SeqRange,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class DoneRow:
+    """A chunk that a replay has done."""
+
+    stream: str
+    created_ns: int
+    seqs: SeqRange
+    # Messages.
+    selected: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayRow:
+    """A replay with its targets and runs: units as in Replay."""
+
+    id: str
+    spec: dict[str, Any]
+    state: ReplayState
+    attempt: int
+    error: str | None
+    # Each with stream, created_ns and since_seq.
+    targets: list[dict[str, Any]]
+    chunks: int
+    chunks_done: int
+    selected: int
+    published: int
+    found: int
+    duplicates: int
+    expired: int
+    progress_published: int
+    progress_found: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    run_ids: list[str]
+
+    def replay(self) -> Replay:
+        targets = (ReplayTarget(Incarnation(t["stream"], t["created_ns"]), t["since_seq"]) for t in self.targets)
+        return Replay(
+            id=self.id, spec=spec_of(self.spec), state=self.state, attempt=self.attempt, error=self.error,
+            targets=tuple(targets), chunks=self.chunks, chunks_done=self.chunks_done, selected=self.selected,
+            published=self.published, found=self.found, duplicates=self.duplicates, expired=self.expired,
+            progress_published=self.progress_published, progress_found=self.progress_found, created_at=self.created_at,
+            started_at=self.started_at, finished_at=self.finished_at, run_ids=tuple(self.run_ids),
+        )  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class AttemptRow:
+    """How far a replay is: its state and the number of its newest attempt, 0 before the first."""
+
+    state: ReplayState
+    attempt: int
+
+
+@dataclass(slots=True, kw_only=True)
+class StateRow:
+    """How many replays are in a state."""
+
+    state: ReplayState
+    replays: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayHourRow:
+    """An hour of a replay."""
+
+    # The replay's id.
+    replay: str
+    hour: str
+
+
+def spec_json(spec: ReplaySpec) -> str:
+    """The spec as nats3.replay keeps it."""
+    return json.dumps(asdict(spec))
+
+
+def spec_of(fields: Mapping[str, Any]) -> ReplaySpec:
+    """The spec that `spec_json` wrote."""
+    typed: dict[str, Any] = {**fields, "selection": _selection(fields["selection"]), "pace": Pace(**fields["pace"])}
+    return ReplaySpec(**typed)
+
+
+def _selection(fields: Mapping[str, Any]) -> Selection:
+    sequences = fields["sequences"]
+    typed: dict[str, Any] = {
+        **fields, "hours": tuple(fields["hours"]), "sequences": SeqRange(*sequences) if sequences else None,
+        "subjects": tuple(fields["subjects"]),
+    }  # fmt: skip
+    return Selection(**typed)
