@@ -47,12 +47,19 @@ class Replays:
         chunks: Sequence[Chunk], *, run_id: str | None = None,
     ) -> Replay:  # fmt: skip
         """Record a replay of these chunks in this order. `replay_id`: 16 hex digits. Raises Conflict when one of the
-        chunks is no longer live."""
+        chunks is no longer live, or the id was given before."""
+        if self.was_deleted(replay_id):
+            raise Conflict(f"There was a replay {replay_id}, which was deleted", Next.BEGIN_NEW_REPLAY())
         with self._session.transaction() as sql:
-            sql.run(
-                "create_replay", replay=replay_id, archive=archive.id, spec=spec_json(spec), chunks=len(chunks),
-                run_id=run_id,
-            )  # fmt: skip
+            try:
+                sql.run(
+                    "create_replay", replay=replay_id, archive=archive.id, spec=spec_json(spec), chunks=len(chunks),
+                    run_id=run_id,
+                )  # fmt: skip
+            except errors.UniqueViolation as error:
+                raise Conflict(
+                    f"There is a replay {replay_id} already", Next.GET_REPLAY(replay=replay_id)
+                ) from error
             sql.run(
                 "add_targets", replay=replay_id, streams=[t.incarnation.stream for t in targets],
                 created=[t.incarnation.created_ns for t in targets], since=[t.since_seq for t in targets],
@@ -63,6 +70,15 @@ class Replays:
                     f"Chunks of archive {archive.name} were retired since the replay was planned", "Plan again"
                 )
             return self.get(replay_id)
+
+    @contextmanager
+    def recording(self, archive: Archive) -> Generator[None]:
+        """A transaction in which nobody else records a replay of the archive: what is asked in it is still so when
+        `begin` is done. Raises Conflict when the archive was deleted."""
+        with self._session.transaction() as sql:
+            if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
+                raise Conflict(f"Archive {archive.name} was deleted", "What is left in the store cannot be replayed")
+            yield
 
     def get(self, replay_id: str) -> Replay:
         """Raises OperatorError when there is none."""

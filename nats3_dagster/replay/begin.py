@@ -10,6 +10,7 @@ from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.replay.creation import create
 from nats3_dagster.replay.job import new_id
 from nats3_dagster.replay.plan import ReplayPlan, plan, target_of
+from nats3_dagster.replay.status import check_forerunner, replays
 from nats3_dagster.replay.targets import takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -26,17 +27,20 @@ def begin(
     """Plan a replay, create the stream that it asks for if none listens, and record it: `run_replay` publishes.
 
     `replay_id`: 16 hex digits, never used before; by default new ones. `agree` is called with the plan that will be
-    recorded, before anything is created or written; what it raises ends it. Raises as `plan`; Conflict if a chunk was
-    retired meanwhile."""
+    recorded, before anything is created or written; what it raises ends it. Raises as `plan`, also for the same replay
+    if somebody began it meanwhile; Conflict if a chunk was retired meanwhile, or the id was given before."""
+    known = {replay.id for replay in replays(workspace, workspace.catalog.archives.get(spec.archive))}
     planned = plan(workspace, spec)
     agree(planned)
     if planned.creation:
         created = create(workspace.link, planned.creation)
         version = server_info(workspace.link).version
         planned = replace(planned, targets=(target_of(created),), batched=takes_batches([created], version))
-    replay = workspace.catalog.replays.begin(
-        replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id
-    )
+    with workspace.catalog.replays.recording(planned.archive):
+        check_forerunner(workspace, planned.archive, spec, known=known)
+        replay = workspace.catalog.replays.begin(
+            replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id
+        )
     fault_point("replay.begun")
     return replay, planned
 

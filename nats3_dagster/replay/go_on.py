@@ -7,7 +7,7 @@ would not know what the targets hold.
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from nats3_dagster.errors import CatalogError, OperatorError
+from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.status import find
@@ -50,11 +50,18 @@ def begin_or_go_on(
             Next.BEGIN_NEW_REPLAY_AFTER_LOOKING(replay=replay_id),
         )
     if replay is None:
-        begun, plan = begin(workspace, spec, replay_id=replay_id, run_id=run_id)
-        notes = (f"at most {plan.messages:,} messages in {len(plan.chunks)} chunks",)
-        if plan.timing_s is not None:
-            notes += (f"its original timing takes at most {timedelta(seconds=round(plan.timing_s))}",)
-        return Found(begun, notes + plan.notes)
+        try:
+            begun, plan = begin(workspace, spec, replay_id=replay_id, run_id=run_id)
+        except (OperatorError, Conflict):
+            # Another process may have begun this very replay meanwhile.
+            replay = find(workspace, replay_id)
+            if replay is None:
+                raise
+        else:
+            notes = (f"at most {plan.messages:,} messages in {len(plan.chunks)} chunks",)
+            if plan.timing_s is not None:
+                notes += (f"its original timing takes at most {timedelta(seconds=round(plan.timing_s))}",)
+            return Found(begun, notes + plan.notes)
     if replay.state == "succeeded":
         return Found(replay, ("had succeeded before this run: nothing is left to publish",))
     notes = [f"goes on: {replay.chunks_done} of {replay.chunks} chunks are done"]

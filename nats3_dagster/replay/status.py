@@ -1,5 +1,6 @@
 """Status: what the catalog has of replays."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from nats3_dagster.errors import Conflict, OperatorError
@@ -37,13 +38,24 @@ def find(workspace: Workspace, replay_id: str) -> Replay | None:
         return None
 
 
-def check_forerunner(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> None:
+def check_forerunner(
+    workspace: Workspace, archive: Archive, spec: ReplaySpec, *, known: Collection[str] | None = None
+) -> None:
     """Raises OperatorError if a replay of the same selection to the same subjects was begun and has not succeeded:
-    what it published would be published once more."""
+    what it published would be published once more. `known`: the replays that there were when this one was planned, by
+    their ids; another one is in the way even if it has succeeded."""
     wanted = spec.selection, spec.write_subject
     for replay in replays(workspace, archive):
-        if replay.state == "succeeded" or (replay.spec.selection, replay.spec.write_subject) != wanted:
+        if (replay.spec.selection, replay.spec.write_subject) != wanted:
             continue
+        if replay.state == "succeeded":
+            if known is None or replay.id in known:
+                continue
+            raise OperatorError(
+                f"Replay {replay.id} of the same selection to {spec.write_subject} has succeeded since this one was "
+                "planned",
+                Next.GET_REPLAY(replay=replay.id),
+            )
         state = _status(workspace, replay).state
         raise OperatorError(
             f"Replay {replay.id} of the same selection to {spec.write_subject} is {state}, with "
