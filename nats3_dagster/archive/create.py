@@ -12,6 +12,9 @@ from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
+# How long another process may take to create an archive of the same name.
+PATIENCE_S = 60.0
+
 
 def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = False) -> Archive:
     """The new archive; it begins with the oldest message that the stream has now, or that its durable has not yet
@@ -19,6 +22,11 @@ def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = Fal
 
     Raises Conflict when the name is taken, OperatorError for a stream that cannot be archived so, or a missing
     bucket."""
+    with workspace.catalog.archives.creating(spec.name, PATIENCE_S):
+        return _create(workspace, spec, create_bucket)
+
+
+def _create(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool) -> Archive:
     store = workspace.settings.store
     if workspace.catalog.archives.find(spec.name):
         raise Conflict(f"There is an archive {spec.name} already", Next.NAME_TAKEN(archive=spec.name))
@@ -35,7 +43,10 @@ def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = Fal
         state = replace(stream_state(workspace.link, spec.stream), first_seq=durable.delivered_seq + 1)
         return workspace.catalog.archives.create(spec, state)
     except BaseException:
-        drop(workspace, spec)
+        # Where the catalog does not answer, the archive may have been made. Without its durable the stream would keep
+        # nothing for it; a durable without an archive stands in the way of the next try, which says so.
+        if workspace.catalog.archives.find(spec.name) is None:
+            drop(workspace, spec)
         raise
 
 

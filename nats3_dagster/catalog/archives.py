@@ -137,17 +137,31 @@ class Archives:
 
     @contextmanager
     def taking(self, archive: Archive, patience_s: float) -> Generator[None]:
-        """Let nobody else take messages for the archive meanwhile. The lock has a connection of its own: it ends when
-        the process does. Raises Conflict when another process has it for longer than `patience_s`."""
+        """Let nobody else take messages for the archive meanwhile. Raises Conflict when another process does for longer
+        than `patience_s`."""
+        busy = Conflict(
+            f"Another process takes messages for archive {archive.name}", "Wait for it: it takes all there are"
+        )
+        with self._alone("try_taking", patience_s, busy, archive=archive.id):
+            yield
+
+    @contextmanager
+    def creating(self, name: str, patience_s: float) -> Generator[None]:
+        """Let nobody else create an archive of this name meanwhile, nor what belongs to it in the stream. Raises
+        Conflict when another process does for longer than `patience_s`."""
+        busy = Conflict(f"Another process is creating archive {name}", "Wait for it, or end it first")
+        with self._alone("try_creating", patience_s, busy, name=name):
+            yield
+
+    @contextmanager
+    def _alone(self, statement: str, patience_s: float, busy: Conflict, **values: object) -> Generator[None]:
+        """Hold a lock. It has a connection of its own: it ends when the process does."""
         until = time.monotonic() + patience_s
         with open_connection(self._session.url) as connection:
             try:
-                while not Statements(connection).value(bool, "try_taking", archive=archive.id):
+                while not Statements(connection).value(bool, statement, **values):
                     if time.monotonic() > until:
-                        raise Conflict(
-                            f"Another process takes messages for archive {archive.name}",
-                            "Wait for it: it takes all there are",
-                        )
+                        raise busy
                     time.sleep(ASK_AGAIN_S)
             except Error as error:
                 raise failed(error, self._session.where) from error

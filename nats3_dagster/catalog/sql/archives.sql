@@ -83,3 +83,7 @@ order by a.name;
 -- name: try_taking(archive)
 -- Whether this connection alone now takes messages for the archive, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.taking.' || :archive::bigint, 0));
+
+-- name: try_creating(name)
+-- Whether this connection alone now creates an archive of this name, until it ends.
+select pg_try_advisory_lock(hashtextextended('nats3.creating.' || :name, 0));
