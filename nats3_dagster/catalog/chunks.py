@@ -41,8 +41,7 @@ class Chunks:
 
         Raises Conflict when another process committed some of it first or the archive was deleted."""
         with self._session.transaction() as sql:
-            if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
-                raise Conflict(f"Archive {archive.name} was deleted", "Create it again, or stop what captures into it")
+            _lock(sql, archive)
             coverages = sql.rows(CoverageRow, "coverages", archive=archive.id)
             ids = {row.incarnation: row.incarnation_id for row in coverages}
             try:
@@ -135,13 +134,13 @@ class Chunks:
     ) -> int:
         """Take chunks out of the archive; how many were live. Their sequences become gaps of the reason `retired`, or
         with `recapture` are missing again, so that the next capture of the hour fills them. Objects stay: see
-        `Removals`."""
+        `Removals`. Raises Conflict when the archive was deleted."""
         with self._session.transaction() as sql:
+            _lock(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if not recapture:
                 sql.run("add_retired_gaps", chunks=retired, run_id=run_id)
             return len(retired)
-
 
     def replace(
         self, archive: Archive, chunk_ids: Sequence[int], chunks: Sequence[ChunkMeta], gaps: Sequence[Gap], *,
@@ -150,11 +149,19 @@ class Chunks:
         """Take live chunks out of the archive, and chunks and gaps of the same sequences in: all or nothing, as
         `commit` does. Raises Conflict also when one of the chunks is live no more."""
         with self._session.transaction() as sql:
+            _lock(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if len(retired) < len(chunk_ids):
                 gone = ", ".join(str(chunk_id) for chunk_id in sorted({*chunk_ids} - {*retired}))
                 raise Conflict(f"Another process replaced or retired chunk {gone}", "See which chunks are bad now")
             self.commit(archive, chunks, gaps, run_id=run_id, begun=begun)
+
+
+def _lock(sql: Statements, archive: Archive) -> None:
+    """Hold the archive before any of its chunks, as everything does that changes them: in another order two would wait
+    for each other."""
+    if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
+        raise Conflict(f"Archive {archive.name} was deleted", "Create it again, or stop what captures into it")
 
 
 def _check_not_removed(sql: Statements, chunks: Sequence[ChunkMeta], begun: datetime | None) -> None:
