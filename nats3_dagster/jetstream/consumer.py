@@ -1,7 +1,8 @@
 """One ephemeral pull consumer over a range of a stream, in the loop of its connection.
 
-Invariants: what the caller has not taken yet bounds what is asked for. The end is proven: the consumer numbered all
-messages without a hole, and the last one lies at or beyond the range's end, or the stream's leader holds none after it.
+Invariants: what the caller has not taken yet bounds what is asked for. What is sent is the copy of the stream's leader,
+because another replica may have lost messages. The end is proven: the consumer numbered all messages without a hole,
+and the last one lies at or beyond the range's end, or the stream's leader holds none after it.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from nats3_dagster.jetstream.codes import ErrCode, Status, pull_request_ended
 from nats3_dagster.jetstream.frames import last_ack
 from nats3_dagster.jetstream.scan import FrameError, Frames
 from nats3_dagster.jetstream.streams import delete_consumer, first_held, same_stream_info, stream_changed
-from nats3_dagster.model import Incarnation, SeqRange
+from nats3_dagster.model import Incarnation, SeqRange, StreamState
 
 # A pull request ends at either; two are always under way, so that the server never waits for one.
 PULL_MESSAGES = 32_768
@@ -33,6 +34,8 @@ HEARTBEAT_S = 1.0
 EXPIRES_S = 30.0
 # A consumer whose reader died is gone after this; a reader that is held up longer makes a new one.
 INACTIVE_S = 60
+# A server draws the replica that gets a consumer. With five replicas, one in a million reads gets none on the leader.
+DRAWS = 64
 
 
 class End:
@@ -53,7 +56,7 @@ class RangeConsumer:
     ) -> None:  # fmt: skip
         self._client, self._incarnation, self._seqs, self._headers_only = client, incarnation, seqs, headers_only
         self._batch_rows, self._batch_bytes, self._deliver = batch_rows, batch_bytes, deliver
-        self.name = f"nats3-{secrets.token_hex(8)}"
+        self.name = ""
         self.marker = b""
         self.filters = filters  # that the server applies; empty when it sends everything
         self._inbox = client.new_inbox()
@@ -74,11 +77,7 @@ class RangeConsumer:
 
     async def open(self) -> None:
         """Make the consumer and ask for the first messages. Raises StreamChanged or SourceError."""
-        created = await self._create()
-        cluster: dict[str, Any] = created.get("cluster") or {}
-        self._server = str(cluster.get("leader") or "")
-        # Asked after the consumer was made: had the stream been made again before, this would show it.
-        state = await same_stream_info(self._client, self._incarnation)
+        created, state = await self._create_on_leader()
         if state.first_seq > self._seqs.last:  # the leader's word
             self._finish(End())
             return
@@ -108,6 +107,26 @@ class RangeConsumer:
         """The caller took what was delivered as `size` bytes of frames."""
         self._untaken -= size
         self._pull()
+
+    async def _create_on_leader(self) -> tuple[dict[str, Any], StreamState]:
+        """The consumer on the server that leads the stream, and the stream's state after it was made.
+
+        A replica whose disk lost a block sends what is left of its copy without a word, and numbers that without a
+        hole: what it lacks would count as deleted."""
+        for _ in range(DRAWS):
+            self.name = f"nats3-{secrets.token_hex(8)}"
+            created = await self._create()
+            cluster: dict[str, Any] = created.get("cluster") or {}
+            self._server = str(cluster.get("leader") or "")
+            # Asked after the consumer was made: had the stream been made again before, this would show it.
+            state = await same_stream_info(self._client, self._incarnation)
+            if self._server in ("", state.leader) or not state.leader:
+                return created, state
+            await delete_consumer(self._client, self._incarnation.stream, self.name)
+        raise SourceError(
+            f"None of {DRAWS} consumers of {self._incarnation.stream} was put on server {state.leader}, which leads it",
+            "Let another server lead it (nats stream cluster step-down)",
+        )
 
     async def _create(self) -> dict[str, Any]:
         config: dict[str, Any] = {

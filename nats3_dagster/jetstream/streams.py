@@ -333,7 +333,7 @@ def _state(info: Mapping[str, Any]) -> StreamState:
         first_seq=state["first_seq"], last_seq=state["last_seq"], first_ns=_time(state["first_ts"]),
         last_ns=_time(state["last_ts"]), messages=state["messages"], bytes=state["bytes"], config=config,
         damaged=ranges_of(damaged.get("msgs") or ()),
-        consumers=state.get("consumer_count", 0),
+        consumers=state.get("consumer_count", 0), leader=str((info.get("cluster") or {}).get("leader") or ""),
     )  # fmt: skip
 
 

@@ -115,6 +115,8 @@ class StreamState:
     damaged: tuple[SeqRange, ...] = field(default=(), repr=False)
     # Its consumers; 0 where the catalog, which does not keep them, is asked.
     consumers: int = 0
+    # The server that leads it; empty where the server or the catalog does not say it.
+    leader: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
