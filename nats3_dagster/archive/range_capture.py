@@ -83,8 +83,15 @@ class RangeCapture:
             self._start = self._next = seqs.last + 1
 
     def _look(self) -> StreamState:
-        """The stream as it is now. Raises StreamChanged: another incarnation says nothing of what is absent here."""
+        """The stream as it is now. Raises StreamChanged: another incarnation says nothing of what is absent here.
+        SourceError where it ends before the range: what the stream has had and does not know is not absent."""
         state = same_stream(self._link, self._job.state.incarnation)
+        if state.last_seq < self._seqs.last:
+            raise SourceError(
+                f"Stream {state.name} ends at sequence {state.last_seq}, and ended at {self._seqs.last} or later when "
+                "this was planned",
+                "Run it again when all servers of the cluster are connected; a server may also have forgotten messages",
+            )
         self._absences.look(state)
         return state
 

@@ -160,6 +160,16 @@ def test_an_unfiltered_range_that_was_deleted_message_by_message_is_no_loss(
     assert outcomes == [Gap(job.state.incarnation, (SeqRange(999, 1001),), "deleted")]
 
 
+def test_what_lies_behind_the_end_that_a_server_knows_is_not_absent(
+    settings: Settings, wire: Wire, bucket: str
+) -> None:
+    """A leader that was cut off from the cluster answers for a while, and does not know the newest messages."""
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    with pytest.raises(SourceError, match="EV ends at sequence 1000, and ended at 1010 or later when this was planned"):
+        list(capture_range((planned.job, SeqRange(901, 1010))))
+
+
 def test_a_stream_that_forgot_what_the_archive_holds_is_an_error(settings: Settings, wire: Wire, bucket: str) -> None:
     archive_events(settings, bucket)
     with Catalog.connect(settings.postgres) as catalog:
