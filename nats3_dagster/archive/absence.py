@@ -13,18 +13,28 @@ from nats3_dagster.model.stream import removing_settings
 
 _TTL = {"allow_msg_ttl", "subject_delete_marker_ttl"}
 _PER_SUBJECT = "max_msgs_per_subject"
+# What removes messages anywhere by something that is not of the stream: consumers, or the origin of a mirror.
+_OUTSIDE = {"retention", "mirror"}
 
 
 def absence_reason(configs: Iterable[Mapping[str, Any]], *, below_head: bool) -> Reason:
     """Why a sequence is absent that is below the stream's first one, or above it. `configs`: all configurations that
     the stream may have had since the message was stored, or what they say of removing."""
-    settings = {name for config in configs for name in removing_settings(config)}
+    removing = [removing_settings(config) for config in configs]
+    settings = {name for one in removing for name in one}
     superseded, ttl = _PER_SUBJECT in settings, bool(settings & _TTL)
-    if below_head:
+    if any(_selects(one["mirror"]) for one in removing if "mirror" in one) and not below_head:
+        return "unselected"
+    if below_head or settings & _OUTSIDE:
         return "superseded" if settings == {_PER_SUBJECT} else "expired"
     if superseded and ttl:
         return "superseded_or_ttl"
     return "superseded" if superseded else "ttl" if ttl else "deleted"
+
+
+def _selects(mirror: Mapping[str, Any]) -> bool:
+    """Whether the mirror takes some subjects of its origin only."""
+    return bool(mirror.get("filter_subject") or mirror.get("subject_transforms"))
 
 
 def early_removal(config: Mapping[str, Any]) -> str:

@@ -65,14 +65,15 @@ def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = Fals
     if it has another retention than an archive needs."""
     coverage = workspace.catalog.coverage
     state = source_state(workspace, archive)
+    if not adopt:
+        if changed := made_again(archive, coverage.all(archive), state):
+            raise changed
+        # Before its retention is refused: what that removes is absent for this reason, also once it is changed back.
+        coverage.observe(archive, state)
     check_retention(archive.spec, state)
-    if not adopt and (changed := made_again(archive, coverage.all(archive), state)):
-        raise changed
     if adopt:
         coverage.adopt(archive, state)
         _give_up_earlier(workspace, archive, state)
-    else:
-        coverage.observe(archive, state)
     if changed := forgotten(workspace, archive, state):
         raise changed
     return state

@@ -128,11 +128,17 @@ class StreamState:
 
 
 def removing_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a stream's configuration by which it removes messages by itself."""
+    """The settings of a stream's configuration by which it removes messages by itself, or has no messages of some
+    sequences: a mirror lacks what its origin removed before the mirror had it."""
     names = ["max_age", "allow_msg_ttl", "subject_delete_marker_ttl"]
     if config.get("discard", "old") == "old":  # a stream that refuses new messages removes none for being full
         names += ["max_msgs", "max_bytes"]
     if not config.get("discard_new_per_subject"):
         names.append("max_msgs_per_subject")
     # Servers write "no limit" as 0 or -1.
-    return {name: config[name] for name in names if int(config.get(name) or 0) > 0}
+    removing = {name: config[name] for name in names if int(config.get(name) or 0) > 0}
+    if config.get("retention", "limits") != "limits":
+        removing["retention"] = config["retention"]
+    if config.get("mirror"):
+        removing["mirror"] = config["mirror"]
+    return removing

@@ -18,6 +18,7 @@ from nats3_dagster.archive.range_capture import Outcome, RangeCapture
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.status import holdings
 from nats3_dagster.chunks import open_chunk
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, Reason, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import hours_of
@@ -63,6 +64,10 @@ def chunks(outcomes: Iterable[Outcome]) -> list[tuple[SeqRange, int, Reason | No
         ({"allow_msg_ttl": True}, "ttl", "expired"),
         ({"subject_delete_marker_ttl": 5}, "ttl", "expired"),
         ({"allow_msg_ttl": True, "max_msgs_per_subject": 9}, "superseded_or_ttl", "expired"),
+        ({"retention": "interest"}, "expired", "expired"),
+        ({"mirror": {"name": "O"}, "max_msgs_per_subject": 1}, "expired", "expired"),
+        ({"mirror": {"name": "O", "filter_subject": "ev.a"}}, "unselected", "expired"),
+        ({"retention": "limits"}, "deleted", "expired"),
         ({}, "deleted", "expired"),
     ],
 )
@@ -102,6 +107,40 @@ def test_a_limit_that_was_lifted_is_remembered(workspace: Workspace, wire: Wire,
     for _ in range(2):
         plan(workspace, archive, wire)
     assert chunks(take(workspace, archive, wire).chunks) == [(SeqRange(1, 10), 2, "superseded")]
+
+
+@pytest.mark.needs_nats("2.10")  # 2.9 changes no retention
+def test_what_another_retention_removed_meanwhile_is_lost(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """No capture succeeds while the stream has it; afterwards nothing in the stream tells of it."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.kept", b"", b"x")])
+    kept = {"durable_name": "d", "ack_policy": "explicit", "filter_subject": "ev.kept"}
+    wire.api("CONSUMER.DURABLE.CREATE.EV.d", stream_name="EV", config=kept)
+    archive = archive_of(workspace, bucket)
+    take(workspace, archive, wire)
+    config = wire.api("STREAM.INFO.EV")["config"]
+    wire.api("STREAM.UPDATE.EV", **{**config, "retention": "interest"})
+    wire.publish([("ev.a", b"", b"no consumer is for this")] * 5)
+    with pytest.raises(OperatorError, match="interest retention"):
+        observe_source(workspace, archive)
+    wire.api("STREAM.UPDATE.EV", **{**config, "retention": "limits"})
+    wire.publish([("ev.a", b"", b"x")])
+    result = take(workspace, archive, wire)
+    assert (chunks(result.chunks), result.lost) == ([(SeqRange(2, 7), 1, "expired")], 5)
+    assert holdings(workspace, "events").losses == {"expired": 5}
+
+
+def test_what_a_mirror_never_had_is_lost(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Its origin removed the messages before the mirror could have them: no setting of the mirror did."""
+    wire.create_stream("O", "ev.>", max_msgs_per_subject=1)
+    wire.publish([("ev.old", b"", b"x"), *[("ev.hot", b"", b"x")] * 9])
+    wire.api("STREAM.CREATE.EV", name="EV", mirror={"name": "O"}, storage="file")
+    until = time.monotonic() + 10
+    while wire.state("EV")["last_seq"] < 10 and time.monotonic() < until:
+        time.sleep(0.02)
+    archive = archive_of(workspace, bucket)
+    result = take(workspace, archive, wire)
+    assert (chunks(result.chunks), result.lost) == ([(SeqRange(1, 10), 2, "expired")], 8)
 
 
 @pytest.mark.needs_nats("2.11")
