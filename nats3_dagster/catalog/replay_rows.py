@@ -25,8 +25,8 @@ class DoneRow:
     stream: str
     created_ns: int
     seqs: SeqRange
-    # Messages.
-    selected: int
+    # That the targets have acknowledged, or had already.
+    messages: int
 
 
 @dataclass(slots=True, kw_only=True)

@@ -200,10 +200,10 @@ class Replays:
         return tuple(row.chunk() for row in rows)
 
     def done(self, replay_id: str) -> tuple[tuple[Incarnation, SeqRange, int], ...]:
-        """Incarnation, sequences and selected messages of each chunk that is done, in the order of the plan."""
+        """Incarnation, sequences and messages in the targets of each chunk that is done, in the order of the plan."""
         with self._session.reading() as sql:
             rows = sql.rows(DoneRow, "done_chunks", replay=replay_id)
-        return tuple((Incarnation(row.stream, row.created_ns), row.seqs, row.selected) for row in rows)
+        return tuple((Incarnation(row.stream, row.created_ns), row.seqs, row.messages) for row in rows)
 
     def chunks(self, replay_id: str) -> tuple[ReplayChunk, ...]:
         """What became of each chunk, in the order of the plan."""

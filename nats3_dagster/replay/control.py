@@ -51,15 +51,15 @@ def delete(workspace: Workspace, replay_id: str) -> None:
 def delete_chunks(workspace: Workspace, replay_id: str) -> int:
     """Retire the chunks that a replay published whole, and delete their objects; how many were retired.
 
-    Only those that the catalog has as done with every message of theirs selected, and only of a replay that succeeded:
-    a chunk that a filter or a time bound cut stays. Raises StoreError; the next call deletes the objects that are
-    left."""
+    Only those that the catalog has as done with every message of theirs in the targets, and only of a replay that
+    succeeded: a chunk that a filter or a time bound cut stays, and one of which messages were left out as expired.
+    Raises StoreError; the next call deletes the objects that are left."""
     replay = workspace.catalog.replays.get(replay_id)
     archive = workspace.catalog.archives.get(replay.spec.archive)
     retired = 0
     if replay.state == "succeeded":
         chunks = workspace.catalog.replays.chunks(replay_id)
-        whole = [c.chunk_id for c in chunks if c.state == "done" and c.selected == c.planned]
+        whole = [c.chunk_id for c in chunks if c.state == "done" and c.published + c.found == c.planned]
         retired = workspace.catalog.chunks.retire(archive, whole) if whole else 0
     remove_dead(workspace, archive.name)
     return retired

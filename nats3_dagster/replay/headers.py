@@ -65,6 +65,8 @@ _INSERTED = rf"^({_FIRST})" + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS
 )
 # A block with a status in its first line, and what follows: the last line at least.
 _WITH_STATUS = re.compile(rb"NATS/1\.0([^\r\n]+)\r\n((?:.*\r\n)?\r\n)", re.DOTALL)
+# What a stream adds to the messages of a schedule (ADR-51). A replay that is not live renames it.
+_MADE_BY_SCHEDULE = b"\r\nNats-Scheduler:"
 # A sequence of ours; others that may publish into a target can write anything there.
 _INT64 = r"\d{1,18}|[1-8]\d{18}|9[01]\d{17}"
 Text = str | pa.Array
@@ -139,6 +141,11 @@ def replayed_sequences(headers: pa.Array, replay_id: str) -> Iterator[tuple[str,
         of_token = pc.equal(tokens, token).to_numpy(zero_copy_only=False)
         if len(seqs := numbers[of_token & ours].astype(np.int64)):
             yield token, seqs
+
+
+def made_by_schedule(block: bytes) -> bool:
+    """Whether a stream made this message from a message with a schedule, whose header block it took over."""
+    return _MADE_BY_SCHEDULE in block
 
 
 def original_headers(headers: pa.Array) -> pa.Array:

@@ -18,7 +18,7 @@ from nats3_dagster.jetstream.probe import settle
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.stored import header_blocks
 from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
-from nats3_dagster.replay.headers import replayed_sequences
+from nats3_dagster.replay.headers import made_by_schedule, replayed_sequences
 from nats3_dagster.replay.job import DoneRange, ReplayJob
 from nats3_dagster.replay.targets import removes, target_state
 from nats3_dagster.subjects import decoded, matches, readable
@@ -151,14 +151,18 @@ def _read(job: ReplayJob, target: ReplayTarget, state: StreamState, parts: dict[
 def _newest(link: Link, replay_id: str, target: ReplayTarget, state: StreamState) -> tuple[str, int] | None:
     """Token and sequence of the replay's newest message in the target, looked for from its end; None if there is none.
     Raises TargetError where a message is absent: it may have been the replay's."""
+    newest: tuple[str, int] | None = None
     for last in range(state.last_seq, target.since_seq - 1, -_LOOK):
         blocks = header_blocks(link, state.name, range(last, max(last - _LOOK, target.since_seq - 1), -1))
         for block in blocks:
             if block is None:
                 raise _unknowable(state)
             for token, numbers in replayed_sequences(pa.array([block], pa.binary()), replay_id):
-                return token, int(numbers[0])
-    return None
+                newest = max(newest or (token, 0), (token, int(numbers[0])))
+                # What a schedule made has the marks of the schedule, which may be an early message of the replay.
+                if not made_by_schedule(block):
+                    return newest
+    return newest
 
 
 def _checked(published: Published, done: Sequence[DoneRange], names: str) -> Published:

@@ -119,8 +119,8 @@ where p.replay_id = :replay and p.state <> 'done'
 order by p.position;
 
 -- name: done_chunks(replay)
--- The chunks that the replay has done, in the order of its plan: whose sequences, and how many messages it selected.
-select c.stream, c.created_ns, c.seqs, p.selected
+-- The chunks that the replay has done, in the order of its plan: whose sequences, and how many messages the targets took.
+select c.stream, c.created_ns, c.seqs, p.published + p.found as messages
 from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
 where p.replay_id = :replay and p.state = 'done'
 order by p.position;
