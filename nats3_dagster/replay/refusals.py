@@ -11,6 +11,7 @@ from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.content import sizes
 from nats3_dagster.replay.headers import MAX_BLOCK
+from nats3_dagster.replay.targets import stores_nothing
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
@@ -95,7 +96,7 @@ def _refusals(
             f"{name} does not acknowledge messages (no_ack): what it stores could not be known",
             f"Set no_ack of stream {target.name} to false",
         )
-    if config.get("retention") == "interest" and not target.consumers:
+    if stores_nothing(target):
         yield (
             f"{name} has interest retention and no consumer: it would acknowledge messages and store none",
             "Create its consumers first",

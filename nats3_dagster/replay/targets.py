@@ -37,6 +37,11 @@ def removes(state: StreamState) -> bool:
     return config.get("retention", "limits") != "limits" or config.get("max_msgs_per_subject", -1) > 0
 
 
+def stores_nothing(state: StreamState) -> bool:
+    """Whether the stream acknowledges messages and stores none: it keeps them for consumers, and has none."""
+    return state.config.get("retention") == "interest" and not state.consumers
+
+
 def check_provable(spec: ReplaySpec, streams: Sequence[StreamState]) -> None:
     """Raises OperatorError where an interrupted replay could not know what it has published: a stream removes messages,
     and what goes there is no chain, because several publishers or several streams take part."""
@@ -61,8 +66,9 @@ def check_provable(spec: ReplaySpec, streams: Sequence[StreamState]) -> None:
 
 
 def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str, int], *, live: bool = False) -> None:
-    """Check that the targets are the streams they were when the replay began, and have not lost what they acknowledged
-    up to these stream sequences. `live`: what is published may remove messages. Raises StreamChanged, TargetError."""
+    """Check that the targets are the streams they were when the replay began, store what they acknowledge, and have not
+    lost what they acknowledged up to these stream sequences. `live`: what is published may remove messages. Raises
+    StreamChanged, TargetError."""
     for target in targets:
         until, seq = time.monotonic() + CATCH_UP_S, stored.get(target.incarnation.stream, 0)
         while (state := target_state(link, target)).last_seq < seq:
@@ -73,6 +79,12 @@ def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str,
                     "Create a new replay, and delete what this one left",
                 )
             time.sleep(0.1)
+        if stores_nothing(state):
+            raise TargetError(
+                f"Stream {state.name} has interest retention and lost its last consumer: it acknowledges messages and "
+                "stores none",
+                "Create its consumers, and then a new replay; delete what this one left",
+            )
         keeps_all = not live and not removes(state) and not removing_settings(state.config)
         if keeps_all and state.first_seq > target.since_seq:
             raise TargetError(
