@@ -27,6 +27,8 @@ class DoneRow:
     seqs: SeqRange
     # That the targets have acknowledged, or had already.
     messages: int
+    # Of those; 0 if there is none.
+    last_seq: int
 
 
 @dataclass(slots=True, kw_only=True)

@@ -199,11 +199,12 @@ class Replays:
             )
         return tuple(row.chunk() for row in rows)
 
-    def done(self, replay_id: str) -> tuple[tuple[Incarnation, SeqRange, int], ...]:
-        """Incarnation, sequences and messages in the targets of each chunk that is done, in the order of the plan."""
+    def done(self, replay_id: str) -> tuple[tuple[Incarnation, SeqRange, int, int], ...]:
+        """Of each chunk that is done, in the order of the plan: incarnation, sequences, and of the messages in the
+        targets the number and the last sequence."""
         with self._session.reading() as sql:
             rows = sql.rows(DoneRow, "done_chunks", replay=replay_id)
-        return tuple((Incarnation(row.stream, row.created_ns), row.seqs, row.messages) for row in rows)
+        return tuple((Incarnation(r.stream, r.created_ns), r.seqs, r.messages, r.last_seq) for r in rows)
 
     def chunks(self, replay_id: str) -> tuple[ReplayChunk, ...]:
         """What became of each chunk, in the order of the plan."""

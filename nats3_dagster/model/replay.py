@@ -120,6 +120,8 @@ class ChunkResult:
     duplicates: int
     # Selected ones that a live replay left out, because their own time to live (`Nats-TTL`) has ended.
     expired: int = 0
+    # The last archived sequence of those that the targets have; 0 if they have none.
+    last_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,7 @@ class ReplayChunk:
     found: int
     duplicates: int
     expired: int
+    last_seq: int
     state: Literal["pending", "done"]
     attempt: int | None
     dagster_run_id: str | None

@@ -18,6 +18,8 @@ class DoneRange:
     covers: SeqRange
     # How many of their messages the targets acknowledged.
     messages: int
+    # The last sequence of those; 0 if there is none.
+    last_seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +102,17 @@ def shares(job: ReplayJob, chunks: Sequence[Chunk], parallel: int) -> list[Share
     return [Share(job, part, index, len(parts)) for index, part in enumerate(parts)]
 
 
-def joined(done: Iterable[tuple[Incarnation, SeqRange, int]]) -> tuple[DoneRange, ...]:
-    """Chunks that are done, in the order of the plan, with their messages; those that follow each other as one."""
+def joined(done: Iterable[tuple[Incarnation, SeqRange, int, int]]) -> tuple[DoneRange, ...]:
+    """Chunks that are done, in the order of the plan, each with the number and the last sequence of its messages in the
+    targets; those that follow each other as one."""
     ranges: list[DoneRange] = []
-    for incarnation, covers, messages in done:
+    for incarnation, covers, messages, last_seq in done:
         last = ranges[-1] if ranges else None
         if last and last.token == incarnation.token and last.covers.last + 1 == covers.first:
             covers, messages = SeqRange(last.covers.first, covers.last), last.messages + messages
+            last_seq = max(last.last_seq, last_seq)
             ranges.pop()
-        ranges.append(DoneRange(incarnation.token, covers, messages))
+        ranges.append(DoneRange(incarnation.token, covers, messages, last_seq))
     return tuple(ranges)
 
 
@@ -120,5 +124,6 @@ def combine(results: Iterable[ChunkResult]) -> tuple[ChunkResult, ...]:
         sums[result.chunk_id] = ChunkResult(
             result.chunk_id, old.selected + result.selected, old.published + result.published,
             old.found + result.found, old.duplicates + result.duplicates, old.expired + result.expired,
+            max(old.last_seq, result.last_seq),
         )  # fmt: skip
     return tuple(sums.values())

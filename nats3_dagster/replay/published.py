@@ -169,10 +169,13 @@ def _checked(published: Published, done: Sequence[DoneRange], names: str) -> Pub
     """Raises TargetError if something is missing of what the targets acknowledged."""
     for part in done:
         if published.newest is not None:
-            kept = part.messages if published.newest >= (part.token, part.covers.first) else 0
-        else:
-            kept = published.count(part)
-        if kept < part.messages:
+            if part.messages and published.newest < (part.token, part.last_seq):
+                raise TargetError(
+                    f"The target {names} acknowledged messages up to sequence {part.last_seq} of the archived stream, "
+                    f"and its newest one of this replay is {published.newest[1]}: it lost them",
+                    "Create a new replay, and delete what this one left",
+                )
+        elif (kept := published.count(part)) < part.messages:
             raise TargetError(
                 f"The target {names} acknowledged {part.messages} messages of the sequences {part.covers} and holds "
                 f"{kept}: it lost them, or they were deleted",

@@ -73,6 +73,7 @@ class Republisher:
         self._counters = False
         self._published: Published | None = None
         self._order: OrderKept | None = None
+        self._last_found = 0  # sequence of the last message that the targets were found to hold
         self._ask = self._job.resumed
         self._fruitful = 0  # the last attempt that made progress
         self._done = list(self._job.done)
@@ -148,7 +149,7 @@ class Republisher:
 
     def _publish_chunk(self, publisher: Publisher, pacer: Pacer, chunk: Chunk, reader: ChunkReader) -> ChunkResult:
         """Returns when the targets have acknowledged all messages of the chunk, and are still the same streams."""
-        duplicates = publisher.duplicates
+        duplicates, last_seq, self._last_found = publisher.duplicates, 0, 0
         finished, _ = self._progress
         under_way = _UnderWay(publisher, publisher.published)
         self._progress = finished, under_way
@@ -160,15 +161,19 @@ class Republisher:
                 batch, ended = self._live.prepare(batch)
                 expired += ended
             if batch.num_rows:
+                last_seq = int(batch.column("seq")[-1].as_py())
                 _send(publisher, pacer, self._mapper.outgoing(batch, chunk.meta.incarnation))
         fault_point("replay.sent")
         publisher.flush()
         fault_point("replay.acknowledged")
         check_kept(self._link, self._job.targets, publisher.stored, live=self._job.spec.live)
         found, published = under_way.found, selected - under_way.found - expired
-        self._done.append(DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected - expired))
+        last_seq = max(last_seq, self._last_found)
+        done = DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected - expired, last_seq)
+        self._done.append(done)
         self._progress = Counts(finished.published + published, finished.found + found), None
-        return ChunkResult(chunk.id, selected, published, found, publisher.duplicates - duplicates, expired)
+        duplicates = publisher.duplicates - duplicates
+        return ChunkResult(chunk.id, selected, published, found, duplicates, expired, last_seq)
 
     def _select(self, chunk: Chunk, reader: ChunkReader) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The chunk's messages that are to be published, under their new subjects, and how many of each batch were
@@ -185,6 +190,8 @@ class Republisher:
 
         def known(subjects: pa.Array, seqs: NDArray[np.int64]) -> NDArray[np.bool_]:
             there = published.known(token, seqs)
+            if there.any():
+                self._last_found = int(seqs[there][-1])
             if order:
                 order.check(subjects, there)
             return there

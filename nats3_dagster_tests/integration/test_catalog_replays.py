@@ -206,9 +206,10 @@ def test_a_driver_of_an_older_attempt_ends_nothing(catalog, logs, chunks):
 def test_what_is_done_by_its_sequences(catalog, logs, chunks):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     attempt = catalog.replays.start_attempt(ID)
-    catalog.replays.record(ID, attempt, [_result(chunks[1], 4, selected=4), _result(chunks[0])])
-    done = catalog.replays.done(ID)
-    assert done == tuple((c.meta.incarnation, c.meta.covers, n) for c, n in zip(chunks, (10, 4), strict=False))
+    left_out = ChunkResult(chunks[0].id, selected=10, published=5, found=2, duplicates=0, expired=3, last_seq=8)
+    catalog.replays.record(ID, attempt, [ChunkResult(chunks[1].id, 10, 0, 0, 0, expired=10), left_out])
+    life = chunks[0].meta.incarnation
+    assert catalog.replays.done(ID) == ((life, SeqRange(1, 10), 7, 8), (life, SeqRange(11, 20), 0, 0))
 
 
 def test_an_attempt_that_was_overtaken_records_nothing(catalog, logs, chunks):

@@ -173,10 +173,21 @@ def test_a_target_that_lost_what_it_acknowledged(nats, wire, link):
     wire.create_stream("BACK", "back.>")
     job = job_of(nats, link, "BACK")
     burst(link, "back.a", 1, 90)
-    done = (DoneRange(TOKEN, SeqRange(1, 50), 50), DoneRange(TOKEN, SeqRange(51, 100), 50))
+    done = (DoneRange(TOKEN, SeqRange(1, 50), 50, 50), DoneRange(TOKEN, SeqRange(51, 100), 50, 100))
     assert len(sequences(ask_targets(link, job, "back.>", done[:1]))) == 90
     with pytest.raises(TargetError, match="acknowledged 50 messages of the sequences 51-100 and holds 40"):
         ask_targets(link, job, "back.>", done)
+
+
+def test_a_target_that_removes_and_lost_what_it_acknowledged(nats, wire, link):
+    """As after a power cut: its newest message of the replay lies in the middle of what is done."""
+    wire.create_stream("BACK", "back.>", max_msgs_per_subject=1000)
+    job = job_of(nats, link, "BACK")
+    burst(link, "back.a", 1, 90)
+    done = DoneRange(TOKEN, SeqRange(1, 100), 90, 90)
+    assert len(sequences(ask_targets(link, job, "back.>", [done]))) == 90
+    with pytest.raises(TargetError, match="up to sequence 95 of the archived stream, and its newest .* is 90: it lost"):
+        ask_targets(link, job, "back.>", [replace(done, messages=95, last_seq=95)])
 
 
 def test_marks_that_are_not_ours(nats, wire, link):

@@ -90,10 +90,11 @@ update nats3.replay set deleted_at = now() where id = :replay and deleted_at is 
 -- A chunk that is done stays as it is: its counts are those of the attempt that finished it.
 with recorded as (
     update nats3.replay_chunk c set state = 'done', selected = r.selected, published = r.published, found = r.found,
-        duplicates = r.duplicates, expired = r.expired, attempt = :attempt, dagster_run_id = :run_id, finished_at = now()
+        duplicates = r.duplicates, expired = r.expired, last_seq = r.last_seq,
+        attempt = :attempt, dagster_run_id = :run_id, finished_at = now()
     from json_to_recordset(:results::json) as r(
         chunk_id bigint, selected bigint, published bigint, found bigint, duplicates bigint,
-        expired bigint)
+        expired bigint, last_seq bigint)
     where c.replay_id = :replay and c.chunk_id = r.chunk_id and c.state <> 'done'
     returning c.*
 ), sums as (
@@ -119,8 +120,9 @@ where p.replay_id = :replay and p.state <> 'done'
 order by p.position;
 
 -- name: done_chunks(replay)
--- The chunks that the replay has done, in the order of its plan: whose sequences, and how many messages the targets took.
-select c.stream, c.created_ns, c.seqs, p.published + p.found as messages
+-- The chunks that the replay has done, in the order of its plan: whose sequences, how many messages the targets took, and
+-- the last sequence of those.
+select c.stream, c.created_ns, c.seqs, p.published + p.found as messages, p.last_seq
 from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
 where p.replay_id = :replay and p.state = 'done'
 order by p.position;

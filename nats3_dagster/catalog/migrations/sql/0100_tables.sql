@@ -305,6 +305,9 @@ create table nats3.replay_chunk (
     found          bigint not null default 0 check (found >= 0),
     duplicates     bigint not null default 0,
     expired        bigint not null default 0 check (expired >= 0),
+    -- The last archived sequence of those messages that the targets have, 0 for none: a target whose newest message of
+    -- the replay lies before it has lost what it acknowledged.
+    last_seq       bigint not null default 0 check (last_seq >= 0),
     state          text not null default 'pending' check (state in ('pending', 'done')),
     attempt        integer,
     dagster_run_id text,
