@@ -35,7 +35,7 @@ class FormerRow:
 
 
 class Archives:
-    """Create, list, change and delete."""
+    """Create, list, pause and delete."""
 
     def __init__(self, session: Session, coverage: Coverages) -> None:
         self._session = session
@@ -94,26 +94,6 @@ class Archives:
         with self._session.reading() as sql:
             rows = sql.rows(FormerRow, "former_archives")
         return {row.name for row in rows}, {row.stream for row in rows}
-
-    def change(self, spec: ArchiveSpec) -> Archive:
-        """Take over bucket, prefix, thresholds and compression for later chunks. Raises OperatorError when the archive
-        is unknown, or `spec` changes its stream, subjects or mode."""
-        with self._session.transaction() as sql:
-            old = self.get(spec.name).spec
-            for field in ("stream", "subjects", "mode", "durable"):
-                before, after = getattr(old, field), getattr(spec, field)
-                if before != after:
-                    raise OperatorError(
-                        f"The {field} of archive {spec.name} cannot change"
-                        f" from {before or 'none'} to {after or 'none'}",
-                        "Create another archive for it",
-                    )
-            row = sql.row(
-                ArchiveRow, "change_archive", name=spec.name, bucket=spec.bucket, prefix=spec.prefix,
-                max_messages=spec.max_messages, max_bytes=spec.max_bytes, max_age_s=spec.max_age_s,
-                zstd_level=spec.zstd_level,
-            )  # fmt: skip
-        return row.archive() if row else self._unknown(spec.name)
 
     def pause(self, name: str) -> Archive:
         """Stop its sensors. Raises OperatorError when there is none."""

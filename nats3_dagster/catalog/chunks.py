@@ -5,7 +5,7 @@ and chunks that do not add up.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ import psycopg
 from nats3_dagster.catalog.multirange import from_multirange, to_multirange
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
-from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, ObjectRow, SubjectRow, SubjectsRow
+from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, ObjectRow, SubjectsRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.fault_points import fault_point
@@ -119,15 +119,6 @@ class Chunks:
         with self._session.reading() as sql:
             chunk_id = sql.value_or_none(int, "chunk_id", bucket=bucket, key=key)
         return None if chunk_id is None else self.find(chunk_id)
-
-    def subject_counts(self, archive: Archive, hours: Iterable[str]) -> tuple[dict[str, int], int]:
-        """Messages by subject in these hours, and the number of messages in chunks that were not counted by subject
-        (see MAX_SUBJECTS)."""
-        chosen = list(hours)
-        with self._session.transaction() as sql:
-            rows = sql.rows(SubjectRow, "subject_counts", archive=archive.id, hours=chosen)
-            uncounted = sql.value(int, "uncounted", archive=archive.id, hours=chosen)
-        return {row.subject: row.messages for row in rows}, uncounted
 
     def retire(
         self, archive: Archive, chunk_ids: Sequence[int], *, run_id: str | None = None, recapture: bool = False

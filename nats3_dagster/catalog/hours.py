@@ -103,15 +103,14 @@ class Hours:
         self._session = session
 
     def select(
-        self, archive: Archive, *, first: str | None = None, last: str | None = None, since: int | None = None,
-        limit: int | None = None, offset: int = 0,
+        self, archive: Archive, *, first: str | None = None, last: str | None = None, limit: int | None = None,
+        offset: int = 0,
     ) -> tuple[HourSummary, ...]:  # fmt: skip
-        """Hours that have live chunks, ascending: those from `first` to `last`, both included, and changed after the
-        archive's revision `since`."""
+        """Hours that have live chunks, ascending: those from `first` to `last`, both included."""
         with self._session.reading() as sql:
             rows = sql.rows(
-                HourRow, "list_hours", archive=archive.id, first_hour=first, last_hour=last, since_revision=since,
-                limit_to=limit, skip=offset,
+                HourRow, "list_hours", archive=archive.id, first_hour=first, last_hour=last, limit_to=limit,
+                skip=offset,
             )  # fmt: skip
         return tuple(_summary(hour, list(group)) for hour, group in groupby(rows, lambda row: row.hour))
 
@@ -135,7 +134,7 @@ class Hours:
         return (row.before, row.behind) if row else (None, None)
 
     def revision(self, archive: Archive) -> int:
-        """A number that grows with every change of the archive's chunks and gaps: a reader's cursor for `hours`."""
+        """A number that grows with every change of the archive's chunks and gaps."""
         with self._session.reading() as sql:
             return sql.value(int, "revision", archive=archive.id)
 

@@ -76,14 +76,6 @@ class AttemptRow:
 
 
 @dataclass(slots=True, kw_only=True)
-class StateRow:
-    """How many replays are in a state."""
-
-    state: ReplayState
-    replays: int
-
-
-@dataclass(slots=True, kw_only=True)
 class ReplayHourRow:
     """An hour of a replay."""
 

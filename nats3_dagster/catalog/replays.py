@@ -16,7 +16,7 @@ from psycopg import errors
 from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, ReplayHourRow, ReplayRow, StateRow, spec_json
+from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, ReplayHourRow, ReplayRow, spec_json
 from nats3_dagster.catalog.rows import ChunkRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
@@ -106,11 +106,6 @@ class Replays:
         with self._session.reading() as sql:
             rows = sql.rows(ReplayRow, "replays", replay=None, archive=archive and archive.id, limit_to=limit)
         return tuple(row.replay() for row in rows)
-
-    def counts(self) -> dict[ReplayState, int]:
-        """How many replays are in each state; a state without any is left out."""
-        with self._session.reading() as sql:
-            return {row.state: row.replays for row in sql.rows(StateRow, "replay_counts")}
 
     @contextmanager
     def lock(self, replay_id: str) -> Generator[None]:

@@ -230,11 +230,3 @@ class SubjectsRow:
     chunk_id: int
     subjects: list[str]
     messages: list[int]
-
-
-@dataclass(slots=True, kw_only=True)
-class SubjectRow:
-    """The messages of a subject."""
-
-    subject: str
-    messages: int

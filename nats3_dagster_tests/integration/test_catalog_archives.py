@@ -60,19 +60,6 @@ def test_pause_and_resume(catalog):
     assert not catalog.archives.resume("logs").paused
 
 
-def test_what_an_archive_takes_cannot_change_the_rest_can(catalog):
-    made = catalog.archives.create(spec(), state())
-    changed = catalog.archives.change(spec(bucket="elsewhere", prefix="new", max_age_s=5, zstd_level=9))
-    assert changed.id == made.id
-    assert changed.spec == spec(bucket="elsewhere", prefix="new", max_age_s=5, zstd_level=9)
-    taken = spec(mode="consumer", durable="d")
-    for other in (spec(stream="OTHER"), spec(subjects=("a",)), spec(mode="consumer"), taken):
-        with pytest.raises(OperatorError, match="cannot change.*Create another"):
-            catalog.archives.change(other)
-    with pytest.raises(OperatorError, match="There is no archive"):
-        catalog.archives.change(spec("unknown"))
-
-
 @pytest.mark.parametrize(("first", "start"), [(0, 1), (1, 1), (50, 50)])
 def test_coverage_begins_with_the_oldest_message_of_the_day(catalog, first, start):
     archive = catalog.archives.create(spec(), state(first=first))

@@ -70,7 +70,6 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "revision": (lambda: full.hours.revision(logs), 20),
         "hours of a page": (lambda: full.hours.select(logs, limit=24, offset=500), 3000),
         "hours of a day": (lambda: full.hours.select(logs, first=one_day[0], last=one_day[-1]), 2000),
-        "hours changed": (lambda: full.hours.select(logs, since=full.hours.revision(logs)), 20),
         "chunks of an hour": (lambda: full.chunks.select(logs, hours=[SOME_HOUR]), 400),
         "chunks of an hour with subjects": (
                 lambda: full.chunks.select(logs, hours=[SOME_HOUR], with_subjects=True), 500,
@@ -84,7 +83,6 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "a page of chunks": (lambda: full.chunks.select(logs, limit=100), 400),
         "a page of chunks from the middle": (lambda: full.chunks.select(logs, limit=100, after=(LOGS, LAST // 2)), 400),
         "a chunk by its key": (lambda: full.chunks.by_key(middle.meta.bucket, middle.meta.key), 20),
-        "subject counts of an hour": (lambda: full.chunks.subject_counts(logs, [SOME_HOUR]), 800),
         "gaps": (lambda: full.gaps.select(logs), 20),
         "commit": (lambda: full.chunks.commit(logs, [chunk(LAST + 1, LAST + 9)], [_gap(LAST + 10, LAST + 19)]), 80),
         "retire": (lambda: full.chunks.retire(logs, [middle.id]), 800),

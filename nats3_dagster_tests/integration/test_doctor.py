@@ -214,6 +214,7 @@ def test_a_database_before_and_behind(
         connection.execute("UPDATE nats3.alembic_version SET version_num = '0010'")
     ((problem, step),) = findings(nats3("doctor", "-o", "json"), "postgres", "fail")
     assert problem.endswith(" has schema 0010, which a development version made")
+    assert step
     assert step.startswith("Name an empty database in NATS3_POSTGRES_URL and run nats3 migrate;")
 
 

@@ -51,20 +51,6 @@ select s.chunk_id, array_agg(s.subject) as subjects, array_agg(s.messages) as me
 from nats3.chunk_subject s where s.chunk_id = any(:chunks::bigint[])
 group by s.chunk_id;
 
--- name: subject_counts(archive, hours)
--- The messages of these hours by subject, over the live chunks that were counted by subject.
-select subject, sum(messages)::bigint as messages
-from nats3.chunk_subject
-where chunk_id = any(array(
-    select id from nats3.chunk where archive_id = :archive and deleted_at is null and hour = any(:hours::text[])))
-group by subject
-order by subject;
-
--- name: uncounted(archive, hours)
--- How many messages of these hours are in live chunks that were not counted by subject.
-select coalesce(sum(messages), 0)::bigint from nats3.chunk
-where archive_id = :archive and deleted_at is null and hour = any(:hours::text[]) and subjects is null;
-
 -- name: retire_chunks(archive, chunks)
 -- Retires those of the chunks that are live; their ids.
 update nats3.chunk set deleted_at = now()

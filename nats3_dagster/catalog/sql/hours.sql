@@ -1,10 +1,9 @@
--- name: list_hours(archive, first_hour, last_hour, since_revision, limit_to, skip)
+-- name: list_hours(archive, first_hour, last_hour, limit_to, skip)
 -- The chosen hours that have live chunks, ascending, a row for each incarnation; limit and skip count hours.
 with chosen as (
     select hour from nats3.hour
     where archive_id = :archive
       and (:first_hour::text is null or hour >= :first_hour) and (:last_hour::text is null or hour <= :last_hour)
-      and (:since_revision::bigint is null or revision > :since_revision)
     group by hour
     order by hour
     limit :limit_to offset :skip

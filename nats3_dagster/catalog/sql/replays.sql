@@ -42,10 +42,6 @@ update nats3.replay set spec = jsonb_set(spec, '{pace}', :pace::jsonb) where id 
 -- Makes this the replay's newest attempt unless a later one is known.
 update nats3.replay set attempt = greatest(attempt, :attempt) where id = :replay and deleted_at is null;
 
--- name: replay_counts()
--- How many replays are in each state.
-select state, count(*) as replays from nats3.replay where deleted_at is null group by state order by state;
-
 -- name: lock_replay(replay)
 -- How far the replay is, locked until the transaction ends.
 select state, attempt from nats3.replay where id = :replay and deleted_at is null for no key update;

@@ -46,7 +46,7 @@ create table nats3.archive (
     max_age_s    bigint not null check (max_age_s > 0),
     zstd_level   smallint not null check (zstd_level between 1 and 22),
     paused       boolean not null default false,
-    -- Goes up by one with every commit or retirement: a reader that saw revision n asks for what came after n.
+    -- Goes up by one with every commit or retirement. Each hour keeps the one with which it last changed.
     revision     bigint not null default 0,
     created_at   timestamptz not null default now(),
     deleted_at   timestamptz
@@ -83,11 +83,9 @@ create table nats3.coverage (
     -- there now has forgotten its end and given the sequences out again.
     witness_seq    bigint,
     witness_ns     bigint,
-    first_seen_at  timestamptz not null default now(),
     primary key (archive_id, incarnation_id),
     constraint coverage_witness check ((witness_seq is null) = (witness_ns is null))
 );
-create index coverage_incarnation on nats3.coverage (incarnation_id);
 
 create table nats3.chunk (
     id             bigint generated always as identity primary key,
@@ -198,7 +196,6 @@ create table nats3.hour (
     primary key (archive_id, hour, incarnation_id),
     foreign key (archive_id, incarnation_id) references nats3.coverage
 );
-create index hour_revision on nats3.hour (archive_id, revision);
 -- Hours before and after a sequence are looked up for each hole.
 create index hour_seqs on nats3.hour (archive_id, incarnation_id, first_seq);
 -- Hours interleave where a clock stepped: a sequence may lie between the chunks of several hours.
