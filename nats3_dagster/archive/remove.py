@@ -112,17 +112,18 @@ def remove_objects(
     removals, bucket = workspace.catalog.removals, workspace.bucket(bucket_name)
     removed = 0
     for at in range(0, len(keys), PAGE):
-        claimed = removals.claim(bucket_name, keys[at : at + PAGE])
-        fault_point("delete.claimed")
-        gone: list[str] = []
-        try:
-            for key in claimed:
-                bucket.delete(key)
-                fault_point("delete.deleted")
-                gone.append(key)
-                on_progress(removed + len(gone), len(keys))
-        finally:
-            removals.finish(bucket_name, gone)
-        fault_point("delete.finished")
+        with removals.alone(bucket_name):
+            claimed = removals.claim(bucket_name, keys[at : at + PAGE])
+            fault_point("delete.claimed")
+            gone: list[str] = []
+            try:
+                for key in claimed:
+                    bucket.delete(key)
+                    fault_point("delete.deleted")
+                    gone.append(key)
+                    on_progress(removed + len(gone), len(keys))
+            finally:
+                removals.finish(bucket_name, gone)
+            fault_point("delete.finished")
         removed += len(gone)
     return removed

@@ -4,10 +4,16 @@ Invariant: an object is claimed, then deleted, then marked as removed. Postgres 
 and refuses a chunk whose object is claimed: a capture takes over an object that the store has under the same name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 
+import psycopg
+
+from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.pool import Session
+from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.rows import ObjectRow
+from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.model import DeadObject
 
 _PAGE = 1000
@@ -37,8 +43,23 @@ class Removals:
             more = len(rows) == _PAGE
             after = rows[-1].id if rows else after
 
+    @contextmanager
+    def alone(self, bucket: str) -> Generator[None]:
+        """Let nobody else remove objects of the bucket meanwhile: what one marks as removed, and a capture puts again,
+        another one may be about to delete. The lock has a connection of its own: it ends when the process does. Raises
+        Conflict when another process has it for long (session.sql)."""
+        with open_connection(self._session.url) as connection:
+            try:
+                statements = Statements(connection)
+                statements.run("set_session")
+                statements.run("lock_bucket", bucket=bucket)
+            except psycopg.Error as error:
+                raise failed(error, self._session.where) from error
+            yield
+
     def claim(self, bucket: str, keys: Sequence[str]) -> tuple[str, ...]:
-        """Those of the keys that may be deleted now: no live chunk has them, and none can until `finish`."""
+        """Those of the keys that may be deleted now: no live chunk has them, and none can until `finish`. Call it
+        under `alone`: what a process that died has claimed is claimed again."""
         with self._session.transaction() as sql:
             sql.run("lock_removals")
             return tuple(sql.values(str, "claim_removals", bucket=bucket, keys=list(keys)))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -269,3 +269,38 @@ def test_what_retires_chunks_waits_for_the_archive_before_it_holds_them(
         sql.connection.execute("select from nats3.chunk for update nowait")
     waiting.result(LIMIT_S)
     assert repairs.live(two[0], events) == []
+
+
+def test_an_object_that_one_has_removed_and_a_capture_put_again_is_not_removed_by_another(
+    two: tuple[Workspace, Workspace], s3_client: Any, bucket: str, events: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = repairs.live(two[0], events)
+    data = repairs.stored(s3_client, bucket)[before.meta.key]
+    two[0].catalog.chunks.retire(events, [before.id], recapture=True)
+    slow, about_to, go_on = two[1].bucket(bucket), Event(), Event()
+    real = slow.delete
+
+    def delete_later(key: str) -> None:
+        about_to.set()
+        go_on.wait(LIMIT_S)
+        real(key)
+
+    monkeypatch.setattr(slow, "delete", delete_later)
+
+    def waits() -> bool:
+        with two[0].catalog.session.reading() as sql:
+            return bool(sql.connection.execute("select from pg_locks where not granted").fetchall())
+
+    with ThreadPoolExecutor(2) as pool:
+        second = pool.submit(remove.remove_objects, two[1], bucket, [before.meta.key])
+        about_to.wait(LIMIT_S)
+        first = pool.submit(remove.remove_objects, two[0], bucket, [before.meta.key])
+        while not first.done() and not waits():
+            pass
+        if first.done():
+            s3_client.put_object(Bucket=bucket, Key=before.meta.key, Body=data)
+            two[0].catalog.chunks.commit(events, [before.meta], begun=two[0].catalog.now())
+        go_on.set()
+        assert second.result(LIMIT_S) == first.result(LIMIT_S) == 1
+    live = {chunk.meta.key for chunk in repairs.live(two[0], events)}
+    assert live <= set(repairs.stored(s3_client, bucket))

@@ -1,3 +1,7 @@
+-- name: lock_bucket(bucket)
+-- Waits until nobody else removes objects of the bucket; this connection then does alone, until it ends.
+select pg_advisory_lock(hashtextextended('nats3.removing.' || :bucket, 0));
+
 -- name: lock_removals()
 -- Lets claims and commits wait for one another: a claim holds this lock alone, a commit shares it.
 select pg_advisory_xact_lock(hashtextextended('nats3.removal', 0));
