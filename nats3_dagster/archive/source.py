@@ -6,14 +6,16 @@ from collections.abc import Iterable
 from nats3_dagster.errors import OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import message_from, stream_state
+from nats3_dagster.jetstream.streams import message_from, next_message, stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Coverage, Gap, SeqRange, StreamState, Witness
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import check_filter, overlap
+from nats3_dagster.subjects import Transform, check_filter, covers, overlap
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
 _AFTER_FORGETTING = "Create another archive of the stream for what comes, and set sync_interval: always on the server"
+# A server marks erased and deleted records of a file by the two highest bits of their sequences.
+_LAST_STORED = 2**62 - 1
 
 
 def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
@@ -21,14 +23,44 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     nothing for one of the filters."""
     state = stream_state(workspace.link, spec.stream)
     check_retention(spec, state)
+    check_sequences(state)
+    subjects = _stored_subjects(state)
     for filter_ in spec.subjects:
         check_filter(filter_)
-        if state.subjects and not any(overlap(filter_, subject) for subject in state.subjects):
+        if not subjects or any(overlap(filter_, subject) for subject in subjects):
+            continue
+        # Of messages from before the stream was given other subjects.
+        if workspace.link.call(next_message, spec.stream, 1, filter_) is None:
             raise OperatorError(
-                f"Stream {spec.stream} has no subject that {filter_!r} takes",
-                f"It captures {', '.join(state.subjects)}",
+                f"Stream {spec.stream} has no subject that {filter_!r} takes", f"It captures {', '.join(subjects)}"
             )
     return state
+
+
+def _stored_subjects(state: StreamState) -> tuple[str, ...]:
+    """Filters of the subjects that the stream's messages are stored under; empty where nothing says it: what it mirrors
+    or sources has subjects of its own."""
+    transform = state.config.get("subject_transform")
+    if state.config.get("sources"):
+        return ()
+    if not transform:
+        return state.subjects
+    source = transform.get("src") or ">"
+    try:
+        stored = Transform(source, transform["dest"]).pattern
+    except OperatorError:  # a function that is unknown here
+        return ()
+    return stored, *(subject for subject in state.subjects if not covers(source, subject))
+
+
+def check_sequences(state: StreamState) -> None:
+    """Raises OperatorError for a stream whose sequences a server takes, and then has no messages of: it was made to
+    begin there."""
+    if max(state.first_seq, state.last_seq) > _LAST_STORED:
+        raise OperatorError(
+            f"Stream {state.name} is at sequence {state.last_seq}: NATS keeps no message in a file from 2^62 on",
+            "Make the stream with a smaller first_seq",
+        )
 
 
 def check_retention(spec: ArchiveSpec, state: StreamState) -> None:
@@ -65,6 +97,7 @@ def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = Fals
     if it has another retention than an archive needs."""
     coverage = workspace.catalog.coverage
     state = source_state(workspace, archive)
+    check_sequences(state)
     if not adopt:
         if changed := made_again(archive, coverage.all(archive), state):
             raise changed
