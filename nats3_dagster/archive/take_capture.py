@@ -55,7 +55,10 @@ class TakeCapture:
         """The messages before which a chunk must end because of a hole, and the gaps in its place: none where somebody
         else holds the messages, which come later."""
         job = self._job
-        unproven = [hole for hole in new.holes if not hole.proven]
+        # On another server than the stream's leader the durable delivers that server's copy, which may lack messages
+        # that the stream has: then its numbers prove nothing.
+        of_leader = job.durable.server in ("", job.state.leader)
+        unproven = [hole for hole in new.holes if not (hole.proven and of_leader)]
         held = held_ranges(link, job.state.incarnation, [hole.seqs for hole in unproven], job.spec.subjects)
         cuts: dict[int, list[Gap]] = {h.at: [] for h, seq in zip(unproven, held, strict=True) if seq is not None}
         absent = [hole for hole in new.holes if hole.at not in cuts]

@@ -229,7 +229,8 @@ def _check_delivered(workspace: Workspace, archive: Archive, held: list[int]) ->
     if held[0] > durable.delivered_seq:
         raise SourceError(f"{what} does not deliver it: it is paused, or its replica lags", "Run it again")
     if not durable.outstanding:
+        lacks = f", or server {durable.server}, which it is on, has lost it" if durable.server else ""
         raise SourceError(
-            f"{what} will not deliver it again: another client has acknowledged it",
+            f"{what} will not deliver it again: another client has acknowledged it{lacks}",
             Next.CONSUMER_SHARED(archive=archive.name, consumer=durable.name),
         )

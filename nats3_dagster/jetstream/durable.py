@@ -29,6 +29,8 @@ class Durable:
     floor_seq: int
     # The server's JSON, unchanged.
     config: Mapping[str, Any] = field(repr=False)
+    # The server that it is on, whose copy of the stream it delivers; empty without a cluster.
+    server: str = field(default="", compare=False)
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -113,5 +115,5 @@ def _durable(info: Mapping[str, Any]) -> Durable:
     return Durable(
         info["stream_name"], info["name"], pending=info["num_pending"], outstanding=info["num_ack_pending"],
         delivered_seq=info["delivered"]["stream_seq"], floor_seq=info["ack_floor"]["stream_seq"],
-        config=info["config"],
+        config=info["config"], server=str((info.get("cluster") or {}).get("leader") or ""),
     )  # fmt: skip

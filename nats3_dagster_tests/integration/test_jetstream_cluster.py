@@ -14,18 +14,22 @@ import pytest
 
 from nats3_dagster.archive.capture import CaptureJob
 from nats3_dagster.archive.range_capture import RangeCapture
+from nats3_dagster.archive.take_capture import TakeCapture
+from nats3_dagster.archive.taking import TakeJob
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import Interrupted, SourceError
 from nats3_dagster.jetstream import api, consumer
 from nats3_dagster.jetstream.api import request
+from nats3_dagster.jetstream.claim import Limits
+from nats3_dagster.jetstream.durable import make_durable
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.probe import settle
 from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import create_stream, stream_state, streams_listening
-from nats3_dagster.model import ArchiveSpec, Chunk, ChunkMeta, ReplaySpec, ReplayTarget, Selection, SeqRange
+from nats3_dagster.model import ArchiveSpec, Chunk, ChunkMeta, Gap, ReplaySpec, ReplayTarget, Selection, SeqRange
 from nats3_dagster.replay.job import ReplayJob, Share
 from nats3_dagster.replay.republish import Republisher
 
@@ -291,10 +295,12 @@ def test_reading_while_a_replica_catches_up(tmp_path, monkeypatch):
     assert min(pending) < 100, "no consumer was put on the replica while it lagged"
 
 
-def test_a_replica_whose_disk_lost_messages_is_not_read(tmp_path):
-    """It sends what is left of its copy, and numbers that without a hole: absent is what the leader has not."""
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """Three servers of their own, a stream of 30,000 messages, and the server whose disk lost some of them. It serves
+    what is left of its copy without a word, and numbers that without a hole."""
     count = 3 * COUNT
-    with three_servers(tmp_path) as servers:
+    with three_servers(tmp_path_factory.mktemp("damaged")) as servers:
         with Link(options(servers)) as link:
             stream = new_stream(link)
             with Publisher(options(servers)) as publisher:
@@ -309,10 +315,34 @@ def test_a_replica_whose_disk_lost_messages_is_not_read(tmp_path):
         bad.start()
         with Link(options(servers)) as link:
             wait_current(link, stream)
-            spec = ReadSpec(stream_state(link, stream).incarnation, SeqRange(1, count))
-        # A server draws the replica: with three of them, one of twelve reads would get the bad one nearly always.
-        for _ in range(12):
-            assert sum(batch.num_rows for batch in read_batches(options(servers), spec)) == count
+            yield servers, bad, stream_state(link, stream)
+
+
+def test_a_replica_whose_disk_lost_messages_is_not_read(damaged):
+    """Absent is what the leader has not."""
+    servers, _, state = damaged
+    spec = ReadSpec(state.incarnation, SeqRange(1, state.last_seq))
+    # A server draws the replica: with three of them, one of twelve reads would get the bad one nearly always.
+    for _ in range(12):
+        assert sum(batch.num_rows for batch in read_batches(options(servers), spec)) == state.last_seq
+
+
+def test_a_durable_on_a_replica_whose_disk_lost_messages_proves_no_absence(damaged, file_store):
+    servers, bad, state = damaged
+    with Link(options(servers)) as link:
+        for n in range(100):
+            settings = {"filters": (), "max_ack_pending": 100_000, "ack_wait_s": 30, "first_seq": 1, "description": ""}
+            durable = make_durable(link, state.name, f"d{n}", **settings)
+            if durable.server == bad.folder.name:
+                break
+    spec = ArchiveSpec("ev", state.name, "archive", mode="consumer", durable=durable.name)
+    limits = Limits(100_000, 64 << 20, state.last_seq, 1)
+    job = TakeJob(spec, state, durable, (), (), limits, options(servers), file_store)
+    outcomes = list(TakeCapture(job).outcomes())
+    chunks = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]
+    assert sum(chunk.messages for chunk in chunks) < state.last_seq
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Gap)]
+    assert not any(chunk.absent for chunk in chunks)
 
 
 def wait_current(link, stream):
