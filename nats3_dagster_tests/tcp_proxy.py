@@ -52,6 +52,21 @@ class TcpProxy:
                     side.shutdown(socket.SHUT_RDWR)
                 side.close()
 
+    def hang_up(self) -> None:
+        """Take no more connections, and close all on the side of the clients only. What they had sent still goes to the
+        server."""
+        self._leave()
+        with self._lock:
+            clients = [client for client, _ in self._pairs]
+        for client in clients:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_WR)
+
+    def come_back(self) -> None:
+        """Listen again after `hang_up`."""
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
     def pieces(self, source: socket.socket, from_client: bool) -> Iterator[bytes]:
         """What one side sends, until it ends. A proxy that knows the protocol alters it here."""
         while data := source.recv(1 << 16):
@@ -64,11 +79,15 @@ class TcpProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leave()
+        self._open.set()
+        self.reset()
+
+    def _leave(self) -> None:
+        """Listen no more."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._open.set()
-        self.reset()
 
     def _accept(self) -> None:
         while True:

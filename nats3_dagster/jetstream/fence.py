@@ -49,6 +49,13 @@ def raise_fence(link: Link, replay_id: str, attempt: int, timeout_s: float = 10.
     link.call(_raise, replay_id, attempt, timeout_s)
 
 
+def let_go(link: Link, inbox: str, timeout_s: float = 20.0) -> None:
+    """Return when the server has closed a publisher's connection that was lost, by its inbox. The publisher itself
+    cannot ask where it finds no server any more: what stands between the two, as a balancer that is restarted, may
+    still deliver what it took. Raises Interrupted when that takes longer."""
+    link.call(until_gone, inbox, time.monotonic() + timeout_s)
+
+
 def superseded(replay_id: str, attempt: int) -> TargetError:
     """What an older attempt ends with."""
     if attempt >= PAUSE:

@@ -106,6 +106,11 @@ class Publisher:
         return dict(self._outbox.stored)
 
     @property
+    def inbox(self) -> str:
+        """Where its connection listens for answers, so long as the server has it: see fence.let_go."""
+        return self._outbox.inbox
+
+    @property
     def last_id(self) -> str | None:
         """The `Nats-Msg-Id` of the target's last message, empty if it has none, when it refused one of ours that
         expects another; None if the publisher did not end so."""

@@ -70,8 +70,9 @@ async def ask(
     client: Connection, subject: str, question: Question, seconds: float, enough: Callable[[Sequence[Present]], bool]
 ) -> list[Present] | None:
     """The answers that come within `seconds`, or until there are `enough`; None where nobody at all listens, as far as
-    this server knows. Raises TargetError if this user may not ask, nats.errors.TimeoutError if the server is silent."""
-    inbox = client.new_inbox()
+    this server knows. Raises TargetError if this user may not ask, nats.errors.TimeoutError if the server is silent, or
+    the connection was lost meanwhile, and the question or the answers with it."""
+    inbox, before = client.new_inbox(), client.stats["reconnects"]
     subscription = await client.subscribe(inbox)  # pyright: ignore[reportUnknownMemberType]
     answers: list[Present] = []
     try:
@@ -89,6 +90,8 @@ async def ask(
                 return None
             if answer := present_of(message.data, question.nonce):
                 answers.append(answer)
+        if not enough(answers) and (client.is_reconnecting or client.stats["reconnects"] != before):
+            raise NatsTimeoutError
         return answers
     finally:
         if client.is_connected:

@@ -18,6 +18,7 @@ from nats3_dagster.archive.fetch import fetch_chunks
 from nats3_dagster.chunks.read import ChunkReader
 from nats3_dagster.errors import Interrupted
 from nats3_dagster.fault_points import fault_point
+from nats3_dagster.jetstream.fence import let_go
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publisher import INFLIGHT_MESSAGES, Publisher
 from nats3_dagster.jetstream.task_progress import Counts
@@ -75,6 +76,7 @@ class Republisher:
         self._order: OrderKept | None = None
         self._last_found = 0  # sequence of the last message that the targets were found to hold
         self._ask = self._job.resumed
+        self._given_up = ""  # inbox of the publisher that broke off last
         self._fruitful = 0  # the last attempt that made progress
         self._done = list(self._job.done)
         # Of the finished chunks, and the chunk under way: replaced in one go, for another thread asks `counts`.
@@ -110,6 +112,8 @@ class Republisher:
         `failed` ones before this one finished no chunk. Raises Interrupted when the connection is lost; the next call
         then asks first."""
         if self._ask:
+            if self._given_up:
+                let_go(self._link, self._given_up)
             self._published = ask_targets(self._link, self._job, self._transform.pattern, self._done)
             self._order = order_kept(self._link, self._job)
         self._ask = True
@@ -138,6 +142,7 @@ class Republisher:
                     yield self._publish_chunk(publisher, pacer, chunk, reader)
                     self._unchained = max(0, self._unchained - 1)
         except Interrupted:
+            self._given_up = publisher.inbox
             if publisher.published >= PROGRESS:
                 self._fruitful = number
             if publisher.last_id is not None and not publisher.last_id.startswith(self._job.id):

@@ -1,5 +1,7 @@
 """Targets that change in the middle of a replay: it goes on, or ends with what changed; it is never a false success."""
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,6 +13,7 @@ from nats3_dagster.model import Pace
 from nats3_dagster.replay.job import Share
 from nats3_dagster.replay.republish import Republisher
 from nats3_dagster_tests.integration.test_republish import TO_BACK, archived, job_of, numbered, payloads, publish
+from nats3_dagster_tests.nats_proxy import Frame, NatsProxy
 from nats3_dagster_tests.wire import Wire
 
 MODES = [False, pytest.param(True, marks=pytest.mark.needs_nats("2.14"))]
@@ -73,3 +76,45 @@ def test_a_duplicate_window_shorter_than_the_pace(nats, file_store) -> None:
         assert [r.published for r in results] == [4, 4]
         assert payloads(wire) == list(range(8))
         assert len([m for m in wire.messages("BACK") if b"Nats-Expected-Last-Msg-Id" in m.headers]) == 7
+
+
+@pytest.mark.parametrize("batched", MODES)
+def test_a_balancer_that_hangs_up_and_delivers_later(nats, file_store, batched) -> None:
+    """As one that is restarted: for a while nobody can connect, and what it had taken still goes to the server."""
+    chunks = archived(nats, file_store, numbered(3000))
+    held, deliver = threading.Event(), threading.Event()
+    inbox = b""
+
+    def hold(frame: Frame) -> Frame:
+        nonlocal inbox
+        words = frame[0].split()
+        if words[0] == b"HPUB" and words[1].startswith(b"back."):
+            reply = words[2].split(b".")[1]
+            if not inbox and frame[1].endswith(b"\r\n\r\n1000\r\n"):
+                inbox = reply
+                held.set()
+            if reply == inbox:
+                deliver.wait(20)
+        return frame
+
+    def restart() -> None:
+        held.wait(20)
+        proxy.hang_up()
+        time.sleep(1)
+        proxy.come_back()
+        time.sleep(2)
+        deliver.set()
+
+    with Wire(nats.url) as wire, NatsProxy(nats.port) as proxy:
+        # Its messages are known by their ids for a tenth of a second only.
+        wire.create_stream("BACK", "back.>", duplicate_window=100_000_000, **batches(batched))
+        proxy.from_client = hold
+        restarting = threading.Thread(target=restart)
+        restarting.start()
+        job = job_of(nats, file_store, "BACK")
+        job = replace(job, batched=batched, nats=replace(nats.options, servers=(proxy.url,)))
+        _, failure = publish(job, chunks)
+        restarting.join()
+        assert failure is None
+        assert wire.quiet("BACK", 1) == 3000
+        assert payloads(wire) == list(range(3000))

@@ -614,7 +614,8 @@ def test_a_publisher_that_stood_still_sends_no_more(nats, wire):
         ({"publish": ["t.No"]}, "does not let this user publish to t.No; .* Permit the user to publish to t.No"),
     ],
 )
-def test_what_this_user_may_not_do_is_an_error_at_once(nats_factory, denied, message):
+@pytest.mark.parametrize("mode", MODES)
+def test_what_this_user_may_not_do_is_an_error_at_once(nats_factory, denied, message, mode):
     denials = " ".join(f"{what} {{ deny: {json.dumps(subjects)} }}" for what, subjects in denied.items())
     users = f"{{user: all, password: x}}, {{user: some, password: x, permissions {{ {denials} }} }}"
     server = nats_factory(config=f"authorization {{ users: [{users}] }}")
@@ -622,7 +623,8 @@ def test_what_this_user_may_not_do_is_an_error_at_once(nats_factory, denied, mes
         make(server, wire)
         began = time.monotonic()
         options = replace(server.options, user="some", password="x")
-        with pytest.raises(TargetError, match=message) as caught, Publisher(options, fence=("r", 1)) as publisher:
+        publisher = Publisher(options, mode=mode, fence=("r", 1))
+        with pytest.raises(TargetError, match=message) as caught, publisher:
             publisher.publish(*numbered(10))
             publisher.publish(*numbered(10, subject="t.No"))
             publisher.flush()
