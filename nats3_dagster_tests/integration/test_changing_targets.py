@@ -9,10 +9,19 @@ import pytest
 
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.model import Pace
-from nats3_dagster.replay.job import Share
+from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.model import Pace, ReplayTarget
+from nats3_dagster.replay.job import ReplayJob, Share
 from nats3_dagster.replay.republish import Republisher
-from nats3_dagster_tests.integration.test_republish import TO_BACK, archived, job_of, numbered, payloads, publish
+from nats3_dagster_tests.integration.test_republish import (
+    REPLAY,
+    TO_BACK,
+    archived,
+    job_of,
+    numbered,
+    payloads,
+    publish,
+)
 from nats3_dagster_tests.nats_proxy import Frame, NatsProxy
 from nats3_dagster_tests.wire import Wire
 
@@ -118,3 +127,52 @@ def test_a_balancer_that_hangs_up_and_delivers_later(nats, file_store, batched) 
         assert failure is None
         assert wire.quiet("BACK", 1) == 3000
         assert payloads(wire) == list(range(3000))
+
+
+@pytest.mark.parametrize("batched", MODES)
+@pytest.mark.parametrize(
+    ("limits", "more"),
+    [
+        ({"discard": "new", "max_msgs": 25}, {"max_msgs": 100}),
+        (
+            {"discard": "new", "discard_new_per_subject": True, "max_msgs_per_subject": 2, "max_msgs": 100},
+            {"max_msgs_per_subject": 10},
+        ),
+    ],
+    ids=["stream", "subject"],
+)
+def test_a_full_stream_that_gets_room(nats, file_store, batched, limits, more) -> None:
+    chunks = archived(nats, file_store, numbered(40, subjects=10), 10)
+    with Wire(nats.url) as wire:
+        wire.create_stream("BACK", "back.>", **limits, **batches(batched))
+        config = wire.api("STREAM.INFO.BACK")["config"]
+        job = replace(job_of(nats, file_store, "BACK"), batched=batched)
+        results, failure = publish(job, chunks)
+        assert len(results) == 2
+        assert "maximum messages" in str(failure)
+        # Resumed while it is still full, and once it has room.
+        rest, job = chunks[2:], replace(job, attempt=2)
+        _, failure = publish(job, rest)
+        assert "maximum messages" in str(failure)
+        wire.api("STREAM.UPDATE.BACK", **config | more)
+        results, failure = publish(job, rest)
+        assert failure is None
+        assert payloads(wire) == list(range(40))
+
+
+@pytest.mark.parametrize("batched", MODES)
+def test_an_account_without_room(nats, nats_factory, file_store, batched) -> None:
+    chunks = archived(nats, file_store, numbered(400), 100)
+    users = "users: [{user: u, password: p}], jetstream { max_file: 60000 }"
+    limited = nats_factory(config=f"accounts {{ A {{ {users} }} }}")
+    options = replace(limited.options, user="u", password="p")
+    with Wire(limited.url, user="u", **{"pass": "p"}) as wire:
+        wire.create_stream("BACK", "back.>", **batches(batched))
+        with Link(options) as link:
+            target = ReplayTarget(stream_state(link, "BACK").incarnation, 1)
+        job = ReplayJob(REPLAY, 1, TO_BACK, (target,), options, file_store, batched)
+        results, failure = publish(job, chunks)
+        assert "resource limits exceeded for account" in str(failure)
+        stored = payloads(wire)
+        assert 100 * len(results) <= len(stored) < 400
+        assert stored == list(range(len(stored)))
