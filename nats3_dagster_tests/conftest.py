@@ -26,7 +26,7 @@ import pytest
 from psycopg import sql
 
 from nats3_dagster.archive.seal import CLOCKS_S
-from nats3_dagster.catalog import migrate
+from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_of
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server, require_xattrs
@@ -227,6 +227,13 @@ def postgres_url(postgres_session: Postgres) -> Iterator[str]:
     _execute(postgres_session, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, _TEMPLATE)
     yield postgres_session.url(name)
     _execute(postgres_session, "DROP DATABASE {} WITH (FORCE)", name)
+
+
+@pytest.fixture
+def catalog(postgres_url: str) -> Iterator[Catalog]:
+    """The catalog in it."""
+    with Catalog.connect(postgres_url) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -2,18 +2,11 @@
 
 import pytest
 
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster_tests.catalog_case import HOUR_NS, LOGS, chunk, ranges, spec, state
 
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
-
-
-@pytest.fixture
-def catalog(postgres_url):
-    with Catalog.connect(postgres_url) as catalog:
-        yield catalog
 
 
 def test_an_archive_comes_back_as_it_was_asked_for(catalog):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Gap, Incarnation, Reason, SeqRange
@@ -15,12 +14,6 @@ from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, LOGS, chunk, ranges,
 
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
 NEXT_HOUR = "2026-11-21-08:00"
-
-
-@pytest.fixture
-def catalog(postgres_url):
-    with Catalog.connect(postgres_url) as catalog:
-        yield catalog
 
 
 @pytest.fixture

@@ -16,13 +16,6 @@ from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.errors import CatalogError
 from nats3_dagster_tests.catalog_case import chunk, spec, state
 
-
-@pytest.fixture
-def catalog(postgres_url):
-    with Catalog.connect(postgres_url) as catalog:
-        yield catalog
-
-
 _SESSIONS = """
 from pg_stat_activity
 where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""

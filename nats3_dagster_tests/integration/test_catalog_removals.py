@@ -2,15 +2,8 @@
 
 import pytest
 
-from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import Conflict
 from nats3_dagster_tests.catalog_case import chunk, spec, state
-
-
-@pytest.fixture
-def catalog(postgres_url):
-    with Catalog.connect(postgres_url) as catalog:
-        yield catalog
 
 
 @pytest.fixture

@@ -13,12 +13,6 @@ TARGETS = (ReplayTarget(Incarnation("A", 5), 17), ReplayTarget(Incarnation("B", 
 
 
 @pytest.fixture
-def catalog(postgres_url):
-    with Catalog.connect(postgres_url) as catalog:
-        yield catalog
-
-
-@pytest.fixture
 def logs(catalog):
     archive = catalog.archives.create(spec(), state())
     catalog.chunks.commit(archive, [chunk(n, n + 9) for n in (1, 11, 21)])
