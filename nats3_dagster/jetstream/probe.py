@@ -34,6 +34,8 @@ NONE_YET = Next.CREATE_TARGET_FIRST()
 GONE = "It was deleted while messages were published: create a new replay"
 # No stream ever gets there, so a message that expects it is refused, in its turn behind all that came before it.
 _NO_SEQUENCE = 2**53 - 1
+# The header that makes a stream refuse a message so.
+PROBE = {"Nats-Expected-Last-Sequence": str(_NO_SEQUENCE)}
 _LAST_SEQUENCE = re.compile(r"wrong last sequence: (\d+)")
 
 
@@ -107,10 +109,9 @@ async def nobody_listens(
 
 async def _last_sequence(client: Connection, subject: str, until: float) -> tuple[str, int] | None:
     """The stream that listens on `subject`, and the last sequence it has given; None where it takes nothing at all."""
-    headers = {"Nats-Expected-Last-Sequence": str(_NO_SEQUENCE)}
     while (left := until - time.monotonic()) > 0:
         try:
-            answer = await client.request(subject, headers=headers, timeout=ASK_S)
+            answer = await client.request(subject, headers=PROBE, timeout=ASK_S)
         except NoRespondersError:
             reason = await nobody_listens(client, subject, GONE, left)
             if not isinstance(reason, Interrupted):

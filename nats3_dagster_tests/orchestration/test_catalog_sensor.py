@@ -34,8 +34,7 @@ from nats3_dagster.model import ChunkResult, Incarnation, ReplaySpec, ReplayTarg
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.orchestration.test_seals import hold, past
+from nats3_dagster_tests.orchestration.stories import archive, captured, hold, past
 from nats3_dagster_tests.wire import Wire
 
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
@@ -176,9 +175,7 @@ def test_the_open_hour_is_green_when_nothing_waits(
 def test_without_nats_the_rest_is_right(
     settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hours = past(settings, 3)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 3)
     with monkeypatch.context() as patch:
         patch.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
         assert daemon.tick() == [("chunks", hour) for hour in hours]
@@ -198,9 +195,7 @@ def test_without_nats_the_rest_is_right(
 def test_replays_of_a_shell_count_by_what_they_published_whole(
     settings: Settings, bucket: str, daemon: Daemon
 ) -> None:
-    hours = past(settings, 6)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 6)
     daemon.settle()
     by_hours = replayed(settings, Selection(hours=(hours[0],)))
     assert daemon.tick() == [("replay", hours[0])]
@@ -225,9 +220,7 @@ def test_replays_of_a_shell_count_by_what_they_published_whole(
 def test_chunks_that_were_deleted_leave_an_hour_without_messages(
     settings: Settings, bucket: str, daemon: Daemon
 ) -> None:
-    hours = past(settings, 4)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 4)
     assert seal(settings) == hours
     replay_id = replayed(settings, Selection(hours=(hours[1],)))
     daemon.settle()
@@ -249,9 +242,7 @@ def test_chunks_that_were_deleted_leave_an_hour_without_messages(
 def test_chunks_that_were_deleted_and_sealed_between_two_ticks(
     settings: Settings, bucket: str, daemon: Daemon
 ) -> None:
-    hours = past(settings, 2)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 2)
     daemon.settle()
     retire(settings, [hours[0]])
     seal(settings)
@@ -261,9 +252,7 @@ def test_chunks_that_were_deleted_and_sealed_between_two_ticks(
 
 
 def test_an_archive_deleted_and_made_again_begins_anew(settings: Settings, bucket: str, daemon: Daemon) -> None:
-    hours = past(settings, 3)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 3)
     seal(settings)
     replayed(settings, Selection(hours=(hours[0],)))
     daemon.settle()
@@ -312,9 +301,7 @@ def report_check(daemon: Daemon, check: str, *, passed: bool) -> None:
 
 
 def test_what_is_wiped_in_dagster_comes_back(settings: Settings, bucket: str, daemon: Daemon) -> None:
-    hours = past(settings, 3)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 3)
     seal(settings)
     replayed(settings, Selection(hours=tuple(hours)))
     daemon.settle()
@@ -374,9 +361,7 @@ def test_an_older_event_after_a_newer_one_is_put_right(settings: Settings, bucke
 
 
 def test_an_event_that_becomes_visible_after_a_later_one(settings: Settings, bucket: str, daemon: Daemon) -> None:
-    hours = past(settings, 2)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 2)
     daemon.settle()
     with psycopg.connect(settings.postgres, autocommit=True) as connection:
         # Somebody takes an id, and commits after the next ones.
@@ -400,9 +385,7 @@ def test_an_event_that_becomes_visible_after_a_later_one(settings: Settings, buc
 def test_events_that_were_lost_on_their_way_are_reported_again(
     settings: Settings, bucket: str, daemon: Daemon
 ) -> None:
-    hours = past(settings, 2)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 2)
     seal(settings)
     replayed(settings, Selection(hours=(hours[0],)))
     answer = daemon.evaluate()
@@ -446,9 +429,7 @@ def test_a_failed_hour_is_green_once_it_was_captured_and_not_before(
 def test_a_long_tick_goes_on_in_the_next_one(
     settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hours = past(settings, 5)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 5)
     seal(settings)
     monkeypatch.setattr(reconcile, "EVENTS", 2)
     chunks, sealed = [("chunks", hour) for hour in (*hours, now())], [("sealed", hour) for hour in hours]
@@ -468,9 +449,7 @@ def test_a_long_tick_goes_on_in_the_next_one(
 def test_a_first_comparison_goes_on_in_the_next_tick(
     settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hours = past(settings, 5)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 5)
     seal(settings)
     replayed(settings, Selection(hours=tuple(hours)))
     daemon.settle()
@@ -488,9 +467,7 @@ def test_a_first_comparison_goes_on_in_the_next_tick(
 
 
 def test_a_cursor_of_another_release_compares_everything(settings: Settings, bucket: str, daemon: Daemon) -> None:
-    hours = past(settings, 2)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    captured(settings, bucket, 2)
     daemon.settle()
     for cursor in ("ok", "[]", '{"1": 3}', '{"1": [1, 2]}', '{"1": {"revision": 1}}'):
         daemon.cursor = cursor

@@ -33,42 +33,18 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.defs.project import load
 from nats3_dagster.defs.sensors import SEAL_TAG
-from nats3_dagster.dev.history import Past, restore_stream
-from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import chunk
 from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.orchestration.stories import archive, captured, hold, past
 from nats3_dagster_tests.wire import Wire
 
 SEALED, CHUNKS = AssetKey(["events", "sealed"]), AssetKey(["events", "chunks"])
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
-
-
-def past(settings: Settings, hours_ago: int, every: int = 1) -> list[str]:
-    """A stream with a message in each `every`-th hour since then, the current hour not among them; all those hours."""
-    start = hour_start(hour_of(time.time_ns())) - hours_ago * HOUR_NS
-    messages = [Past(n // every + 1, start + n * HOUR_NS + 5, "ev.a", b"", b"x") for n in range(0, hours_ago, every)]
-    restore_stream(settings.nats, "EV", ["ev.>"], messages)
-    return [hour_of(start + n * HOUR_NS) for n in range(hours_ago)]
-
-
-def hold(settings: Settings, bucket: str, hours: list[str], first: int = 1, name: str = "events") -> None:
-    """Rows of chunks with one message each, as if they had been captured."""
-    with Catalog.connect(settings.postgres) as catalog, Link(settings.nats) as link:
-        found, incarnation = catalog.archives.get(name), stream_state(link, "EV").incarnation
-        rows = [
-            chunk(
-                seq, seq, archive=name, incarnation=incarnation, hour=hour, bucket=bucket,
-                first_ns=hour_start(hour) + 5, last_ns=hour_start(hour) + 5,
-            ) for seq, hour in enumerate(hours, first)
-        ]  # fmt: skip
-        catalog.chunks.commit(found, rows)
 
 
 def tick(instance: DagsterInstance, cursor: str | None = None) -> SensorResult:
@@ -134,9 +110,7 @@ def test_two_hundred_hours_that_came_between_two_ticks(
 
 
 def test_an_archive_made_again_is_sealed_again(settings: Settings, bucket: str, instance: DagsterInstance) -> None:
-    hours = past(settings, 2)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 2)
     with Workspace(settings) as workspace:
         assert len(list(seal_hours(workspace, workspace.catalog.archives.get("events"), hours))) == 2
         cursor = tick(instance).cursor
@@ -255,9 +229,7 @@ def test_hours_that_may_have_lost_something_show_it(
 def test_one_bad_hour_stops_neither_the_others_nor_the_command(
     settings: Settings, bucket: str, instance: DagsterInstance, s3_client: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    hours = past(settings, 3)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 3)
     with Workspace(settings) as workspace:
         _, bad, _ = seal_hours(workspace, workspace.catalog.archives.get("events"), hours)
         delete(workspace, "events")
@@ -278,9 +250,7 @@ def test_one_bad_hour_stops_neither_the_others_nor_the_command(
 def test_one_at_a_time_and_not_at_once_after_a_failure(
     settings: Settings, bucket: str, instance: DagsterInstance
 ) -> None:
-    hours = past(settings, 2)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    captured(settings, bucket, 2)
     tags = {SEAL_TAG: "events"}
     run = create_run_for_test(instance, job_name="__ASSET_JOB", tags=tags, status=DagsterRunStatus.STARTED)
     assert why(tick(instance)) == f"Run {run.run_id} seals hours of this archive"
@@ -293,9 +263,7 @@ def test_one_at_a_time_and_not_at_once_after_a_failure(
 def test_while_the_stream_does_not_answer_only_what_is_certain_is_sealed(
     settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
 ) -> None:
-    hours = past(settings, 3)
-    archive(settings, bucket)
-    hold(settings, bucket, hours)
+    hours = captured(settings, bucket, 3)
     wire.api("STREAM.DELETE.EV")
     (request,) = asked(tick(instance))
     assert asked_hours(request) == (hours[0], hours[1])
