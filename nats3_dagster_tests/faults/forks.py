@@ -21,6 +21,7 @@ from typing import Any
 
 from nats3_dagster import fault_points
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster_tests.faults.clocks import CLOCK, set_clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def _work(connection: socket.socket) -> None:
     """In the new process: do what is asked, answer, end."""
     request: Request = receive(connection)
     os.environ.update(request.environment)
+    set_clock(request.environment.get(CLOCK, ""))
     faulthandler.register(signal.SIGUSR1)
     fault_points.arm(request.environment.get("NATS3_FAULT", ""))
     send(connection, os.getpid())

@@ -5,6 +5,7 @@ which outlives the driver, as a worker on another host does.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,6 +23,7 @@ from nats3_dagster.pipeline.tasks import Finished
 from nats3_dagster.replay import begin as beginning
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.faults.clocks import CLOCK
 from nats3_dagster_tests.faults.forks import Job, Request
 
 # Tasks of a capture or a replay that run at a time.
@@ -63,7 +65,7 @@ def run_tasks(
 
 
 def _in_worker(name: str, work: Callable[[Any], Iterator[Any]], task: Any) -> tuple[list[Any], str | None]:
-    environment = {"NATS3_FAULT": os.environ.get("NATS3_FAULT", "")}
+    environment = {name: os.environ.get(name, "") for name in ("NATS3_FAULT", CLOCK)}
     ended = Job(Path(os.environ[FORKS]), Request(run_task, (work, task), environment)).wait(TASK_S)
     if not ended.ok:
         raise EngineError(f"Spark lost a task of {name}: {ended}", "Run it again: it is safe")
@@ -123,6 +125,11 @@ def seal_all(archive: str) -> list[str]:
         first, _ = seal.ended_hours(workspace, row)
         found = seal.sealable(workspace, row, first)
         return [made.hour for made in seal.seal_hours(workspace, row, found.hours)]
+
+
+def now_ns() -> int:
+    """What the process takes for the time."""
+    return time.time_ns()
 
 
 def delete(archive: str) -> int:

@@ -6,6 +6,7 @@ as files, and streams by raw requests.
 
 import hashlib
 import io
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 import psycopg
 import pyarrow.parquet as pq
+import zstandard
 
 from nats3_dagster_tests.faults.workload import Key, Truth, parse_ns
 from nats3_dagster_tests.wire import Message
@@ -36,6 +38,15 @@ _GAPS = """
 select i.created_ns, lower(g.seqs), upper(g.seqs) - 1, g.reason
 from nats3.gap g join nats3.incarnation i on i.id = g.incarnation_id join nats3.archive a on a.id = g.archive_id
 where a.name = %s and a.deleted_at is null order by 1, 2
+"""
+# Hours with live chunks or a seal, their chunks' keys, and the object of the newest seal: null where there is none.
+_SEALS = """
+with own as (select id from nats3.archive where name = %s and deleted_at is null),
+chunks as (select hour, array_agg(key order by key) as keys from nats3.chunk
+           where archive_id in (select id from own) and deleted_at is null group by hour),
+seals as (select distinct on (hour) hour, bucket, key from nats3.seal
+          where archive_id in (select id from own) order by hour, number desc)
+select hour, coalesce(chunks.keys, '{}'), seals.bucket, seals.key from chunks full join seals using (hour) order by hour
 """
 _OURS = re.compile(
     rb"^NATS/1\.0\r\nNats3-Replay: (?P<replay>[0-9a-f]+)\r\n(?:Nats3-Stream: [^\r]*\r\n)"
@@ -117,6 +128,21 @@ def judge_archive(archived: Archived, truth: Truth) -> list[Finding]:
         findings.append(Finding("doubled", doubled, "archive: sequences in two chunks, or in a chunk and a gap"))
     if strangers := archived.messages.keys() - truth.messages.keys():
         findings.append(Finding("doubled", len(strangers), "archive: messages that the stream never had"))
+    return findings
+
+
+def judge_seals(connection: "psycopg.Connection[Any]", name: str, fetch: Fetch) -> list[Finding]:
+    """Once all hours can be sealed: each has a manifest, and the newest one has the live chunks and no other."""
+    findings: list[Finding] = []
+    for hour, keys, bucket, manifest in connection.execute(_SEALS, (name,)):
+        try:
+            parts = json.loads(zstandard.decompress(fetch(bucket, manifest)))["parts"] if manifest else None
+        except LookupError:
+            parts = None
+        if parts is None:
+            findings.append(Finding("lost", 1, f"hour {hour} has no manifest"))
+        elif (sealed := sorted(chunk["key"] for part in parts for chunk in part["chunks"])) != keys:
+            findings.append(Finding("lost", 1, f"the manifest of {hour} has {sealed} and not {keys}"))
     return findings
 
 

@@ -152,7 +152,30 @@ def clock_steps(trial: Trial) -> None:
     trial.make_target(**target_config(trial))
     trial.finish_replay(trial.begin_replay())
     trial.finish(jobs.seal_all, ARCHIVE)
+    trial.judge_seals()
     trial.expect(trial.must(jobs.verify_all, ARCHIVE) == [], "lost", "an archive across a step is not intact")
+
+
+@fault("own clock steps", "the clocks of driver and workers step back and forth by an hour", short=True)
+def own_clock_steps(trial: Trial) -> None:
+    """During a capture, a seal and a replay."""
+    trial.set_clock(trial.random.choice(("1", "-1", "1,-1", "0,1,-1", "0,-1,1")), trial.random.choice((0.02, 0.1, 1)))
+    trial.make_stream(trial.random.randint(300, 600))
+    trial.capture(fault=trial.random.choice(("", "capture.object_put:kill:2", "capture.before_commit:kill")))
+    trial.finish_capture()
+    # By a clock that is ahead the hour has ended, and it is sealed before its last message.
+    trial.finish(jobs.seal_all, ARCHIVE)
+    trial.publish(trial.random.randint(1, 150))
+    trial.finish_capture()
+    trial.make_target(**target_config(trial))
+    replay = trial.begin_replay()
+    trial.run(jobs.replay, replay, fault=trial.random.choice(("", "replay.sent:kill:2", "replay.before_record:kill")))
+    trial.finish_replay(replay)
+    trial.set_clock("2")
+    ahead_ns = trial.must(jobs.now_ns) - time.time_ns()
+    trial.expect(abs(ahead_ns - 2 * HOUR_NS) < MINUTE_NS, "stuck", f"the clock did not step: {ahead_ns}")
+    trial.finish(jobs.seal_all, ARCHIVE)
+    trial.judge_seals()
 
 
 @fault("kill seal", "kill -9 at each step of sealing hours", since=(2, 15), short=True)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster_tests.faults import jobs, judge
+from nats3_dagster_tests.faults.clocks import CLOCK
 from nats3_dagster_tests.faults.forks import Ended, Job, Request
 from nats3_dagster_tests.faults.judge import Archived, Finding
 from nats3_dagster_tests.faults.topology import BUCKET, Topology
@@ -99,6 +100,10 @@ class Trial:
                 self.environment["NATS3_POSTGRES_URL"] = self.environment["NATS3_POSTGRES_URL"].replace(
                     direct, f":{self.servers.postgres_proxy.port}/"
                 )
+
+    def set_clock(self, hours: str = "", every_s: float = 0.05) -> None:
+        """From now on the clock of new processes is off by these hours, by the next of them every so often."""
+        self.environment[CLOCK] = f"{every_s}:{hours}" if hours else ""
 
     def use_nats(self, server: NatsServer) -> None:
         """The streams are on this server."""
@@ -240,6 +245,11 @@ class Trial:
     def judge_archive(self) -> None:
         """After a capture that succeeded."""
         self.blame(judge.judge_archive(self.archived(), self.truth))
+
+    def judge_seals(self) -> None:
+        """After all hours were sealed."""
+        with self.servers.admin(database=self.database) as connection:
+            self.blame(judge.judge_seals(connection, ARCHIVE, self.fetch))
 
     def judge_target(self, replay_id: str, *, ordered: bool = True, **more: Any) -> None:
         """After a replay that succeeded: all that the archive has is in the target."""
