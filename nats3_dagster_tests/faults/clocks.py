@@ -1,7 +1,7 @@
 """Clocks: a process whose own clock is wrong, and steps while it works.
 
-The product asks for the time by `time.time` and `time.time_ns` alone, so in such a process these two are others. What is
-not Python has the true time: requests to S3 are signed with it, as S3 refuses those that are 15 minutes off.
+The product asks for the time by `time.time` and `time.time_ns` alone, so in such a process these two are others. What
+is not Python has the true time: requests to S3 are signed with it, as S3 refuses those that are 15 minutes off.
 
 The clock of nats-server is not stepped. libfaketime 0.9.10 does not reach it: Go reads the kernel's clock through the
 vDSO and not through libc (tried: the times in its log stay true, while those of CPython change). Time namespaces do not

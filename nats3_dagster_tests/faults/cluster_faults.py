@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,14 +20,15 @@ _ORDER = ("order", "may have removed")
 
 
 def leader(trial: Trial, stream: str) -> NatsServer:
-    """The stream's leader, once it has one."""
+    """The stream's leader, once it has one that hears from others: one that was cut off does not know yet that it leads
+    no more."""
     until = time.monotonic() + 60
     while True:
         # A server that has just come back answers nothing for a while.
         with suppress(OSError), trial.wire() as wire:
-            name = (wire.try_api(f"STREAM.INFO.{stream}").get("cluster") or {}).get("leader")
-            if name:
-                return trial.cluster[int(name[1:])]
+            cluster = wire.try_api(f"STREAM.INFO.{stream}").get("cluster") or {}
+            if cluster.get("leader") and any(r["active"] < 2 * 10**9 for r in cluster.get("replicas", ())):
+                return trial.cluster[int(cluster["leader"][1:])]
         assert time.monotonic() < until, f"{stream} has no leader"
         time.sleep(0.1)
 
@@ -98,3 +100,56 @@ def node_wiped(trial: Trial) -> None:
     for _ in range(3):
         trial.capture()
     trial.finish_capture()
+
+
+# Routes
+
+
+def apart(trial: Trial, server: NatsServer, seconds: float) -> None:
+    """One server is far from the others: each piece between it and them is late. The workload asks the others."""
+    trial.alive = [other for other in trial.cluster if other is not server]
+    if seconds >= 1:  # a process that asks by the far one would need minutes
+        trial.environment["NATS3_NATS_URL"] = ",".join(other.url for other in trial.alive)
+    for proxy in trial.servers.routes_of(server):
+        proxy.latency_s = seconds
+
+
+def half_open(trial: Trial, server: NatsServer, seconds: float) -> None:
+    """Nothing passes between one server and the others for so long; then their connections may be reset."""
+    proxies, reset = trial.servers.routes_of(server), trial.random.random() < 0.5
+
+    def end() -> None:
+        for proxy in proxies:
+            if reset:
+                proxy.reset()
+            proxy.repair()
+
+    for proxy in proxies:
+        proxy.freeze()
+    threading.Timer(seconds, end).start()
+
+
+@fault("cluster: routes delayed", "what passes between a server and the others is late", cluster=True, since=_SINCE)
+def routes_delayed(trial: Trial) -> None:
+    seconds = trial.random.choice((0.2, 1.0, 2.0))
+    if trial.random.random() < 0.5:
+        cluster_replay(trial, lambda trial, stream: apart(trial, trial.random.choice(trial.cluster), seconds))
+        return
+    trial.make_stream(400)
+    first = leader(trial, trial.stream)
+    apart(trial, trial.random.choice([server for server in trial.cluster if server is not first]), seconds)
+    # The replica has not yet what is captured: its consumers end too early, and its answers are old.
+    for _ in range(3):
+        trial.publish(100)
+        trial.capture()
+    wait_for_leaders(trial, trial.stream)
+    trial.finish_capture()
+
+
+@fault("cluster: routes half-open", "nothing passes from and to a server for seconds", cluster=True, since=_SINCE)
+def routes_half_open(trial: Trial) -> None:
+    def act(trial: Trial, stream: str) -> None:
+        server = leader(trial, stream) if trial.random.random() < 0.5 else trial.random.choice(trial.cluster)
+        half_open(trial, server, trial.random.choice((1.0, 3.0, 6.0)))
+
+    trial.random.choice((cluster_capture, cluster_replay))(trial, act)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
+from itertools import permutations
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,10 +34,14 @@ TEMPLATE, BUCKET = "nats3_faults_template", "faults"
 
 
 class Topology:
-    """One NATS server, Postgres, S3, a cluster of three, and a proxy before each. `with Topology() as servers`."""
+    """One NATS server, Postgres, S3, a cluster of three, and proxies before them and on each route.
+
+    `with Topology() as servers: ...`"""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        # By the numbers of the server that dials and of the one that listens.
+        self._routes: dict[tuple[int, int], TcpProxy] = {}
         self._spark: subprocess.Popen[bytes] | None = None
         # The object server needs a file system with user xattrs, which a tmpfs of older kernels has not.
         self.folder = Path(tempfile.mkdtemp(prefix="nats3-faults-"))
@@ -115,26 +120,41 @@ class Topology:
     def cluster(self) -> list[NatsServer]:
         """Three servers that know each other; each can be stopped, killed and started again."""
         ports = [free_port() for _ in range(3)]
-        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
-        servers = [
-            NatsServer(
-                self.folder / f"n{n}", name=f"n{n}",
-                config=f'cluster {{name: c, listen: "127.0.0.1:{port}", routes: [{routes}]}}\n'
-                f'jetstream {{store_dir: "{self.folder / f"n{n}" / "data"}", max_outstanding_catchup: 4KB}}',
+        self._routes = {
+            (n, other): self._stack.enter_context(TcpProxy(ports[other]))
+            for n, other in permutations(range(3), 2)
+        }
+        # An address where nobody listens: they learn of each other by gossip, and then would go past the proxies.
+        nowhere = free_port()
+
+        def config(n: int) -> str:
+            to = [ports[n], *(proxy.port for (a, _), proxy in self._routes.items() if a == n)]
+            routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in to)
+            return (
+                f'cluster {{name: c, listen: "127.0.0.1:{ports[n]}", advertise: "127.0.0.1:{nowhere}", '
+                f"routes: [{routes}]}}\n"
+                f'jetstream {{store_dir: "{self.folder / f"n{n}" / "data"}", max_outstanding_catchup: 4KB}}'
             )
-            for n, port in enumerate(ports)
-        ]  # fmt: skip
+
+        servers = [NatsServer(self.folder / f"n{n}", name=f"n{n}", config=config(n)) for n in range(3)]
         for server in servers:
             self._stack.callback(server.kill)
         with ThreadPoolExecutor() as pool:
             list(pool.map(NatsServer.start, servers))
         return servers
 
+    def routes_of(self, server: NatsServer) -> list[TcpProxy]:
+        """What passes between this server of the cluster and the others. Of each pair both may have dialled."""
+        number = self.cluster.index(server)
+        return [proxy for pair, proxy in self._routes.items() if number in pair]
+
     def repair(self) -> None:
         """Start what a fault stopped, and let everything pass."""
         started = self.__dict__
         for server in [*([self.nats] if "nats" in started else []), *started.get("cluster", ())]:
             server.resume() if server.process and server.process.running else server.start()
+        for proxy in self._routes.values():
+            proxy.repair()
         if "postgres" in started and not self.postgres.find():
             self.postgres.start()
         for name in ("nats_proxy", "postgres_proxy", "s3_proxy"):
