@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import secrets
 import socket
 import time
@@ -57,10 +58,11 @@ class Wire:
 
     def publish(self, messages: Iterable[tuple[str | bytes, bytes, bytes]]) -> None:
         """Publish (subject, header block, payload) and return when a stream has stored each. A subject may be any bytes
-        that the protocol can hold."""
+        that the protocol can hold; as a text it has a lone surrogate for each that is not UTF-8 (PEP 383)."""
         frames, unsent = bytearray(), 0
         for subject, headers, data in messages:
-            to = b"%b %b.ack" % (subject.encode() if isinstance(subject, str) else subject, self._inbox)
+            raw = subject.encode(errors="surrogateescape") if isinstance(subject, str) else subject
+            to = b"%b %b.ack" % (raw, self._inbox)
             if headers:
                 size = len(headers) + len(data)
                 frames += b"HPUB %b %d %d\r\n%b%b\r\n" % (to, len(headers), size, headers, data)
@@ -176,6 +178,23 @@ class Wire:
                 message = answer["message"]
                 headers, data = (base64.b64decode(message.get(key, "")) for key in ("hdrs", "data"))
                 yield Message(seq, message["subject"], headers, data, message["time"])
+
+    def exact_subject(self, stream: str, seq: int) -> str:
+        """The subject of a message, with a lone surrogate for each byte that is not UTF-8: JSON answers have U+FFFD
+        there. The stream must allow direct reads, which any of its replicas answers."""
+        until = time.monotonic() + 10
+        while True:
+            body = b'{"seq":%d}' % seq
+            self._socket.sendall(
+                b"PUB $JS.API.DIRECT.GET.%b %b.direct %d\r\n%b\r\n" % (stream.encode(), self._inbox, len(body), body)
+            )
+            while not (line := self._file.readline()).startswith(b"HMSG"):
+                assert line in (b"PING\r\n", b"PONG\r\n"), line
+            answer = self._file.read(int(line.split()[-1]) + 2)
+            if match := re.search(rb"\r\nNats-Subject: ([^\r\n]*)\r\n", answer):
+                return match[1].decode(errors="surrogateescape")
+            assert time.monotonic() < until, answer
+            time.sleep(0.1)
 
     def _stored(self, stream: str, seqs: Sequence[int]) -> Iterator[dict[str, Any]]:
         for at in range(0, len(seqs), ASKED):

@@ -13,6 +13,7 @@ from nats3_dagster.errors import EngineError, OperatorError, SourceError
 from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.link import Connection, Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.subjects import encoded
 
 # The first nats-server that restores this format.
 RESTORE_SINCE = (2, 15)
@@ -67,7 +68,7 @@ def _write_entries(out: IO[bytes], messages: Iterable[Past]) -> dict[str, Any]:
         seq, time_ns, subject, headers, data = message
         if seq <= (last.seq if last else 0):
             raise OperatorError(f"Sequence {seq} does not come after {last.seq if last else 0}", "Give them in order")
-        piece += _entry(subject.encode(), time_ns, seq, headers, data)
+        piece += _entry(encoded(subject), time_ns, seq, headers, data)
         first = first or Past(*message)
         last = Past(*message)
         subjects.add(subject)

@@ -4,6 +4,7 @@ Invariant: it shares no code with what is tested. It reads Parquet by pyarrow, t
 as files, and streams by raw requests.
 """
 
+import base64
 import hashlib
 import io
 import json
@@ -53,6 +54,8 @@ _OURS = re.compile(
     rb"Nats3-Incarnation: (?P<token>[^\r]*)\r\nNats3-Sequence: (?P<seq>\d+)\r\n"
     rb"(?:(?:Nats3-Time|Nats-(?:Expected-Last-)?Msg-Id): [^\r]*\r\n)*"
 )
+# What follows in a message whose header block was none.
+_BLOCK = re.compile(rb"Nats3-Original-Block: ([A-Za-z0-9+/=]*)\r\n\r\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ class Finding:
 class Archived:
     """What the store and the catalog have."""
 
-    # (subject, header block, payload, store time) of each message, of all live chunks that have it.
+    # (subject, header block, payload, store time) of each message, of all live chunks that have it. Bytes of a subject
+    # that are not UTF-8 are lone surrogates.
     messages: dict[Key, list[tuple[str, bytes, bytes, int]]]
     # Reason of each sequence that is in a gap, or absent inside a chunk.
     reasons: dict[Key, list[str]]
@@ -97,9 +101,11 @@ def read_archive(connection: "psycopg.Connection[Any]", name: str, fetch: Fetch)
         seqs: list[int] = table["seq"]
         if len(seqs) != count or any(not first <= seq <= last for seq in seqs) or sorted(set(seqs)) != seqs:
             findings.append(Finding("reordered", 1, f"{key} does not hold {count} ascending sequences of its range"))
-        for seq, subject, headers, payload, time_ns in zip(
-            seqs, table["subject"], table["headers"], table["data"], table["time_ns"], strict=True
-        ):
+        for seq, text, exact, headers, payload, time_ns in zip(
+            seqs, table["subject"], table["subject_bytes"], table["headers"], table["data"], table["time_ns"],
+            strict=True,
+        ):  # fmt: skip
+            subject = text if exact is None else exact.decode(errors="surrogateescape")
             messages.setdefault((created, seq), []).append((subject, headers or b"", payload, time_ns))
         for seq in {*range(first, last + 1)}.difference(seqs):
             reasons.setdefault((created, seq), []).append(reason)
@@ -165,8 +171,11 @@ def judge_target(
             continue
         there.append(at)
         original = expected[at][1]
-        headers = b"NATS/1.0\r\n" + message.headers[match.end() :].replace(b"\r\nNats3-Original-", b"\r\n")
-        headers = b"" if headers == b"NATS/1.0\r\n\r\n" else headers.replace(b"\nNats3-Original-", b"\n")
+        if block := _BLOCK.fullmatch(message.headers, match.end()):
+            headers = base64.b64decode(block[1])
+        else:
+            headers = b"NATS/1.0\r\n" + message.headers[match.end() :].replace(b"\r\nNats3-Original-", b"\r\n")
+            headers = b"" if headers == b"NATS/1.0\r\n\r\n" else headers.replace(b"\nNats3-Original-", b"\n")
         altered += (message.subject, headers, message.data) != (
             subject(original.subject), original.headers, original.data,
         )  # fmt: skip

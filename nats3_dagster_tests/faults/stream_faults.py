@@ -11,7 +11,7 @@ from nats3_dagster_tests.faults.kill_faults import target_config
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
-from nats3_dagster_tests.faults.workload import DELETE_LIES, HEAD_LIES, created_ns, make_messages
+from nats3_dagster_tests.faults.workload import DELETE_LIES, HEAD_LIES, as_json, created_ns, make_messages
 from nats3_dagster_tests.wire import Wire
 
 HOUR_NS, MINUTE_NS = 3600 * 10**9, 60 * 10**9
@@ -135,8 +135,9 @@ def restore(trial: Trial, hours: list[float]) -> None:
     restore_stream(trial.servers.nats.url, trial.stream, [f"{trial.prefix}.>"], past)
     with trial.wire() as wire:
         created = created_ns(wire, trial.stream)
-        for message in wire.messages(trial.stream):
-            trial.truth.messages[created, message.seq] = message
+        for message, (subject, _, _) in zip(wire.messages(trial.stream), sent, strict=True):
+            trial.expect(message.subject == as_json(subject), "stuck", f"{message.seq} was not restored")
+            trial.truth.messages[created, message.seq] = message._replace(subject=subject)
     trial.must(jobs.create, ArchiveSpec(ARCHIVE, trial.stream, BUCKET, prefix=trial.stream))
 
 

@@ -94,8 +94,7 @@ def test_an_object_that_is_not_what_was_committed(trial: Trial, data: bytes | No
 
 def target(trial: Trial, spoil: Callable[[list[Message]], object]) -> dict[str, int]:
     """What the judge finds in the target after `spoil`."""
-    with trial.wire() as wire:
-        stored = list(wire.messages(trial.target))
+    stored = trial.stored()
     spoil(stored)
     expected = list(trial.truth.messages.items())
     rename: Callable[[str], str] = lambda subject: trial.back + subject.removeprefix(trial.prefix)  # noqa: E731

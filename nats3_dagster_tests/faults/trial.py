@@ -163,7 +163,7 @@ class Trial:
         return sent
 
     def make_target(self, **config: Any) -> None:
-        self._create(self.target, f"{self.back}.>", **config)
+        self._create(self.target, f"{self.back}.>", allow_direct=True, **config)
 
     def _create(self, name: str, subject: str, **config: Any) -> None:
         """Make a stream; a cluster that has just started answers nothing for a while."""
@@ -255,10 +255,17 @@ class Trial:
         """After a replay that succeeded: all that the archive has is in the target."""
         there = self.archived().messages
         expected = [(key, message) for key, message in self.truth.messages.items() if key in there]
-        with self.wire() as wire:
-            stored: list[Message] = list(wire.messages(self.target))
+        stored = self.stored()
         rename = lambda subject: self.back + subject.removeprefix(self.prefix)  # noqa: E731
         self.blame(judge.judge_target(stored, replay_id, expected, ordered=ordered, **{"subject": rename, **more}))
+
+    def stored(self) -> list[Message]:
+        """What the target has. Bytes of a subject that are not UTF-8 are lone surrogates."""
+        with self.wire() as wire:
+            return [
+                m if "\ufffd" not in m.subject else m._replace(subject=wire.exact_subject(self.target, m.seq))
+                for m in list(wire.messages(self.target))
+            ]
 
     def blame(self, findings: list[Finding]) -> None:
         """Findings after a success are silent as well."""

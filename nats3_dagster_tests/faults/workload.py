@@ -18,8 +18,16 @@ _BLOCKS = (
     b"NATS/1.0\r\nBytes: \xff\xfe\x80\r\n\r\n",
     b"NATS/1.0\r\nNoSpace:y\r\nTrailing: z  \r\n\r\n",
     b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence-Of: none\r\n\r\n",
+    # No header blocks at all: servers check their size only.
+    b"no header block",
+    b"\r\n",
+    b"NATS/1.0\r\n\r\n",
+    b"NATS/1.0\r\nNo: last line\r\n",
+    b"\xff\x00\r\nNats3-Original-Block: AA==\r\n\r\n",
 )
-_WEIGHTS = (90, 4, 2, 2, 2, 2, 0)
+_WEIGHTS = (90, 4, 2, 2, 2, 2, 0, 1, 1, 1, 1, 1)
+# Of single subjects, which are not UTF-8, beside the four that most messages have.
+_ODD_SUBJECTS = (b"\xff", b"%FF", b"a.\xc3\x28", b"\xed\xa0\x80.\x01", b"\xfe\xff.b")
 
 
 @dataclass(slots=True)
@@ -42,12 +50,14 @@ DELETE_LIES = frozenset({"unselected", "retired"})
 
 
 def make_messages(rng: random.Random, prefix: str, count: int, first: int = 0) -> list[Sent]:
-    """(subject, header block, payload). The payload begins with its number, so no two are alike."""
+    """(subject, header block, payload). The payload begins with its number, so no two are alike. A subject has a lone
+    surrogate for each byte that is not UTF-8 (PEP 383)."""
     subjects = [f"{prefix}.a", f"{prefix}.b.c", f"{prefix}.ü.x", f"{prefix}.{'long' * 10}"]
+    odd = [f"{prefix}.{tokens.decode(errors='surrogateescape')}" for tokens in _ODD_SUBJECTS]
     return [
         (
-            rng.choice(subjects),
-            rng.choices(_BLOCKS, _WEIGHTS)[0],
+            rng.choice(subjects if rng.random() < 0.95 else odd),
+            rng.choices(_BLOCKS, _WEIGHTS)[0] if rng.random() < 0.98 else rng.randbytes(rng.randint(1, 40)),
             b"%d " % (first + n) + rng.randbytes(rng.choice((0, 1, 10, 100, 300, 1500))),
         )
         for n in range(count)
@@ -64,8 +74,13 @@ def publish(wire: Wire, stream: str, sent: list[Sent], truth: Truth, window: int
     stored = {m.seq: m for m in wire.messages(stream) if m.seq > before}
     for offset, (subject, headers, data) in enumerate(sent, before + 1):
         message = stored[offset]
-        assert (message.subject, message.headers, message.data) == (subject, headers, data), offset
-        truth.messages[created, offset] = message
+        assert (message.subject, message.headers, message.data) == (as_json(subject), headers, data), offset
+        truth.messages[created, offset] = message._replace(subject=subject)
+
+
+def as_json(subject: str) -> str:
+    """As an answer in JSON has it: with U+FFFD for each byte that is not UTF-8."""
+    return re.sub("[\udc80-\udcff]", "\ufffd", subject)
 
 
 def created_ns(wire: Wire, stream: str) -> int:
