@@ -127,6 +127,12 @@ def seal_all(archive: str) -> list[str]:
         return [made.hour for made in seal.seal_hours(workspace, row, found.hours)]
 
 
+def seal_hour(archive: str, hour: str) -> None:
+    """Seal this one."""
+    with Workspace(Settings.load()) as workspace:
+        list(seal.seal_asked(workspace, archive, [hour]))
+
+
 def now_ns() -> int:
     """What the process takes for the time."""
     return time.time_ns()

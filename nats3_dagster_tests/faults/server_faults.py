@@ -168,6 +168,26 @@ def two_replays(trial: Trial) -> None:
     trial.finish_replay(replay)
 
 
+@fault("two replays of one hour", "two replays of the same messages into one target at once", short=True)
+def two_replays_of_one_hour(trial: Trial) -> None:
+    """Each takes the other for somebody else who publishes there. One may be killed, and run again."""
+    trial.make_stream(trial.random.randint(200, 400))
+    trial.finish_capture()
+    trial.make_target(**target_config(trial))
+    one, other = trial.begin_replay(), trial.begin_replay()
+    step, dies = trial.random.choice(_REPLAY_STEPS), trial.random.random() < 0.5
+    with trial.held(f"replay.{step}", jobs.replay, one, passes=trial.random.randint(1, 2)) as first:
+        second = trial.start(jobs.replay, other, fault="replay.sent:kill:2" if dies else "")
+        if trial.random.random() < 0.5:
+            trial.end(second, "the other, while the one is held")
+            second = None
+    trial.end(first, f"the one, held at {step}")
+    if second:
+        trial.end(second, "the other")
+    for replay in (one, other):
+        trial.finish_replay(replay)
+
+
 @fault("worker outlives driver", "the driver of a replay is killed; its worker goes on while it is resumed", short=True)
 def orphan(trial: Trial) -> None:
     trial.make_stream(600)

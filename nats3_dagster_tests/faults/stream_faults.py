@@ -127,16 +127,21 @@ def made_again(trial: Trial) -> None:
 
 
 def restore(trial: Trial, hours: list[float]) -> None:
-    """The stream with ten messages a minute apart at each of these times, in hours from now, in this order."""
+    """The stream with ten messages a second apart at each of these times, in hours from now, in this order."""
     now = time.time_ns()
-    sent = make_messages(trial.random, trial.prefix, 10 * len(hours))
-    times = [now + int(hour * HOUR_NS) + minute * 10**9 for hour in hours for minute in range(10)]
+    restore_at(trial, [now + int(hour * HOUR_NS) + second * 10**9 for hour in hours for second in range(10)])
+
+
+def restore_at(trial: Trial, times: list[int]) -> None:
+    """The stream with a message at each of these times, in nanoseconds since 1970, in this order; and its archive."""
+    sent = make_messages(trial.random, trial.prefix, len(times))
     past = [Past(n, at, *message) for n, (at, message) in enumerate(zip(times, sent, strict=True), 1)]
     restore_stream(trial.servers.nats.url, trial.stream, [f"{trial.prefix}.>"], past)
     with trial.wire() as wire:
         created = created_ns(wire, trial.stream)
-        for message, (subject, _, _) in zip(wire.messages(trial.stream), sent, strict=True):
-            trial.expect(message.subject == as_json(subject), "stuck", f"{message.seq} was not restored")
+        for message in wire.messages(trial.stream):
+            subject = sent[message.seq - 1][0]
+            assert message.subject == as_json(subject), message.seq
             trial.truth.messages[created, message.seq] = message._replace(subject=subject)
     trial.must(jobs.create, ArchiveSpec(ARCHIVE, trial.stream, BUCKET, prefix=trial.stream))
 
@@ -155,6 +160,30 @@ def clock_steps(trial: Trial) -> None:
     trial.finish(jobs.seal_all, ARCHIVE)
     trial.judge_seals()
     trial.expect(trial.must(jobs.verify_all, ARCHIVE) == [], "lost", "an archive across a step is not intact")
+
+
+@fault("clock at 1970", "the server's clock is at 1970 when it stores messages", since=(2, 15), short=True)
+def clock_at_1970(trial: Trial) -> None:
+    """All of them in its first hour, or later ones as well, and many at its very beginning, where a time is 0. Of these
+    the server itself loses those with which a block of its store begins."""
+    count = trial.random.randint(1, 250)
+    times = [trial.random.choice((0, trial.random.randrange(HOUR_NS))) for _ in range(count)]
+    times[: trial.random.choice((0, 1))] = [1]
+    if trial.random.random() < 0.5:
+        now = time.time_ns()
+        times += [now - 3 * HOUR_NS + second * 10**9 for second in range(50)]
+    restore_at(trial, times)
+    trial.capture(fault=trial.random.choice(("", "capture.before_commit:kill", "capture.object_put:kill")))
+    trial.finish_capture()
+    trial.make_target(**target_config(trial))
+    replay = trial.begin_replay()
+    trial.run(jobs.replay, replay, fault=trial.random.choice(("", "replay.sent:kill", "replay.before_record:kill")))
+    trial.finish_replay(replay)
+    trial.finish(jobs.seal_all, ARCHIVE)
+    # Hours before 2020 are sealed where somebody names them: a clock was not set there.
+    trial.finish(jobs.seal_hour, ARCHIVE, "1970-01-01-00:00")
+    trial.judge_seals()
+    trial.expect(trial.must(jobs.verify_all, ARCHIVE) == [], "lost", "an archive of 1970 is not intact")
 
 
 @fault("own clock steps", "the clocks of driver and workers step back and forth by an hour", short=True)

@@ -9,7 +9,7 @@ from nats3_dagster_tests.faults import judge
 from nats3_dagster_tests.faults.judge import Archived, Finding
 from nats3_dagster_tests.faults.topology import Topology
 from nats3_dagster_tests.faults.trial import Trial
-from nats3_dagster_tests.faults.workload import HEAD_LIES, Key
+from nats3_dagster_tests.faults.workload import HEAD_LIES, Key, as_json
 from nats3_dagster_tests.wire import Message
 
 pytestmark = [pytest.mark.nats, pytest.mark.steady_hour(60)]
@@ -121,6 +121,16 @@ def test_a_target_with_two_out_of_order(trial: Trial) -> None:
 def test_a_target_with_other_bytes(trial: Trial, change: dict[str, object]) -> None:
     def spoil(stored: list[Message]) -> None:
         stored[9] = stored[9]._replace(**change)  # type: ignore[arg-type]
+
+    assert target(trial, spoil) == {"lost": 1}
+
+
+def test_a_target_with_another_byte_in_a_subject_that_is_not_utf_8(trial: Trial) -> None:
+    def spoil(stored: list[Message]) -> None:
+        at, byte = next((n, b) for n, m in enumerate(stored) for b in m.subject if "\udc80" <= b <= "\udcff")
+        other = stored[at].subject.replace(byte, "\udc81", 1)
+        assert as_json(other) == as_json(stored[at].subject)
+        stored[at] = stored[at]._replace(subject=other)
 
     assert target(trial, spoil) == {"lost": 1}
 
