@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster_tests.faults import jobs
 from nats3_dagster_tests.faults.kill_faults import target_config
 from nats3_dagster_tests.faults.registry import fault
@@ -170,19 +171,25 @@ def two_replays(trial: Trial) -> None:
 
 @fault("two replays of one hour", "two replays of the same messages into one target at once", short=True)
 def two_replays_of_one_hour(trial: Trial) -> None:
-    """Each takes the other for somebody else who publishes there. One may be killed, and run again."""
+    """Two of the same selection: one of them is refused. Two that overlap: each takes the other for somebody else who
+    publishes there; one may be killed, and is run again."""
     trial.make_stream(trial.random.randint(200, 400))
     trial.finish_capture()
     trial.make_target(**target_config(trial))
-    one, other = trial.begin_replay(), trial.begin_replay()
-    step, dies = trial.random.choice(_REPLAY_STEPS), trial.random.random() < 0.5
+    begun = [trial.start(jobs.begin, trial.replay_spec()) for _ in range(2)]
+    ends = [trial.end(job, "begun at once") for job in begun]
+    refused = [end.text for end in ends if not end.ok]
+    trial.expect(len(refused) == 1 and "same selection" in refused[0], "doubled", f"the same replay twice: {refused}")
+    one = next(end.value for end in ends if end.ok)
+    every = Selection(subjects=(f"{trial.prefix}.>",), sequences=SeqRange(1, 10**6))
+    other = trial.begin_replay(selection=every)
+    step = trial.random.choice(_REPLAY_STEPS)
     with trial.held(f"replay.{step}", jobs.replay, one, passes=trial.random.randint(1, 2)) as first:
-        second = trial.start(jobs.replay, other, fault="replay.sent:kill:2" if dies else "")
-        if trial.random.random() < 0.5:
+        second = trial.start(jobs.replay, other, fault=trial.random.choice(("", "replay.sent:kill:2")))
+        if at_once := trial.random.random() < 0.5:
             trial.end(second, "the other, while the one is held")
-            second = None
     trial.end(first, f"the one, held at {step}")
-    if second:
+    if not at_once:
         trial.end(second, "the other")
     for replay in (one, other):
         trial.finish_replay(replay)

@@ -46,6 +46,18 @@ def archive(ws: Workspace, s3_client: Any, bucket: str, largest_bytes: int = 10)
         ws.catalog.chunks.commit(made, [meta])
 
 
+def test_the_same_replay_begun_while_somebody_is_asked_is_refused(
+    ws: Workspace, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    """Or both would publish all of it."""
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    begun: list[str] = []
+    with pytest.raises(OperatorError, match="of the same selection to back.> is planned"):
+        begin(ws, TO_BACK, agree=lambda planned: begun.append(begin(ws, TO_BACK)[0].id))
+    assert [replay.id for replay in status.replays(ws, ws.catalog.archives.get("ev"))] == begun
+
+
 @pytest.mark.parametrize(
     ("config", "why"),
     [
