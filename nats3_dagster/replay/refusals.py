@@ -11,7 +11,7 @@ from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.content import sizes
 from nats3_dagster.replay.headers import MAX_BLOCK
-from nats3_dagster.replay.targets import stores_nothing
+from nats3_dagster.replay.targets import blind_settings, stores_nothing
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
@@ -164,5 +164,7 @@ def notes(targets: Iterable[StreamState], load: Load, *, marks: bool) -> Iterato
                 yield f"{name} keeps the newest {most} messages (max_msgs), and up to {load.messages} come"
             if 0 < (size := config.get("max_bytes", -1)) < target.bytes + load.payload_bytes:
                 yield f"{name} keeps the newest {size} bytes (max_bytes), and up to {load.payload_bytes} come"
+        if blind := blind_settings(config):
+            yield f"A purge of stream {target.name} is not noticed: it removes messages itself ({', '.join(blind)})"
     if not marks:
         yield "Without marks, a replay that breaks off after its first message cannot be resumed"

@@ -42,6 +42,14 @@ def stores_nothing(state: StreamState) -> bool:
     return state.config.get("retention") == "interest" and not state.consumers
 
 
+def blind_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings of a stream by which it removes messages of its own and then is less full than they allow: a purge
+    cannot be told from that. With max_msgs alone it can: the stream then has as many as it may."""
+    if config.get("retention", "limits") != "limits":
+        return ("retention",)
+    return tuple(name for name in removing_settings(config) if name != "max_msgs")
+
+
 def check_provable(spec: ReplaySpec, streams: Sequence[StreamState]) -> None:
     """Raises OperatorError where an interrupted replay could not know what it has published: a stream removes messages,
     and what goes there is no chain, because several publishers or several streams take part."""
@@ -85,13 +93,18 @@ def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str,
                 "stores none",
                 "Create its consumers, and then a new replay; delete what this one left",
             )
-        keeps_all = not live and not removes(state) and not removing_settings(state.config)
-        if keeps_all and state.first_seq > target.since_seq:
-            raise TargetError(
-                f"Stream {state.name} begins at sequence {state.first_seq}, and this replay began at "
-                f"{target.since_seq}: what it published was purged",
-                "Create a new replay, and delete what this one left",
-            )
+        if live or removes(state) or blind_settings(state.config) or state.first_seq <= target.since_seq:
+            continue
+        limit, why = removing_settings(state.config).get("max_msgs"), "what it published was purged"
+        if limit:
+            if state.messages >= limit:
+                continue  # it removed no more than it had to
+            why = f"it has {state.messages} messages of {limit} (max_msgs), so it was purged, or its limit was raised"
+        raise TargetError(
+            f"Stream {state.name} begins at sequence {state.first_seq}, and this replay began at "
+            f"{target.since_seq}: {why}",
+            "Create a new replay, and delete what this one left",
+        )
 
 
 def check_targets(

@@ -162,7 +162,7 @@ def clock_steps(trial: Trial) -> None:
     trial.expect(trial.must(jobs.verify_all, ARCHIVE) == [], "lost", "an archive across a step is not intact")
 
 
-@fault("clock at 1970", "the server's clock is at 1970 when it stores messages", since=(2, 15), short=True)
+@fault("clock at 1970", "the server's clock is at 1970 when it stores messages", since=(2, 15))
 def clock_at_1970(trial: Trial) -> None:
     """All of them in its first hour, or later ones as well, and many at its very beginning, where a time is 0. Of these
     the server itself loses those with which a block of its store begins."""

@@ -49,6 +49,22 @@ def purged(trial: Trial) -> None:
     replay_held(trial, lambda wire: wire.api(f"STREAM.PURGE.{trial.target}"), refusals=_FORGOT)
 
 
+@fault("target with a limit purged", "a target that keeps its newest messages is purged in the middle of a replay")
+def limited_purged(trial: Trial) -> None:
+    """Nothing is published behind the purge, so the target is less full than its limit allows."""
+    trial.make_stream(400)
+    trial.finish_capture()
+    trial.make_target(**target_config(trial), max_msgs=trial.random.choice((50, 150)))
+    replay = trial.begin_replay()
+    options = {"keep": trial.random.randint(1, 40)} if trial.random.random() < 0.5 else {}
+    passes = trial.random.randint(2, 4)
+    with trial.held("replay.acknowledged", jobs.replay, replay, passes=passes) as job, trial.wire() as wire:
+        wire.api(f"STREAM.PURGE.{trial.target}", **options)
+    purged = trial.end(job, "replay held while its target is purged")
+    trial.expect(not purged.ok, "silent", "a replay into a target that was purged is called a success")
+    trial.expect("purged" in purged.text, "unclear", f"ended by the purge: {purged}")
+
+
 @fault("target made again", "the target is deleted and made again in the middle of a replay", short=True)
 def made_again(trial: Trial) -> None:
     def change(wire: Wire) -> None:

@@ -11,6 +11,7 @@ from nats3_dagster.model import ReplaySpec, ReplayTarget, SeqRange
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.replay.job import DoneRange, ReplayJob
 from nats3_dagster.replay.published import ask_targets
+from nats3_dagster.replay.targets import check_kept
 
 REPLAY, TOKEN, COUNT = "0123456789abcdef", "20261121T000000.000000000Z", 5000
 
@@ -188,6 +189,29 @@ def test_a_target_that_removes_and_lost_what_it_acknowledged(nats, wire, link):
     assert len(sequences(ask_targets(link, job, "back.>", [done]))) == 90
     with pytest.raises(TargetError, match="up to sequence 95 of the archived stream, and its newest .* is 90: it lost"):
         ask_targets(link, job, "back.>", [replace(done, messages=95, last_seq=95)])
+
+
+def test_a_purge_of_a_target_that_keeps_its_newest(nats, wire, link):
+    """A stream that removes by max_msgs alone is as full as it may be; one that was purged is not."""
+    wire.create_stream("BACK", "back.>", max_msgs=10)
+    job = job_of(nats, link, "BACK")
+    wire.publish([("back.a", b"", b"")] * 30)
+    check_kept(link, job.targets, {"BACK": 30})
+    wire.api("STREAM.PURGE.BACK", keep=9)
+    with pytest.raises(TargetError, match=r"began at 1: it has 9 messages of 10 \(max_msgs\), so it was purged"):
+        check_kept(link, job.targets, {"BACK": 30})
+    wire.publish([("back.a", b"", b"")])  # the limit would have removed those that were purged
+    check_kept(link, job.targets, {"BACK": 31})
+
+
+@pytest.mark.parametrize("limit", [{"max_age": 10**12}, {"max_bytes": 10**6}, {"max_msgs_per_subject": 5}])
+def test_a_purge_that_cannot_be_told_from_what_the_target_removes(nats, wire, link, limit):
+    """The plan says so (test_replay_refusals)."""
+    wire.create_stream("BACK", "back.>", max_msgs=10, **limit)
+    job = job_of(nats, link, "BACK")
+    wire.publish([("back.a", b"", b"")] * 3)
+    wire.api("STREAM.PURGE.BACK")
+    check_kept(link, job.targets, {"BACK": 3})
 
 
 def test_marks_that_are_not_ours(nats, wire, link):

@@ -169,4 +169,5 @@ def test_the_plan_says_what_will_not_stay(workspace: Workspace, wire: Wire, buck
         "Stream BACK removes messages 60 s after they are replayed (max_age)",
         "Stream BACK keeps the newest 2 of each subject (max_msgs_per_subject)",
         "Stream BACK keeps the newest 3 messages (max_msgs), and up to 5 come",
+        "A purge of stream BACK is not noticed: it removes messages itself (max_age, max_msgs_per_subject)",
     ]
