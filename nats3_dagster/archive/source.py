@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 from nats3_dagster.errors import OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time
+from nats3_dagster.jetstream.contents import message_from, next_message
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import message_from, next_message, stream_state
+from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Coverage, Gap, SeqRange, StreamState, Witness
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, check_filter, covers, overlap

@@ -19,9 +19,10 @@ from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import Nats3Error, SourceError
 from nats3_dagster.jetstream.acknowledge import acknowledge, give_back
 from nats3_dagster.jetstream.claim import Limits
+from nats3_dagster.jetstream.contents import held_ranges
 from nats3_dagster.jetstream.durable import Durable, find_durable
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.streams import held_ranges, same_stream
+from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.steps import Next

@@ -28,7 +28,8 @@ from nats3_dagster.dev.publish import publish_live
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import EngineError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS
-from nats3_dagster.jetstream.streams import create_stream, server_info, stream_state
+from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.jetstream.streams import create_stream, stream_state
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import Transform

@@ -19,9 +19,10 @@ from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.breaks import Lost, behind
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode, Status, pull_request_ended
+from nats3_dagster.jetstream.contents import first_held
 from nats3_dagster.jetstream.frames import last_ack
 from nats3_dagster.jetstream.scan import FrameError, Frames
-from nats3_dagster.jetstream.streams import delete_consumer, first_held, same_stream_info, stream_changed
+from nats3_dagster.jetstream.streams import same_stream_info, stream_changed
 from nats3_dagster.model import Incarnation, SeqRange, StreamState
 
 # A pull request ends at either; two are always under way, so that the server never waits for one.
@@ -282,3 +283,11 @@ class RangeConsumer:
             self._start_confirming()
         elif self._asked > received:
             self._finish(Lost("The server does not send what is pending"))
+
+
+async def delete_consumer(client: Connection, stream: str, name: str) -> None:
+    """Delete a consumer of ours if it is still there and the server answers."""
+    try:
+        await request(client, f"CONSUMER.DELETE.{stream}.{name}", patience_s=0)
+    except SourceError:
+        return

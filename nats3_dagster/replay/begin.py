@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.jetstream.streams import server_info
+from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.replay.creation import create
 from nats3_dagster.replay.job import new_id

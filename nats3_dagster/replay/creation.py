@@ -8,7 +8,8 @@ from typing import Any
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.codes import known_settings
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import ServerInfo, create_stream, find_stream, stream_name_taken
+from nats3_dagster.jetstream.server import ServerInfo
+from nats3_dagster.jetstream.streams import create_stream, find_stream, stream_name_taken
 from nats3_dagster.model import Incarnation, ReplaySpec, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, overlap

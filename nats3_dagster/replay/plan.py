@@ -9,7 +9,7 @@ from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.codes import FAST_INGEST
-from nats3_dagster.jetstream.streams import server_info
+from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.creation import Creation, check_creation, creation
 from nats3_dagster.replay.status import check_forerunner

@@ -7,7 +7,8 @@ from typing import Any
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import find_stream, server_info, stream_state, streams_listening
+from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.jetstream.streams import find_stream, stream_state, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.model.stream import removing_settings
 from nats3_dagster.replay.creation import origins

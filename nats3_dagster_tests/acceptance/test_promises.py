@@ -218,7 +218,7 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
 
 
 def _version(settings: Settings) -> tuple[int, ...]:
-    from nats3_dagster.jetstream.streams import server_info
+    from nats3_dagster.jetstream.server import server_info
 
     with Link(settings.nats) as link:
         return server_info(link).version

@@ -23,7 +23,8 @@ from cryptography.x509.oid import NameOID
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.streams import server_info, stream_names
+from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.jetstream.streams import stream_names
 from nats3_dagster_tests.conftest import freeze
 
 SECRET = "s3cr3t:p@ss/w%rd"

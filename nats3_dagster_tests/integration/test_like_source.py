@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.jetstream.streams import server_info
+from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.creation import creation

@@ -14,7 +14,7 @@ from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source import rewritten, source_state
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.streams import ServerInfo, server_info
+from nats3_dagster.jetstream.server import ServerInfo, server_info
 from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace

@@ -1,0 +1,112 @@
+"""Contents of a stream: single messages as the stream's leader has them, by sequence or subject.
+
+Invariant: the leader answers, never another replica, and no consumer is made.
+"""
+
+import asyncio
+import base64
+from collections.abc import Iterable, Sequence
+
+from nats3_dagster.errors import SourceError
+from nats3_dagster.hours import parse_time
+from nats3_dagster.jetstream.api import Refused, request
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.codes import ErrCode
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import same_stream_info
+from nats3_dagster.model import Incarnation, SeqRange
+
+# Requests under way at a time where many are asked.
+ASKED_AT_ONCE = 64
+
+
+def message_from(link: Link, stream: str, seq: int) -> tuple[int, int] | None:
+    """Sequence and store time of the first message at `seq` or later; None when the stream holds none."""
+    return link.call(next_message, stream, seq)
+
+
+def message_times(link: Link, messages: Iterable[tuple[str, int]], patience_s: float) -> dict[tuple[str, int], int]:
+    """Store times of messages by stream and sequence, asked all at once. A message that is not there is left out, and
+    one of which no answer comes within `patience_s`."""
+
+    async def one(client: Connection, stream: str, seq: int) -> int | None:
+        try:
+            message = await asyncio.wait_for(next_message(client, stream, seq), patience_s)
+        except (TimeoutError, SourceError):
+            return None
+        return message[1] if message and message[0] == seq else None
+
+    async def every(client: Connection) -> dict[tuple[str, int], int]:
+        wanted = sorted(set(messages))
+        times = await asyncio.gather(*(one(client, stream, seq) for stream, seq in wanted))
+        return {message: time_ns for message, time_ns in zip(wanted, times, strict=True) if time_ns is not None}
+
+    return link.call(every)
+
+
+def last_payload(link: Link, stream: str, subject: str) -> bytes | None:
+    """The payload of the newest message of this one subject; None when the stream holds none."""
+
+    async def work(client: Connection) -> bytes | None:
+        try:
+            answer = await request(client, f"STREAM.MSG.GET.{stream}", {"last_by_subj": subject})
+        except Refused as error:
+            if error.code == ErrCode.MESSAGE_NOT_FOUND:
+                return None
+            raise
+        return base64.b64decode(answer["message"].get("data", ""))
+
+    return link.call(work)
+
+
+async def next_message(client: Connection, stream: str, seq: int, subject: str = ">") -> tuple[int, int] | None:
+    """Sequence and store time of the first message at `seq` or later whose subject the filter `subject` takes; None
+    when the stream holds none. The stream's leader answers, never another replica."""
+    try:
+        answer = await request(client, f"STREAM.MSG.GET.{stream}", {"seq": seq, "next_by_subj": subject})
+    except Refused as error:
+        if error.code == ErrCode.MESSAGE_NOT_FOUND:
+            return None
+        raise
+    return int(answer["message"]["seq"]), parse_time(answer["message"]["time"])
+
+
+async def first_held(
+    client: Connection, incarnation: Incarnation, seqs: SeqRange, filters: Sequence[str]
+) -> int | None:
+    """The first sequence of the range that the leader holds and a filter takes (no filters: any), by the first filter
+    that takes one. None proves that the leader held none. One request a filter, and one more for None.
+
+    It is the leader's word, because a consumer's is no proof: it lives on any replica, also on one that lags, and its
+    server may count too few messages as pending while others are stored and removed at once. Raises StreamChanged."""
+    for subject in filters or (">",):
+        message = await next_message(client, incarnation.stream, seqs.first, subject)
+        if message and message[0] <= seqs.last:
+            return message[0]
+    # Asked last: a stream that was made again meanwhile answered for the one that was asked for.
+    await same_stream_info(client, incarnation)
+    return None
+
+
+def held_ranges(
+    link: Link, incarnation: Incarnation, ranges: Sequence[SeqRange], filters: Sequence[str]
+) -> list[int | None]:
+    """For each range the first sequence that the leader holds and a filter takes (no filters: any); None proves that it
+    held none when it was asked. Raises StreamChanged."""
+
+    async def one(client: Connection, seqs: SeqRange, turn: asyncio.Semaphore) -> int | None:
+        for subject in filters or (">",):
+            async with turn:
+                message = await next_message(client, incarnation.stream, seqs.first, subject)
+            if message and message[0] <= seqs.last:
+                return message[0]
+        return None
+
+    async def every(client: Connection) -> list[int | None]:
+        turn = asyncio.Semaphore(ASKED_AT_ONCE)
+        held = await asyncio.gather(*(one(client, seqs, turn) for seqs in ranges))
+        # Asked last: a stream that was made again meanwhile answered for the one that was asked for.
+        await same_stream_info(client, incarnation)
+        return held
+
+    return link.call(every) if ranges else []
