@@ -50,6 +50,10 @@ class Settings(BaseSettings):
     nats_tls_ca: Path | None = None
     nats_tls_cert: Path | None = None
     nats_tls_key: Path | None = None
+    nats_tls_first: bool = False
+    nats_domain: str | None = None
+    nats_api_prefix: str | None = None
+    nats_inbox_prefix: str = "_INBOX"
     nats_monitor_url: str | None = None
     postgres_url: SecretStr | None = None
     store_url: str = "s3://"
@@ -111,6 +115,10 @@ class Settings(BaseSettings):
             tls_ca=_text(self.nats_tls_ca),
             tls_cert=_text(self.nats_tls_cert),
             tls_key=_text(self.nats_tls_key),
+            tls_first=self.nats_tls_first,
+            domain=self.nats_domain,
+            api_prefix=self.nats_api_prefix,
+            inbox_prefix=self.nats_inbox_prefix,
         )
 
     @property

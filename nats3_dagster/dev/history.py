@@ -119,7 +119,7 @@ async def _restore(
             "Take one from 2.15: run make setup, or set NATS_SERVER",
         )
     request = json.dumps({"config": config, "state": state}).encode()
-    reply = await client.request(f"$JS.API.STREAM.RESTORE.{config['name']}", request, timeout=10)
+    reply = await client.request(f"{client.api}.STREAM.RESTORE.{config['name']}", request, timeout=10)
     target = _answer(reply.data)["deliver_subject"]
     for part in _parts(state, body, min(_REQUEST, client.max_payload)):
         if data := (await client.request(target, part, timeout=30)).data:

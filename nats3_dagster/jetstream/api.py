@@ -20,6 +20,9 @@ TIMEOUT_S = 5.0
 # How long a server may be away (a restart, an election) before a request fails.
 PATIENCE_S = 15.0
 ASK_AGAIN_S = 0.2
+_FOREIGN_HINT = (
+    "Check NATS3_NATS_DOMAIN, NATS3_NATS_API_PREFIX, the connection of the leaf node, and what the account imports"
+)
 
 
 class Refused(SourceError):
@@ -33,8 +36,8 @@ class Refused(SourceError):
 async def request(
     client: Connection, subject: str, body: Mapping[str, Any] | None = None, patience_s: float = PATIENCE_S
 ) -> dict[str, Any]:
-    """The answer of `$JS.API.<subject>`. For `patience_s` it is asked for again while a leader is elected or the server
-    is away. Raises Refused for an error in the answer, SourceError if none comes."""
+    """The answer of the API's `<subject>`. For `patience_s` it is asked for again while a leader is elected or the
+    server is away. Raises Refused for an error in the answer, SourceError if none comes."""
 
     def may_pass(error: BaseException) -> bool:
         if isinstance(error, Refused):
@@ -45,7 +48,7 @@ async def request(
         retry=retry_if_exception(may_pass), stop=stop_after_delay(patience_s), wait=wait_fixed(ASK_AGAIN_S),
         reraise=True,
     )  # fmt: skip
-    return await retrying(_ask, client, f"$JS.API.{subject}", json.dumps(body or {}).encode())
+    return await retrying(_ask, client, f"{client.api}.{subject}", json.dumps(body or {}).encode())
 
 
 async def pages(client: Connection, subject: str, key: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
@@ -92,6 +95,8 @@ async def _answer(client: Connection, subject: str, payload: bytes) -> dict[str,
             raise Refused(f"NATS at {address} refused: {refusing.result()}", "Permit this user of the server to do it")
         return json.loads(asking.result().data)
     except nats_errors.NoRespondersError as error:
+        if not client.is_own_jetstream:
+            raise SourceError(f"No JetStream answers {subject} at NATS {address}", _FOREIGN_HINT) from error
         if not client.info.get("jetstream"):
             hint = "Enable it there (nats-server -js), or use another server"
             raise Refused(f"NATS at {address} has no JetStream", hint) from error

@@ -183,8 +183,8 @@ class _Puller:
         self._asked, self._received = count, 0
         body = {"batch": count, "max_bytes": self._max_bytes, "expires": int(expires_s * SECOND_NS)}
         self._client.post(
-            f"$JS.API.CONSUMER.MSG.NEXT.{self._durable.stream}.{self._durable.name}", f"{self._inbox}.{self._requests}",
-            json.dumps(body).encode(),
+            f"{self._client.api}.CONSUMER.MSG.NEXT.{self._durable.stream}.{self._durable.name}",
+            f"{self._inbox}.{self._requests}", json.dumps(body).encode(),
         )  # fmt: skip
         while self._asked > self._received:
             self._activity.clear()

@@ -17,7 +17,7 @@ from nats.aio.transport import TcpTransport
 from nats.errors import AuthorizationError, ProtocolError, SecureConnRequiredError
 from nats.protocol.parser import Parser
 
-from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.nats_options import API, NatsOptions
 from nats3_dagster.jetstream.scan import FrameError, Frames, frame_end, scan
 
 log = logging.getLogger(__name__)
@@ -140,6 +140,27 @@ class Connection(Client):
         """`host:port` of the server that is, or was, used."""
         return self._address
 
+    @property
+    def api(self) -> str:
+        """What the subjects of JetStream's API begin with (NatsOptions.api)."""
+        return self._nats3_options.api
+
+    @property
+    def domain(self) -> str | None:
+        """The JetStream domain of the streams; None: that of the server."""
+        return self._nats3_options.domain
+
+    @property
+    def inbox_prefix(self) -> str:
+        """What our inboxes begin with."""
+        return self._nats3_options.inbox_prefix
+
+    @property
+    def is_own_jetstream(self) -> bool:
+        """Whether JetStream's API is that of the server itself and of our account there."""
+        options = self._nats3_options
+        return options.api == API or (options.domain is not None and options.domain == self.info.get("domain"))
+
     def divert(self, marker: bytes, sink: Callable[[Frames], None]) -> None:
         """Hand the frames whose control line holds `marker` to `sink`, past nats-py's queues."""
         assert isinstance(self._ps, BulkParser)
@@ -175,7 +196,7 @@ class Connection(Client):
             max_reconnect_attempts=1, reconnect_time_wait=0.1, ping_interval=20,  # type: ignore[arg-type]
             tls=options.ssl_context() if options.wants_tls else None, tls_handshake_first=options.tls_first,
             user=options.user, password=options.password, token=options.token, user_credentials=options.creds,
-            nkeys_seed=options.nkey, no_echo=not echo,
+            nkeys_seed=options.nkey, no_echo=not echo, inbox_prefix=options.inbox_prefix,
         )  # fmt: skip
         if not self.is_connected:
             # A server that hangs up instead of answering; nats-py would try again for ever in the background.

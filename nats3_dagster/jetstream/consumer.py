@@ -141,7 +141,7 @@ class RangeConsumer:
             config["filter_subjects"] = list(self.filters)
         stream = self._incarnation.stream
         try:
-            return await request(
+            created = await request(
                 self._client, f"CONSUMER.CREATE.{stream}.{self.name}", {"stream_name": stream, "config": config}
             )
         except Refused as error:
@@ -152,6 +152,10 @@ class RangeConsumer:
                 self.filters = ()
                 return await self._create()
             raise
+        if len(self.filters) > 1 and not created["config"].get("filter_subjects"):
+            # The stream's server is older than ours, as it may be in another domain: it sends everything.
+            self.filters = ()
+        return created
 
     def _on_frames(self, frames: Frames) -> None:
         if self._ended:
@@ -232,7 +236,7 @@ class RangeConsumer:
                 "idle_heartbeat": int(HEARTBEAT_S * SECOND_NS),
             }  # fmt: skip
             self._client.post(
-                f"$JS.API.CONSUMER.MSG.NEXT.{self._incarnation.stream}.{self.name}",
+                f"{self._client.api}.CONSUMER.MSG.NEXT.{self._incarnation.stream}.{self.name}",
                 f"{self._inbox}.{self._requests}", json.dumps(body).encode(),
             )  # fmt: skip
 

@@ -88,16 +88,22 @@ def make_durable(
     }  # fmt: skip
     if first_seq is not None:
         config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": first_seq}
+    too_old = OperatorError(
+        "This NATS server is too old for a consumer with several subjects", "Use one subject, or update it"
+    )
     if len(filters) == 1:
         config["filter_subject"] = filters[0]
     elif filters:
         if version_of(link.client.info) < SEVERAL_FILTERS:
-            raise OperatorError(
-                "This NATS server is too old for a consumer with several subjects", "Use one subject, or update it"
-            )
+            raise too_old
         config["filter_subjects"] = list(filters)
     body = {"stream_name": stream, "config": config}
-    return _durable(link.call(request, f"CONSUMER.CREATE.{stream}.{name}", body))
+    durable = _durable(link.call(request, f"CONSUMER.CREATE.{stream}.{name}", body))
+    if len(durable.filters) < len(filters):
+        # The stream's server is older than ours, as it may be in another domain: it would deliver everything.
+        delete_durable(link, stream, name)
+        raise too_old
+    return durable
 
 
 def delete_durable(link: Link, stream: str, name: str) -> bool:

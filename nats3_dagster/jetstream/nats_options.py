@@ -3,6 +3,7 @@
 Invariant: plain values that pickle into a Spark worker, and no secret in their text.
 """
 
+import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,10 @@ from urllib.parse import unquote, urlsplit
 
 from nats3_dagster.errors import OperatorError
 
+# The subjects of JetStream's API of the server and account that a connection is made to.
+API = "$JS.API"
+# What a token of a subject cannot hold.
+_NO_TOKEN = re.compile(r"[\s.*>\x00-\x1f\x7f]")
 _URL_HINT = "Write it as nats://host:4222 or tls://host:4222; several are joined by commas"
 
 
@@ -31,6 +36,9 @@ class NatsOptions:
     tls_key: str | None = None  # path of its key, PEM and unencrypted
     tls_first: bool = False  # TLS before the server's INFO
     connect_timeout_s: float = 5.0  # seconds for each attempt at a server
+    domain: str | None = None  # the JetStream domain of the streams; None: that of the server
+    api_prefix: str | None = None  # where JetStream's API of another account is imported; instead of a domain
+    inbox_prefix: str = "_INBOX"  # what the subjects begin with on which answers come
 
     def __post_init__(self) -> None:
         if not self.servers:
@@ -44,6 +52,7 @@ class NatsOptions:
             raise OperatorError("The NATS servers' URLs hold different logins", "Give one login for all of them")
         if self.tls_key and not self.tls_cert:
             raise OperatorError("A TLS key is given without its certificate", "Set NATS3_NATS_TLS_CERT as well")
+        self._check_subjects()
         # A login in a URL would stay there in everything that prints the URL.
         object.__setattr__(self, "servers", tuple(_without_login(s) for s in self.servers))
         if logins and not (self.user or self.token or self.creds or self.nkey):
@@ -53,6 +62,11 @@ class NatsOptions:
             else:
                 object.__setattr__(self, "user", first)
                 object.__setattr__(self, "password", second)
+
+    @property
+    def api(self) -> str:
+        """What the subjects of JetStream's API begin with, without the dot at its end."""
+        return self.api_prefix or (f"$JS.{self.domain}.API" if self.domain else API)
 
     @property
     def wants_tls(self) -> bool:
@@ -76,6 +90,27 @@ class NatsOptions:
                 f"The TLS files do not load ({files})", "They must be PEM, the key unencrypted and of this certificate"
             ) from error
         return context
+
+    def _check_subjects(self) -> None:
+        if self.domain is not None and self.api_prefix is not None:
+            raise OperatorError(
+                "A JetStream domain and a prefix of its API are given",
+                "Set one of NATS3_NATS_DOMAIN and NATS3_NATS_API_PREFIX: a domain is the prefix $JS.<domain>.API",
+            )
+        if self.domain is not None and (not self.domain or _NO_TOKEN.search(self.domain)):
+            raise OperatorError(
+                f"The JetStream domain {self.domain!r} is invalid",
+                "Set NATS3_NATS_DOMAIN to the domain's name: one word without dots, spaces, * and >",
+            )
+        for what, name, prefix in (
+            ("prefix of JetStream's API", "NATS3_NATS_API_PREFIX", self.api_prefix),
+            ("inbox prefix", "NATS3_NATS_INBOX_PREFIX", self.inbox_prefix),
+        ):
+            if prefix is not None and not all(t and not _NO_TOKEN.search(t) for t in prefix.split(".")):
+                raise OperatorError(
+                    f"The {what} {prefix!r} is invalid",
+                    f"Set {name} to words joined by dots, without spaces, *, > and a dot at its end",
+                )
 
     def check_files(self) -> None:
         """Raises OperatorError if a file of the login cannot be read or is invalid."""

@@ -107,9 +107,9 @@ def check_allowed(client: Connection, *subjects: str) -> None:
 
 def forbidden(client: Connection, refusal: str, subject: str) -> TargetError:
     """The error for a subject that this user may not publish to, or not subscribe to. `refusal`: the server's words."""
-    first = subject.partition(".")[0]
     what = "subscribe to" if "subscription" in refusal else "publish to"
-    grant = f"{first}.>" if first.startswith("_") else subject
+    own = next((prefix for prefix in (client.inbox_prefix, "_NATS3") if subject.startswith(f"{prefix}.")), None)
+    grant = f"{own}.>" if own else subject
     return TargetError(
         f"NATS at {client.address} does not let this user {what} {subject}", f"Permit the user to {what} {grant}"
     )

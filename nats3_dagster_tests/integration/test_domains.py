@@ -1,0 +1,184 @@
+"""Streams that are not of the connection's own JetStream: a leaf node's domain, and an API that another account
+exports. Captured and replayed through the hub, or through the account that imports.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nats3_dagster.archive.create import create
+from nats3_dagster.archive.taking import take
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.process import free_port
+from nats3_dagster.errors import OperatorError, SourceError
+from nats3_dagster.hours import hour_of
+from nats3_dagster.jetstream.api import Refused, request
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import stream_names
+from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
+from nats3_dagster.replay import attempt
+from nats3_dagster.replay.begin import begin
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.integration.test_taking import perform
+from nats3_dagster_tests.replay_case import archived, driven, replayed
+from nats3_dagster_tests.wire import Wire
+
+MESSAGES = [(f"ev.{n % 7}", b"NATS/1.0\r\nn: %d\r\n\r\n" % n if n % 2 else b"", b"%d" % n) for n in range(2000)]
+API = "JS.acme.API"
+TO_BACK = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)))
+
+
+@pytest.fixture
+def leaf(nats_factory: NatsFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NatsServer:
+    """A leaf node with the domain `leaf`. Our settings name its hub, which has the domain `hub`."""
+    return leaf_of(nats_factory, tmp_path, monkeypatch)
+
+
+def leaf_of(
+    nats_factory: NatsFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: str = ""
+) -> NatsServer:
+    """`remote`: more settings of the leaf node's connection."""
+    port = free_port()
+    stores = [f'jetstream: {{store_dir: "{tmp_path / name}", domain: {name}}}' for name in ("hub", "leaf")]
+    hub = nats_factory(f'{stores[0]}\nleafnodes {{host: "127.0.0.1", port: {port}}}', name="hub")
+    leaf = nats_factory(
+        f'{stores[1]}\nleafnodes {{remotes: [{{url: "nats://127.0.0.1:{port}", {remote}}}]}}', name="leaf"
+    )
+    monkeypatch.setenv("NATS3_NATS_URL", hub.url)
+    monkeypatch.setenv("NATS3_NATS_DOMAIN", "leaf")
+    return leaf
+
+
+@pytest.fixture
+def hub_url(leaf: NatsServer) -> str:
+    return Settings.load().nats.servers[0]
+
+
+@pytest.fixture
+def there(settings: Settings, leaf: NatsServer) -> Iterator[Wire]:
+    """A client of the leaf node, whose stream EV has the messages."""
+    with Wire(leaf.url) as wire:
+        wire.create_stream("EV", "ev.>")
+        wire.publish(MESSAGES)
+        yield wire
+
+
+def opened() -> Workspace:
+    return Workspace(Settings.load())
+
+
+def returned(wire: Wire, stream: str = "BACK") -> list[bytes]:
+    return [message.data for message in wire.messages(stream)]
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_leafs_stream_is_archived_and_replayed_through_the_hub(there: Wire, bucket: str, batched: bool) -> None:
+    if not batched:
+        there.create_stream("BACK", "back.>")
+    with opened() as workspace:
+        archived(workspace, there, "EV", bucket)
+        replay = replayed(workspace, ReplaySpec(
+            "a", "back.>", Selection(subjects=("ev.>",)), create_stream="BACK" if batched else None
+        ))  # fmt: skip
+        assert replay.state == "succeeded"
+        assert returned(there) == [data for _, _, data in MESSAGES]
+        # And once more, which asks the target what it has.
+        again, _ = begin(workspace, TO_BACK)
+        attempt.start(workspace, again.id)  # and no more: as if killed
+        assert driven(workspace, again.id).state == "succeeded"
+    assert returned(there) == [data for _, _, data in MESSAGES] * 2
+
+
+def test_several_filters_in_a_domain(there: Wire, bucket: str) -> None:
+    with opened() as workspace:
+        archived(workspace, there, "EV", bucket, subjects=("ev.1", "ev.2"))
+        there.create_stream("BACK", "back.>")
+        replayed(workspace, TO_BACK)
+    assert returned(there) == [data for subject, _, data in MESSAGES if subject in ("ev.1", "ev.2")]
+
+
+def test_a_work_queue_of_a_domain_is_taken(settings: Settings, leaf: NatsServer, bucket: str) -> None:
+    with Wire(leaf.url) as wire, opened() as workspace:
+        wire.create_stream("EV", "ev.>", retention="workqueue")
+        archive = create(workspace, ArchiveSpec("a", "EV", bucket, mode="consumer"))
+        wire.publish(MESSAGES)
+        while wire.api("CONSUMER.INFO.EV.nats3-a")["num_pending"] != len(MESSAGES):
+            pass
+        assert take(workspace, archive, hour_of(1), perform).messages == len(MESSAGES)
+        assert wire.state("EV")["messages"] == 0
+
+
+def test_a_domain_that_is_not_there(settings: Settings, leaf: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATS3_NATS_DOMAIN", "nowhere")
+    with Link(Settings.load().nats) as link, pytest.raises(SourceError) as caught:
+        link.call(request, "STREAM.NAMES", None, 0.0)
+    assert "No JetStream answers $JS.nowhere.API.STREAM.NAMES" in str(caught.value)
+    assert "Check NATS3_NATS_DOMAIN" in str(caught.value.hint)
+
+
+@pytest.fixture
+def importing(
+    settings: Settings, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[NatsServer, Wire]]:
+    """A server whose account B imports from the account A its JetStream API, the acknowledgements and `back.>`. Our
+    settings are those of B's user; the client is one of A, whose stream EV has the messages."""
+    services = [
+        ('"$JS.API.>", response_type: stream', f', to: "{API}.>"'), ('"$JS.ACK.>"', ""), ('"back.>"', ""),
+        ('"other.>"', ', to: "moved.>"'),
+    ]  # fmt: skip
+    exports = ", ".join(f"{{service: {subject}}}" for subject, _ in services)
+    imports = ", ".join(f"{{service: {{account: A, subject: {s.split(',')[0]}}}{to}}}" for s, to in services)
+    server = nats_factory(
+        f"accounts {{ A: {{ jetstream: enabled, users: [{{user: a, password: p}}], exports: [{exports}] }}\n"
+        f'B: {{ users: [{{user: b, password: p}}, {{user: c, password: p, permissions: {{publish: {{deny: "{API}.STREAM.NAMES"}}}}}}],'
+        f" imports: [{imports}] }} }}"
+    )
+    for name, value in (("URL", server.url), ("USER", "b"), ("PASSWORD", "p"), ("API_PREFIX", API)):
+        monkeypatch.setenv(f"NATS3_NATS_{name}", value)
+    with Wire(server.url, user="a", **{"pass": "p"}) as wire:
+        wire.create_stream("EV", "ev.>")
+        wire.publish(MESSAGES)
+        yield server, wire
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_another_accounts_stream_is_archived_and_replayed(
+    importing: tuple[NatsServer, Wire], bucket: str, batched: bool
+) -> None:
+    _, wire = importing
+    if not batched:
+        wire.create_stream("BACK", "back.>")
+    with opened() as workspace:
+        archived(workspace, wire, "EV", bucket)
+        replay = replayed(workspace, ReplaySpec(
+            "a", "back.>", Selection(subjects=("ev.>",)), create_stream="BACK" if batched else None
+        ))  # fmt: skip
+        assert replay.state == "succeeded"
+        assert returned(wire) == [data for _, _, data in MESSAGES]
+        again, _ = begin(workspace, TO_BACK)
+        attempt.start(workspace, again.id)
+        assert driven(workspace, again.id).state == "succeeded"
+    assert returned(wire) == [data for _, _, data in MESSAGES] * 2
+
+
+def test_another_accounts_stream_is_taken(importing: tuple[NatsServer, Wire], bucket: str) -> None:
+    _, wire = importing
+    wire.create_stream("Q", "q.>", retention="workqueue")
+    with opened() as workspace:
+        archive = create(workspace, ArchiveSpec("a", "Q", bucket, mode="consumer"))
+        wire.publish([("q.1", b"", b"%d" % n) for n in range(500)])
+        while wire.api("CONSUMER.INFO.Q.nats3-a")["num_pending"] != 500:
+            pass
+        assert take(workspace, archive, hour_of(1), perform).messages == 500
+    assert wire.state("Q")["messages"] == 0
+
+
+def test_a_refusal_names_the_real_subject(
+    importing: tuple[NatsServer, Wire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS3_NATS_USER", "c")
+    with Link(Settings.load().nats) as link, pytest.raises(Refused, match=r'"js\.acme\.api\.stream\.names"'):
+        stream_names(link)
