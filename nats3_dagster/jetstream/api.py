@@ -34,10 +34,13 @@ class Refused(SourceError):
 
 
 async def request(
-    client: Connection, subject: str, body: Mapping[str, Any] | None = None, patience_s: float = PATIENCE_S
-) -> dict[str, Any]:
+    client: Connection, subject: str, body: Mapping[str, Any] | None = None, patience_s: float = PATIENCE_S,
+    api: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The answer of the API's `<subject>`. For `patience_s` it is asked for again while a leader is elected or the
-    server is away. Raises Refused for an error in the answer, SourceError if none comes."""
+    server is away. `api`: another API than the connection's.
+
+    Raises Refused for an error in the answer, SourceError if none comes."""
 
     def may_pass(error: BaseException) -> bool:
         if isinstance(error, Refused):
@@ -48,7 +51,7 @@ async def request(
         retry=retry_if_exception(may_pass), stop=stop_after_delay(patience_s), wait=wait_fixed(ASK_AGAIN_S),
         reraise=True,
     )  # fmt: skip
-    return await retrying(_ask, client, f"{client.api}.{subject}", json.dumps(body or {}).encode())
+    return await retrying(_ask, client, f"{api or client.api}.{subject}", json.dumps(body or {}).encode())
 
 
 async def pages(client: Connection, subject: str, key: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:

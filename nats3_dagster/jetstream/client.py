@@ -151,6 +151,11 @@ class Connection(Client):
         return self._nats3_options.domain
 
     @property
+    def is_imported(self) -> bool:
+        """Whether JetStream's API is that of another account."""
+        return self._nats3_options.api_prefix not in (None, API)
+
+    @property
     def inbox_prefix(self) -> str:
         """What our inboxes begin with."""
         return self._nats3_options.inbox_prefix

@@ -10,6 +10,7 @@ from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.replay.creation import create
 from nats3_dagster.replay.job import new_id
 from nats3_dagster.replay.plan import ReplayPlan, plan, target_of
+from nats3_dagster.replay.reach import check_reach
 from nats3_dagster.replay.status import check_forerunner, replays
 from nats3_dagster.replay.targets import takes_batches
 from nats3_dagster.steps import Next
@@ -31,11 +32,13 @@ def begin(
     if somebody began it meanwhile; Conflict if a chunk was retired meanwhile, or the id was given before."""
     known = {replay.id for replay in replays(workspace, workspace.catalog.archives.get(spec.archive))}
     planned = plan(workspace, spec)
+    check_reach(workspace.link, planned)
     agree(planned)
     if planned.creation:
         created = create(workspace.link, planned.creation)
-        version = server_info(workspace.link).version
-        planned = replace(planned, targets=(target_of(created),), batched=takes_batches([created], version))
+        batched = takes_batches([created], server_info(workspace.link))
+        planned = replace(planned, targets=(target_of(created),), batched=batched)
+        check_reach(workspace.link, planned)
     with workspace.catalog.replays.recording(planned.archive):
         check_forerunner(workspace, planned.archive, spec, known=known)
         replay = workspace.catalog.replays.begin(

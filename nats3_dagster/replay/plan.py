@@ -8,7 +8,6 @@ from nats3_dagster.archive.extent import Part, bounds, extent
 from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS, format_time
-from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.creation import Creation, check_creation, creation
@@ -114,11 +113,11 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     if made and not streams:
         check_creation(workspace.link, made)
         takers, targets = [made.state], ()
-        batched = server.version >= FAST_INGEST
+        batched = server.takes_batches
     else:
         check_targets(workspace, spec, transform, chunks, streams)
         takers, targets, made = streams, tuple(target_of(s) for s in streams), None
-        batched = takes_batches(streams, server.version)
+        batched = takes_batches(streams, server)
     check_provable(spec, takers)
     load = load_of(workspace, spec, transform, parts, takers, server.max_payload, with_ids=not batched)
     check_load(load, server.max_payload)

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
-from nats3_dagster.jetstream.codes import FAST_INGEST
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.jetstream.server import ServerInfo, server_info
 from nats3_dagster.jetstream.streams import find_stream, stream_state, streams_listening
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.model.stream import removing_settings
@@ -26,9 +25,9 @@ def listening(link: Link, patterns: Iterable[str]) -> list[StreamState]:
     return [states[name] for name in sorted(states)]
 
 
-def takes_batches(streams: Sequence[StreamState], version: tuple[int, ...]) -> bool:
+def takes_batches(streams: Sequence[StreamState], server: ServerInfo) -> bool:
     """Whether there is one target, and it takes fast-ingest batches."""
-    return version >= FAST_INGEST and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
+    return server.takes_batches and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
 
 
 def removes(state: StreamState) -> bool:
@@ -198,4 +197,4 @@ def check_resumable(link: Link, targets: Sequence[ReplayTarget]) -> bool:
     """Check that the targets are the streams they were when the replay began; whether batches can be used. Raises
     StreamChanged."""
     streams = [target_state(link, target) for target in targets]
-    return takes_batches(streams, server_info(link).version)
+    return takes_batches(streams, server_info(link))

@@ -3,6 +3,7 @@ exports. Captured and replayed through the hub, or through the account that impo
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,15 +75,13 @@ def returned(wire: Wire, stream: str = "BACK") -> list[bytes]:
     return [message.data for message in wire.messages(stream)]
 
 
-@pytest.mark.parametrize("batched", [True, False])
-def test_a_leafs_stream_is_archived_and_replayed_through_the_hub(there: Wire, bucket: str, batched: bool) -> None:
-    if not batched:
+@pytest.mark.parametrize("created", [True, False])
+def test_a_leafs_stream_is_archived_and_replayed_through_the_hub(there: Wire, bucket: str, created: bool) -> None:
+    if not created:
         there.create_stream("BACK", "back.>")
     with opened() as workspace:
         archived(workspace, there, "EV", bucket)
-        replay = replayed(workspace, ReplaySpec(
-            "a", "back.>", Selection(subjects=("ev.>",)), create_stream="BACK" if batched else None
-        ))  # fmt: skip
+        replay = replayed(workspace, replace(TO_BACK, create_stream="BACK" if created else None))
         assert replay.state == "succeeded"
         assert returned(there) == [data for _, _, data in MESSAGES]
         # And once more, which asks the target what it has.
@@ -90,6 +89,55 @@ def test_a_leafs_stream_is_archived_and_replayed_through_the_hub(there: Wire, bu
         attempt.start(workspace, again.id)  # and no more: as if killed
         assert driven(workspace, again.id).state == "succeeded"
     assert returned(there) == [data for _, _, data in MESSAGES] * 2
+
+
+@pytest.mark.parametrize("created", [True, False])
+@pytest.mark.parametrize(("subject", "refusal"), [
+    ("back.>", r"back\.> is captured by OTHER of the connection's own JetStream too"),
+    ("back.x.>", r"back\.> is captured by OTHER of the connection's own JetStream too"),
+])  # fmt: skip
+def test_a_target_that_the_hub_has_too_is_refused(
+    there: Wire, hub_url: str, bucket: str, subject: str, refusal: str, created: bool
+) -> None:
+    with Wire(hub_url) as wire, opened() as workspace:
+        wire.create_stream("OTHER", subject)
+        if not created:
+            there.create_stream("BACK", "back.>")
+        archived(workspace, there, "EV", bucket)
+        with pytest.raises(OperatorError, match=refusal):
+            begin(workspace, replace(TO_BACK, create_stream="BACK" if created else None))
+        assert list(workspace.catalog.replays.select()) == []
+        assert wire.state("OTHER")["messages"] == 0
+
+
+def test_a_target_that_two_domains_have_is_refused(
+    there: Wire, hub_url: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a third domain, whose JetStream the connection cannot ask."""
+    monkeypatch.setattr("nats3_dagster.replay.reach.own_takers", lambda link, pattern: [])
+    with Wire(hub_url) as wire, opened() as workspace:
+        wire.create_stream("BACK", "back.>")
+        archived(workspace, there, "EV", bucket)
+        with pytest.raises(OperatorError, match=r"reaches BACK before the replay has created its stream"):
+            begin(workspace, replace(TO_BACK, create_stream="BACK"))
+        there.create_stream("BACK", "back.>")
+        with pytest.raises(OperatorError, match=r"back\._ reaches BACK, BACK, and not only stream BACK"):
+            begin(workspace, TO_BACK)
+        assert (wire.state("BACK")["messages"], there.state("BACK")["messages"]) == (0, 0)
+
+
+def test_a_target_that_the_leaf_node_keeps_from_us_is_refused(
+    settings: Settings, nats_factory: NatsFactory, tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nats3_dagster.replay.reach.SPREAD_S", 0.5)
+    leaf = leaf_of(nats_factory, tmp_path, monkeypatch, 'deny_imports: ["back.>"]')
+    with Wire(leaf.url) as wire, opened() as workspace:
+        wire.create_stream("EV", "ev.>")
+        wire.publish(MESSAGES[:10])
+        wire.create_stream("BACK", "back.>")
+        archived(workspace, wire, "EV", bucket)
+        with pytest.raises(OperatorError, match=r"on back\._ does not reach stream BACK from NATS"):
+            begin(workspace, TO_BACK)
 
 
 def test_several_filters_in_a_domain(there: Wire, bucket: str) -> None:
@@ -131,10 +179,10 @@ def importing(
     ]  # fmt: skip
     exports = ", ".join(f"{{service: {subject}}}" for subject, _ in services)
     imports = ", ".join(f"{{service: {{account: A, subject: {s.split(',')[0]}}}{to}}}" for s, to in services)
+    denied = f'{{user: c, password: p, permissions: {{publish: {{deny: "{API}.STREAM.NAMES"}}}}}}'
     server = nats_factory(
         f"accounts {{ A: {{ jetstream: enabled, users: [{{user: a, password: p}}], exports: [{exports}] }}\n"
-        f'B: {{ users: [{{user: b, password: p}}, {{user: c, password: p, permissions: {{publish: {{deny: "{API}.STREAM.NAMES"}}}}}}],'
-        f" imports: [{imports}] }} }}"
+        f"B: {{ users: [{{user: b, password: p}}, {denied}], imports: [{imports}] }} }}"
     )
     for name, value in (("URL", server.url), ("USER", "b"), ("PASSWORD", "p"), ("API_PREFIX", API)):
         monkeypatch.setenv(f"NATS3_NATS_{name}", value)
@@ -144,18 +192,16 @@ def importing(
         yield server, wire
 
 
-@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("created", [True, False])
 def test_another_accounts_stream_is_archived_and_replayed(
-    importing: tuple[NatsServer, Wire], bucket: str, batched: bool
+    importing: tuple[NatsServer, Wire], bucket: str, created: bool
 ) -> None:
     _, wire = importing
-    if not batched:
+    if not created:
         wire.create_stream("BACK", "back.>")
     with opened() as workspace:
         archived(workspace, wire, "EV", bucket)
-        replay = replayed(workspace, ReplaySpec(
-            "a", "back.>", Selection(subjects=("ev.>",)), create_stream="BACK" if batched else None
-        ))  # fmt: skip
+        replay = replayed(workspace, replace(TO_BACK, create_stream="BACK" if created else None))
         assert replay.state == "succeeded"
         assert returned(wire) == [data for _, _, data in MESSAGES]
         again, _ = begin(workspace, TO_BACK)
@@ -174,6 +220,19 @@ def test_another_accounts_stream_is_taken(importing: tuple[NatsServer, Wire], bu
             pass
         assert take(workspace, archive, hour_of(1), perform).messages == 500
     assert wire.state("Q")["messages"] == 0
+
+
+@pytest.mark.parametrize(("subject", "pattern"), [("far.>", "far.>"), ("other.>", "other.>")])
+def test_a_target_that_is_not_imported_as_it_is_is_refused(
+    importing: tuple[NatsServer, Wire], bucket: str, subject: str, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nats3_dagster.replay.reach.SPREAD_S", 0.5)
+    _, wire = importing
+    with opened() as workspace:
+        wire.create_stream("FAR", subject)
+        archived(workspace, wire, "EV", bucket)
+        with pytest.raises(OperatorError, match="does not reach stream FAR"):
+            begin(workspace, replace(TO_BACK, write_subject=pattern))
 
 
 def test_a_refusal_names_the_real_subject(
