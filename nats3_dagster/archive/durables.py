@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
-from nats3_dagster.jetstream.durable import Durable, consumers_of, delete_durable, find_durable, make_durable
+from nats3_dagster.jetstream.durable import (
+    Durable,
+    consumers_of,
+    delete_durable,
+    find_durable,
+    make_durable,
+    own_jetstream_has,
+)
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import check_filter, covers, overlap
@@ -28,6 +35,7 @@ def open_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
     Raises OperatorError with the reason when the messages cannot be taken through it, Conflict when the name is
     taken."""
     check_others(workspace, spec, state)
+    _check_acknowledgements(workspace, spec.stream, spec.durable or spec.own_durable)
     if spec.durable is None:
         spec = replace(spec, durable=spec.own_durable)
         if find_durable(workspace.link, spec.stream, spec.own_durable):
@@ -55,6 +63,7 @@ def durable_of(workspace: Workspace, archive: Archive) -> Durable:
     that does not fit."""
     spec = archive.spec
     assert spec.durable
+    _check_acknowledgements(workspace, spec.stream, spec.durable)
     durable = find_durable(workspace.link, spec.stream, spec.durable)
     if durable is None:
         raise gone(archive)
@@ -101,6 +110,17 @@ def check_others(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
                 "message to one consumer only",
                 Next.SOURCE_QUEUE(),
             )
+
+
+def _check_acknowledgements(workspace: Workspace, stream: str, consumer: str) -> None:
+    """Raises OperatorError where an acknowledgement would count for a consumer of another domain or account as well."""
+    link = workspace.link
+    if not link.client.is_own_jetstream and own_jetstream_has(link, stream, consumer):
+        raise OperatorError(
+            f"The connection's own JetStream has a consumer {consumer} of a stream {stream} too, beside the one at "
+            f"{link.client.api}: an acknowledgement names no domain, and would count for both",
+            "Connect to a server of the stream's domain; or use a consumer, or an archive, of another name",
+        )
 
 
 def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Durable:

@@ -1,5 +1,6 @@
 """Whether a Postgres can hold the catalog, and how durable its commits are. It needs no catalog, and writes none."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -24,6 +25,8 @@ class Health:
     gist_available: bool
     # Whether what is committed survives a crash of the server.
     durable: bool
+    # Whether it has standbys, and may lose what is committed when one of them takes over.
+    forgets_on_failover: bool
     # Whether it takes no writes.
     standby: bool
     # The newest migration that the database has, None for none.
@@ -36,6 +39,8 @@ class _HealthRow:
     number: int
     fsync: str
     synchronous_commit: str
+    synchronous_standby_names: str
+    sync_states: list[str]
     standby: bool
     gist_installed: bool
     gist_available: bool
@@ -54,5 +59,15 @@ def health(url: str) -> Health:
     return Health(
         where=where, server=row.server, number=row.number, gist_installed=row.gist_installed,
         gist_available=row.gist_available, durable=row.fsync == "on" and row.synchronous_commit != "off",
+        forgets_on_failover=forgets_on_failover(
+            row.synchronous_commit, row.synchronous_standby_names, row.sync_states
+        ),
         standby=row.standby, schema=schema,
     )  # fmt: skip
+
+
+def forgets_on_failover(synchronous_commit: str, synchronous_standby_names: str, sync_states: Sequence[str]) -> bool:
+    """Whether a standby that takes over may lack what is committed, because no commit waits for any. `sync_states`: of
+    the standbys, as pg_stat_replication has them."""
+    unwaited = not synchronous_standby_names and all(state == "async" for state in sync_states)
+    return bool(sync_states) and (unwaited or synchronous_commit in ("local", "off"))

@@ -13,6 +13,7 @@ import shutil
 import signal
 import stat
 import subprocess
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,13 +36,18 @@ def programs() -> Path:
 class Postgres:
     """A cluster under `folder`, made at the first start.
 
-    `fast` gives up durability. With `stay` it outlives the process that started it."""
+    `fast` gives up durability. With `stay` it outlives the process that started it. `settings`: more of them, which win
+    over those here."""
 
-    def __init__(self, folder: Path, *, port: int = 0, fast: bool = False, stay: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, port: int = 0, fast: bool = False, stay: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self.folder = folder.absolute()
         self.port = port
         self.fast = fast
         self.stay = stay
+        self.settings = settings or {}
         self.process: Process | None = None
 
     @property
@@ -89,7 +95,7 @@ class Postgres:
             "listen_addresses": HOST, "port": str(self.port), "unix_socket_directories": "", "max_connections": "100",
             "shared_buffers": "64MB", "logging_collector": "off", "timezone": "UTC", "log_timezone": "UTC",
             # Nothing replicates a cluster for one host.
-            "max_wal_senders": "0", "wal_level": "minimal", **(_FAST if self.fast else {}),
+            "max_wal_senders": "0", "wal_level": "minimal", **(_FAST if self.fast else {}), **self.settings,
         }
         argv = [*as_user, str(programs() / "postgres"), *self.marker]
         argv += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]

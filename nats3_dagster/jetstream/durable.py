@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.api import Refused, pages, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, ErrCode, version_of
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.nats_options import API
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,16 @@ async def durable_info(client: Connection, stream: str, name: str) -> Durable | 
         if error.code in (ErrCode.CONSUMER_NOT_FOUND, ErrCode.STREAM_NOT_FOUND):
             return None
         raise
+
+
+def own_jetstream_has(link: Link, stream: str, name: str) -> bool:
+    """Whether the connection's own JetStream has a consumer of these names, whatever domain or import the options name;
+    False where there is no JetStream, or this user may not ask it."""
+    try:
+        link.call(request, f"CONSUMER.INFO.{stream}.{name}", None, 0.0, API)
+    except SourceError:
+        return False
+    return True
 
 
 def consumers_of(link: Link, stream: str) -> list[Durable]:

@@ -1,7 +1,9 @@
 """The server that a link is connected to, as it describes itself."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.codes import FAST_INGEST, version_of
 from nats3_dagster.jetstream.link import Link
 
@@ -33,3 +35,9 @@ def server_info(link: Link) -> ServerInfo:
         bool(info.get("jetstream")), bool(info.get("cluster")),
         link.client.is_imported,
     )  # fmt: skip
+
+
+def check_jetstream(link: Link) -> None:
+    """Raises SourceError if no JetStream answers at the connection's API; a refusal is an answer."""
+    with suppress(Refused):
+        link.call(request, "STREAM.NAMES", None, 0.0)

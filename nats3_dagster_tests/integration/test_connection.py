@@ -20,11 +20,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from nats3_dagster.errors import Nats3Error, OperatorError, SourceError
+from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, TargetError
+from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.publisher import Publisher
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import stream_names
+from nats3_dagster.settings import Settings
 from nats3_dagster_tests.conftest import freeze
 
 SECRET = "s3cr3t:p@ss/w%rd"
@@ -170,6 +173,62 @@ def test_tls_before_the_servers_first_word(nats_factory, authority):
 def test_a_key_without_its_certificate_is_refused():
     with pytest.raises(OperatorError, match="without its certificate"):
         NatsOptions(servers=("nats://h",), tls_key="k")
+
+
+@pytest.mark.needs_nats("2.10.4")
+def test_tls_first_by_the_settings(nats_factory, authority, monkeypatch):
+    server = nats_factory(config=tls_config(authority, "handshake_first: true"))
+    monkeypatch.setenv("NATS3_NATS_URL", server.url)
+    monkeypatch.setenv("NATS3_NATS_TLS_CA", authority.file)
+    refusal(replace(Settings.load().nats, connect_timeout_s=0.5))
+    monkeypatch.setenv("NATS3_NATS_TLS_FIRST", "true")
+    assert connected(Settings.load().nats)
+
+
+# JetStream's API and inboxes
+
+
+def test_the_subjects_of_the_api(monkeypatch):
+    monkeypatch.setenv("NATS3_NATS_URL", "nats://h")
+    assert Settings.load().nats.api == "$JS.API"
+    monkeypatch.setenv("NATS3_NATS_DOMAIN", "leaf-1")
+    assert Settings.load().nats.api == "$JS.leaf-1.API"
+    monkeypatch.delenv("NATS3_NATS_DOMAIN")
+    monkeypatch.setenv("NATS3_NATS_API_PREFIX", "JS.acme.API")
+    assert Settings.load().nats.api == "JS.acme.API"
+
+
+@pytest.mark.parametrize(("fields", "what"), [
+    ({"domain": "a", "api_prefix": "b"}, "A JetStream domain and a prefix of its API are given"),
+    *(({"domain": d}, "The JetStream domain") for d in ("", "a.b", "a b", "*", ">", "a\t")),
+    *(({"api_prefix": p}, "The prefix of JetStream's API") for p in ("", "a.", ".a", "a..b", "a b", "a.*", "a.>")),
+    *(({"inbox_prefix": p}, "The inbox prefix") for p in ("", "_INBOX.", "_INBOX.*", "_INBOX.>", "_IN BOX", "a..b")),
+])  # fmt: skip
+def test_subjects_that_are_invalid_are_refused(fields, what):
+    with pytest.raises(OperatorError, match=what) as caught:
+        NatsOptions(servers=("nats://h",), **fields)
+    assert "NATS3_NATS_" in str(caught.value.hint)
+
+
+def test_another_inbox_where_permissions_allow_no_other(nats_factory, monkeypatch):
+    allowed = "permissions: {subscribe: {allow: [_INBOX_me.>]}}"
+    server = nats_factory(config=f"authorization {{users: [{{user: u, password: p, {allowed}}}]}}")
+    for name, value in (("URL", server.url), ("USER", "u"), ("PASSWORD", "p")):
+        monkeypatch.setenv(f"NATS3_NATS_{name}", value)
+    with Link(Settings.load().nats) as link, pytest.raises(Refused, match=r"subscription to \"_inbox\."):
+        stream_names(link)
+    monkeypatch.setenv("NATS3_NATS_INBOX_PREFIX", "_INBOX_me")
+    with Link(Settings.load().nats) as link:
+        assert stream_names(link) == []
+
+
+def test_a_refused_inbox_is_named_as_it_is_to_be_permitted(nats_factory):
+    allowed = "permissions: {publish: {deny: [_INBOX.me.>]}}"
+    server = nats_factory(config=f"authorization {{users: [{{user: u, password: p, {allowed}}}]}}")
+    with pytest.raises(TargetError) as caught:  # noqa: SIM117
+        with Publisher(options(server, user="u", password="p", inbox_prefix="_INBOX.me")):
+            pass
+    assert str(caught.value.hint) == "Permit the user to publish to _INBOX.me.>"
 
 
 # Servers

@@ -1,6 +1,10 @@
 """`nats3 doctor`: it finds what is broken, says what to do, and leaves nothing behind."""
 
 import json
+import os
+import shutil
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -8,8 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from nats3_dagster.catalog.health import forgets_on_failover
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.postgres import Postgres, programs
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.objects import StoreOptions, create_bucket
@@ -46,6 +52,18 @@ def archive_of(nats3: Command, nats: NatsServer, bucket: str = BUCKET, messages:
         wire.create_stream("EV", "ev.>", **config)
         wire.publish([("ev.a", b"", b"x" * 100)] * messages)
     nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
+
+
+def copy_cluster(primary: Postgres, folder: Path) -> None:
+    """Make a standby of the primary in `folder`."""
+    folder.mkdir()
+    shutil.copy(primary.folder / "password", folder)
+    copy = [programs() / "pg_basebackup", "-D", folder / "data", "-R", "-c", "fast", "--no-sync", "-d", primary.url()]
+    subprocess.run(copy, check=True)
+    if os.geteuid() == 0:  # Postgres runs as nobody
+        for path in (folder / "data").rglob("*"):
+            shutil.chown(path, "nobody")
+        shutil.chown(folder / "data", "nobody")
 
 
 def test_all_is_well(nats3: Command, on_s3: None, nats: NatsServer, bucket: str, s3_client: Any) -> None:
@@ -216,6 +234,58 @@ def test_a_database_before_and_behind(
     assert problem.endswith(" has schema 0010, which a development version made")
     assert step
     assert step.startswith("Name an empty database in NATS3_POSTGRES_URL and run nats3 migrate;")
+
+
+@pytest.mark.parametrize(("commit", "names", "states", "forgets"), [
+    ("on", "", [], False),
+    ("on", "", ["async"], True),
+    ("on", "", ["async", "async"], True),
+    ("on", "one", ["sync", "async"], False),
+    ("on", "ANY 1 (one, two)", ["quorum", "quorum"], False),
+    ("on", "one", ["async"], False),  # a commit waits for one that is not there now
+    ("local", "one", ["sync"], True),
+    ("local", "one", [], False),
+])  # fmt: skip
+def test_which_standbys_may_lack_what_is_committed(commit: str, names: str, states: list[str], forgets: bool) -> None:
+    assert forgets_on_failover(commit, names, states) is forgets
+
+
+def test_a_standby_that_no_commit_waits_for(
+    nats3: Command, tmp_path: Path, server_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicating = {"wal_level": "replica", "max_wal_senders": "4"}
+    warning = [
+        (
+            "Its standbys replicate asynchronously: a failover may forget committed chunks",
+            "Set synchronous_standby_names, so that a commit waits for a standby, and synchronous_commit to on",
+        )
+    ]
+
+    def found() -> list[tuple[str, str | None]]:
+        return [f for f in findings(nats3("doctor", "-o", "json"), "postgres", "warn") if "standbys" in f[0]]
+
+    folder = Path(tempfile.mkdtemp(dir=server_folder))
+    with Postgres(folder / "primary", fast=True, settings=replicating) as primary:
+        monkeypatch.setenv("NATS3_POSTGRES_URL", primary.url())
+        assert found() == []
+        copy_cluster(primary, folder / "standby")
+        standby = Postgres(folder / "standby", fast=True, settings=replicating)
+        with standby, psycopg.connect(primary.url(), autocommit=True) as admin:
+            while not admin.execute("SELECT FROM pg_stat_replication WHERE state = 'streaming'").fetchall():
+                assert standby.process
+                assert standby.process.running
+            admin.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")
+            assert found() == warning
+            # Who may not see the standbys' states hears nothing of them.
+            plain = f"postgresql://plain:plain@127.0.0.1:{primary.port}/postgres"
+            monkeypatch.setenv("NATS3_POSTGRES_URL", plain)
+            assert found() == []
+            monkeypatch.setenv("NATS3_POSTGRES_URL", primary.url())
+            admin.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            admin.execute("SELECT pg_reload_conf()")
+            while not admin.execute("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'").fetchall():
+                pass
+            assert found() == []
 
 
 def test_a_bucket_that_is_gone(nats3: Command, on_s3: None, nats: NatsServer, bucket: str, s3_client: Any) -> None:

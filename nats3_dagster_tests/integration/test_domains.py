@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nats3_dagster.archive.create import create
+from nats3_dagster.archive.health import nats_health
 from nats3_dagster.archive.taking import take
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
@@ -39,16 +40,16 @@ def leaf(nats_factory: NatsFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def leaf_of(
-    nats_factory: NatsFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: str = ""
+    nats_factory: NatsFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, remote: str = "", hub: str = ""
 ) -> NatsServer:
-    """`remote`: more settings of the leaf node's connection."""
+    """`remote`: more settings of the leaf node's connection; `hub`: JetStream of the hub."""
     port = free_port()
     stores = [f'jetstream: {{store_dir: "{tmp_path / name}", domain: {name}}}' for name in ("hub", "leaf")]
-    hub = nats_factory(f'{stores[0]}\nleafnodes {{host: "127.0.0.1", port: {port}}}', name="hub")
-    leaf = nats_factory(
-        f'{stores[1]}\nleafnodes {{remotes: [{{url: "nats://127.0.0.1:{port}", {remote}}}]}}', name="leaf"
-    )
-    monkeypatch.setenv("NATS3_NATS_URL", hub.url)
+    nodes = f'leafnodes {{host: "127.0.0.1", port: {port}}}'
+    first = nats_factory(f"{hub or stores[0]}\n{nodes}", name="hub", monitor=True)
+    remotes = f'leafnodes {{remotes: [{{url: "nats://127.0.0.1:{port}", {remote}}}]}}'
+    leaf = nats_factory(f"{stores[1]}\n{remotes}", name="leaf", monitor=True)
+    monkeypatch.setenv("NATS3_NATS_URL", first.url)
     monkeypatch.setenv("NATS3_NATS_DOMAIN", "leaf")
     return leaf
 
@@ -130,7 +131,7 @@ def test_a_target_that_the_leaf_node_keeps_from_us_is_refused(
     settings: Settings, nats_factory: NatsFactory, tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nats3_dagster.replay.reach.SPREAD_S", 0.5)
-    leaf = leaf_of(nats_factory, tmp_path, monkeypatch, 'deny_imports: ["back.>"]')
+    leaf = leaf_of(nats_factory, tmp_path, monkeypatch, remote='deny_imports: ["back.>"]')
     with Wire(leaf.url) as wire, opened() as workspace:
         wire.create_stream("EV", "ev.>")
         wire.publish(MESSAGES[:10])
@@ -157,6 +158,55 @@ def test_a_work_queue_of_a_domain_is_taken(settings: Settings, leaf: NatsServer,
             pass
         assert take(workspace, archive, hour_of(1), perform).messages == len(MESSAGES)
         assert wire.state("EV")["messages"] == 0
+
+
+def test_a_consumer_that_the_hub_has_too_is_refused(
+    settings: Settings, leaf: NatsServer, hub_url: str, bucket: str
+) -> None:
+    """The subject of an acknowledgement names stream and consumer, and no domain: it counts for both."""
+    spec = ArchiveSpec("a", "EV", bucket, mode="consumer")
+    with Wire(leaf.url) as wire, Wire(hub_url) as other, opened() as workspace:
+        for one, subject in ((wire, "ev.>"), (other, "hub.>")):
+            one.create_stream("EV", subject, retention="workqueue")
+        other.api("CONSUMER.CREATE.EV.nats3-a", stream_name="EV", config={
+            "durable_name": "nats3-a", "ack_policy": "explicit",
+        })  # fmt: skip
+        refusal = r"own JetStream has a consumer nats3-a of a stream EV too, beside the one at \$JS\.leaf\.API"
+        with pytest.raises(OperatorError, match=refusal):
+            create(workspace, spec)
+        other.api("CONSUMER.DELETE.EV.nats3-a")
+        archive = create(workspace, spec)
+        other.api("CONSUMER.CREATE.EV.nats3-a", stream_name="EV", config={
+            "durable_name": "nats3-a", "ack_policy": "explicit",
+        })  # fmt: skip
+        with pytest.raises(OperatorError, match=refusal):
+            take(workspace, archive, hour_of(1), perform)
+
+
+@pytest.mark.parametrize("hub", ["", "jetstream: disabled"], ids=["also in the hub", "only in the leaf"])
+def test_doctor_looks_at_the_domain(
+    settings: Settings, nats_factory: NatsFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: str, hub: str
+) -> None:
+    leaf = leaf_of(nats_factory, tmp_path, monkeypatch, hub=hub)
+    assert leaf.monitor_url
+    with Wire(leaf.url) as wire, opened() as workspace:
+        wire.create_stream("EV", "ev.>")
+        wire.publish(MESSAGES[:10])
+        archived(workspace, wire, "EV", bucket)
+
+    def synced() -> str:
+        with opened() as workspace:
+            whats = [finding.what for finding in nats_health.check(workspace)]
+        assert "JetStream answers at $JS.leaf.API" in whats
+        assert "Archive a, stream EV: everything is captured" in whats
+        return next(what for what in whats if "sync_interval" in what)
+
+    assert "sync_interval is unknown" in synced()  # the hub's would be no answer
+    monkeypatch.setenv("NATS3_NATS_MONITOR_URL", leaf.monitor_url)
+    assert "sync_interval is " + ("120 s" if leaf.version >= (2, 10) else "unknown") in synced()
+    monkeypatch.setenv("NATS3_NATS_DOMAIN", "nowhere")
+    with opened() as workspace, pytest.raises(SourceError, match="No JetStream answers"):
+        list(nats_health.check(workspace))
 
 
 def test_a_domain_that_is_not_there(settings: Settings, leaf: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,3 +40,8 @@ def check(settings: Settings) -> Iterator[Finding]:
             "warn", AREA, "fsync or synchronous_commit is off: a crash of Postgres may forget committed chunks",
             "Set both to on; what was acknowledged to NATS by then is gone there",
         )  # fmt: skip
+    if seen.forgets_on_failover:
+        yield Finding(
+            "warn", AREA, "Its standbys replicate asynchronously: a failover may forget committed chunks",
+            "Set synchronous_standby_names, so that a commit waits for a standby, and synchronous_commit to on",
+        )  # fmt: skip

@@ -14,7 +14,7 @@ from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source import rewritten, source_state
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.server import ServerInfo, server_info
+from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, server_info
 from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
@@ -35,12 +35,17 @@ def check(workspace: Workspace) -> Iterator[Finding]:
         yield Finding("warn", AREA, f"{server} is not one of the tested releases", "Use 2.9 to 2.15")
     else:
         yield Finding("ok", AREA, f"{server}, max_payload {info.max_payload:,} bytes")
-    if not info.jetstream:
+    client = workspace.link.client
+    if not client.is_own_jetstream:
+        check_jetstream(workspace.link)
+        yield Finding("ok", AREA, f"JetStream answers at {client.api}")
+    elif not info.jetstream:
         hint = "Enable it there (nats-server -js), or use another server"
         yield Finding("fail", AREA, "The server has no JetStream", hint)
         return
-    yield Finding("ok", AREA, "JetStream is on")
-    synced = _sync_interval(info, workspace.settings.nats_monitor_url)
+    else:
+        yield Finding("ok", AREA, "JetStream is on")
+    synced = _sync_interval(info, workspace.settings.nats_monitor_url, None if client.is_own_jetstream else client.api)
     states: list[StreamState] = []
     for archive in _archives(workspace):
         try:
@@ -136,15 +141,18 @@ def _more_often(archive: Archive) -> Step:
     return (Next.RESUME_ARCHIVE if archive.paused else Next.CAPTURE_MORE_OFTEN)(archive=archive.name)
 
 
-def _sync_interval(info: ServerInfo, monitor_url: str | None) -> str | None:
-    """`always`, or the seconds as text; None when the server does not tell."""
-    if info.version < (2, 10):
+def _sync_interval(info: ServerInfo, monitor_url: str | None, api: str | None) -> str | None:
+    """`always`, or the seconds as text; None when the server does not tell. `api`: of a JetStream that is not the
+    server's own, which a server of its domain tells."""
+    if api is None and info.version < (2, 10):
         return "120"  # not configurable there
     usual = f"http://{urlsplit('//' + info.address).hostname}:{MONITOR_PORT}"
     for base in dict.fromkeys([monitor_url or usual, usual]):
-        if (variables := _variables(base)).get("server_id") == info.id:  # else another server answers there
-            jetstream = cast("dict[str, Any]", variables.get("jetstream") or {})
-            config = cast("dict[str, Any]", jetstream.get("config") or {})
+        variables = _variables(base)
+        jetstream = cast("dict[str, Any]", variables.get("jetstream") or {})
+        config = cast("dict[str, Any]", jetstream.get("config") or {})
+        its_own = variables.get("server_id") == info.id  # else another server answers there
+        if its_own if api is None else api == f"$JS.{config.get('domain')}.API":
             return "always" if config.get("sync_always") else str(int(config.get("sync_interval", 0)) // SECOND_NS)
     return None
 
