@@ -22,6 +22,8 @@ from nats3_dagster.workspace import Workspace
 AREA = "nats"
 OLDEST, NEWEST = (2, 9), (2, 15)
 MONITOR_PORT = 8222
+# The sync_interval of servers before 2.10, where it is not configurable.
+FIXED_SYNC_S = 120
 # An id of each message of the window is kept in the server's memory.
 LONG_WINDOW_S = 600
 
@@ -145,7 +147,7 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None, api: str | None) -
     """`always`, or the seconds as text; None when the server does not tell. `api`: of a JetStream that is not the
     server's own, which a server of its domain tells."""
     if api is None and info.version < (2, 10):
-        return "120"  # not configurable there
+        return str(FIXED_SYNC_S)
     usual = f"http://{urlsplit('//' + info.address).hostname}:{MONITOR_PORT}"
     for base in dict.fromkeys([monitor_url or usual, usual]):
         variables = _variables(base)
@@ -153,7 +155,7 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None, api: str | None) -
         config = cast("dict[str, Any]", jetstream.get("config") or {})
         its_own = variables.get("server_id") == info.id  # else another server answers there
         if its_own if api is None else api == f"$JS.{config.get('domain')}.API":
-            return "always" if config.get("sync_always") else str(int(config.get("sync_interval", 0)) // SECOND_NS)
+            return "always" if config.get("sync_always") else str(int(config.get("sync_interval", FIXED_SYNC_S * SECOND_NS)) // SECOND_NS)
     return None
 
 
