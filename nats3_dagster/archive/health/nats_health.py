@@ -155,7 +155,8 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None, api: str | None) -
         config = cast("dict[str, Any]", jetstream.get("config") or {})
         its_own = variables.get("server_id") == info.id  # else another server answers there
         if its_own if api is None else api == f"$JS.{config.get('domain')}.API":
-            return "always" if config.get("sync_always") else str(int(config.get("sync_interval", FIXED_SYNC_S * SECOND_NS)) // SECOND_NS)
+            seconds = int(config.get("sync_interval", FIXED_SYNC_S * SECOND_NS)) // SECOND_NS
+            return "always" if config.get("sync_always") else str(seconds)
     return None
 
 
