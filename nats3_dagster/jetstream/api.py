@@ -68,6 +68,12 @@ async def pages(client: Connection, subject: str, key: str, body: Mapping[str, A
             return
 
 
+def leader_of(info: Mapping[str, Any]) -> str:
+    """The server that leads the stream or consumer of this answer; empty where the answer does not say it."""
+    cluster: dict[str, Any] = info.get("cluster") or {}
+    return str(cluster.get("leader") or "")
+
+
 async def _whole_page(client: Connection, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
     until = time.monotonic() + PATIENCE_S
     while True:

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 
 from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.api import Refused, request
+from nats3_dagster.jetstream.api import Refused, leader_of, request
 from nats3_dagster.jetstream.breaks import Lost, behind
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode, Status, pull_request_ended
@@ -117,15 +117,14 @@ class RangeConsumer:
         for _ in range(DRAWS):
             self.name = f"nats3-{secrets.token_hex(8)}"
             created = await self._create()
-            cluster: dict[str, Any] = created.get("cluster") or {}
-            self._server = str(cluster.get("leader") or "")
+            self._server = leader_of(created)
             # Asked after the consumer was made: had the stream been made again before, this would show it.
             state = await same_stream_info(self._client, self._incarnation)
             if self._server in ("", state.leader) or not state.leader:
                 return created, state
             await delete_consumer(self._client, self._incarnation.stream, self.name)
         raise SourceError(
-            f"None of {DRAWS} consumers of {self._incarnation.stream} was put on server {state.leader}, which leads it",
+            f"None of {DRAWS} consumers of {self._incarnation.stream} was put on the server that leads it",
             "Let another server lead it (nats stream cluster step-down)",
         )
 

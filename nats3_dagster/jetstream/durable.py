@@ -9,7 +9,7 @@ from typing import Any
 
 from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.api import Refused, pages, request
+from nats3_dagster.jetstream.api import Refused, leader_of, pages, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, ErrCode, version_of
 from nats3_dagster.jetstream.link import Link
@@ -132,5 +132,5 @@ def _durable(info: Mapping[str, Any]) -> Durable:
     return Durable(
         info["stream_name"], info["name"], pending=info["num_pending"], outstanding=info["num_ack_pending"],
         delivered_seq=info["delivered"]["stream_seq"], floor_seq=info["ack_floor"]["stream_seq"],
-        config=info["config"], server=str((info.get("cluster") or {}).get("leader") or ""),
+        config=info["config"], server=leader_of(info),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from nats3_dagster.errors import OperatorError, SourceError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time, parse_time
-from nats3_dagster.jetstream.api import Refused, pages, request
+from nats3_dagster.jetstream.api import Refused, leader_of, pages, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode, known_settings, version_of
 from nats3_dagster.jetstream.link import Link
@@ -161,7 +161,7 @@ def _state(info: Mapping[str, Any]) -> StreamState:
         first_seq=state["first_seq"], last_seq=state["last_seq"], first_ns=_time(state["first_ts"]),
         last_ns=_time(state["last_ts"]), messages=state["messages"], bytes=state["bytes"], config=config,
         damaged=ranges_of(damaged.get("msgs") or ()),
-        consumers=state.get("consumer_count", 0), leader=str((info.get("cluster") or {}).get("leader") or ""),
+        consumers=state.get("consumer_count", 0), leader=leader_of(info),
     )  # fmt: skip
 
 

@@ -329,12 +329,10 @@ def test_a_replica_whose_disk_lost_messages_is_not_read(damaged):
 
 def test_a_durable_on_a_replica_whose_disk_lost_messages_proves_no_absence(damaged, file_store):
     servers, bad, state = damaged
+    settings = {"filters": (), "max_ack_pending": 100_000, "ack_wait_s": 30, "first_seq": 1, "description": ""}
     with Link(options(servers)) as link:
-        for n in range(100):
-            settings = {"filters": (), "max_ack_pending": 100_000, "ack_wait_s": 30, "first_seq": 1, "description": ""}
-            durable = make_durable(link, state.name, f"d{n}", **settings)
-            if durable.server == bad.folder.name:
-                break
+        drawn = (make_durable(link, state.name, f"d{n}", **settings) for n in range(100))
+        durable = next(durable for durable in drawn if durable.server == bad.folder.name)
     spec = ArchiveSpec("ev", state.name, "archive", mode="consumer", durable=durable.name)
     limits = Limits(100_000, 64 << 20, state.last_seq, 1)
     job = TakeJob(spec, state, durable, (), (), limits, options(servers), file_store)
