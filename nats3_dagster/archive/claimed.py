@@ -1,11 +1,13 @@
 """Claimed messages as chunks: which are new, which hour each belongs to, and what absent sequences mean.
 
-Invariants: chunks are disjoint, and disjoint from what is covered. A chunk covers a sequence that it does not hold only
+Invariants: chunks are disjoint, and disjoint from what is covered. The claims of several tasks are cut as if they were
+one. A chunk covers a sequence that it does not hold only
 where the durable, or the stream's leader, has proven that there was no message for the archive.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +30,21 @@ class Receipt:
     # As in `Claimed`.
     full: bool
     elsewhere: int
+    # The same of messages that are given back: other tasks have messages before and behind them.
+    late: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What the tasks hold that pulled before this one."""
+
+    # The last one of their messages that are new to the archive, and its delivery as in `Claimed`; 0 for none.
+    seq: int = 0
+    delivery: int = -1
+    # Their latest store time, in nanoseconds.
+    time_ns: int = 0
+    # All messages that they hold.
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +68,17 @@ class Fresh:
     hours: Int64s
     # The indexes of messages before which something covered lies.
     barriers: frozenset[int]
+    # The first one may lie before all messages, behind those of `ahead`.
     holes: tuple[Hole, ...]
+    # For each claimed message, whether it does not come behind those of the tasks before.
+    late: np.ndarray[Any, np.dtype[np.bool_]]
+    # For the task that pulls next.
+    ahead: Ahead
 
 
-def fresh(claimed: Claimed, covered: tuple[SeqRange, ...], spans: tuple[tuple[str, SeqRange], ...]) -> Fresh:
+def fresh(
+    claimed: Claimed, covered: tuple[SeqRange, ...], spans: tuple[tuple[str, SeqRange], ...], ahead: Ahead
+) -> Fresh:
     """What of it is new to the archive. `covered`: ascending and disjoint. `spans`: see `assigned_hours`."""
     seqs: Int64s = claimed.messages.column("seq").to_numpy()
     firsts = np.array([r.first for r in covered], np.int64)
@@ -62,18 +86,29 @@ def fresh(claimed: Claimed, covered: tuple[SeqRange, ...], spans: tuple[tuple[st
     # How many covered ranges begin at or before each message.
     before: Int64s = np.searchsorted(firsts, seqs, "right")
     is_known = (before > 0) & (seqs <= np.append(lasts, -1)[before - 1])
-    kept = np.flatnonzero(~is_known)
+    late = seqs <= ahead.seq
+    kept = np.flatnonzero(~is_known & ~late)
     messages = claimed.messages if len(kept) == len(seqs) else claimed.messages.take(pa.array(kept))
-    seqs, stretch, follows = seqs[kept], before[kept], claimed.follows[kept]
+    seqs, stretch, deliveries = seqs[kept], before[kept], claimed.deliveries[kept]
+    times: Int64s = np.maximum(messages.column("time_ns").to_numpy(), ahead.time_ns)
+    hours = assigned_hours(seqs, times, spans)
+    # The last message of the tasks before is the neighbour of the first one here.
+    lead = min(ahead.seq, 1)
+    chain = np.append([ahead.seq] * lead, seqs).astype(np.int64)
+    stretch = np.append([np.searchsorted(firsts, ahead.seq, "right")] * lead, stretch)
+    deliveries = np.append([ahead.delivery] * lead, deliveries)
     # A message that the catalog has is no neighbour any more.
-    follows[1:] &= np.diff(kept) == 1
-    times: Int64s = messages.column("time_ns").to_numpy()
-    apart = np.flatnonzero(np.diff(stretch) != 0) + 1
-    gaps = np.flatnonzero((np.diff(seqs) > 1) & (np.diff(stretch) == 0)) + 1
+    follows = (np.diff(deliveries) == 1) & (np.diff(np.append([-1] * lead, kept)) == 1)
+    apart = np.flatnonzero(np.diff(stretch) != 0) + 1 - lead
+    gaps = np.flatnonzero((np.diff(chain) > 1) & (np.diff(stretch) == 0))
     holes = tuple(
-        Hole(int(at), SeqRange(int(seqs[at - 1]) + 1, int(seqs[at]) - 1), bool(follows[at])) for at in gaps
+        Hole(int(at) + 1 - lead, SeqRange(int(chain[at]) + 1, int(chain[at + 1]) - 1), bool(follows[at]))
+        for at in gaps
     )
-    return Fresh(messages, seqs, assigned_hours(seqs, times, spans), frozenset(apart.tolist()), holes)
+    held = ahead.held + len(claimed.messages)
+    if len(seqs):
+        ahead = Ahead(int(seqs[-1]), int(deliveries[-1]), int(times.max()))
+    return Fresh(messages, seqs, hours, frozenset(apart.tolist()), holes, late, replace(ahead, held=held))
 
 
 def assigned_hours(seqs: Int64s, times_ns: Int64s, spans: tuple[tuple[str, SeqRange], ...]) -> Int64s:

@@ -20,8 +20,10 @@ from nats3_dagster.steps import Next
 from nats3_dagster.subjects import check_filter, covers, overlap
 from nats3_dagster.workspace import Workspace
 
-# Messages that the durable may have outstanding at least: with fewer a run spends its time on rounds.
+# Messages that a claim of the durable may have outstanding at least: with fewer a run spends its time on rounds.
 LEAST_OUTSTANDING = 10_000
+# Claims that our own durable allows at a time: tasks that share it, if each claims a whole chunk.
+CLAIMS = 8
 # How long the server waits for an acknowledgement, and more for a larger chunk. What a process that died has pulled
 # comes again only after this time.
 ACK_WAIT_S, ACK_BYTES_PER_S, MOST_ACK_WAIT_S = 30, 4 << 20, 300
@@ -133,7 +135,7 @@ def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Dur
     filters = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
     return make_durable(
         workspace.link, spec.stream, spec.own_durable, filters=filters,
-        max_ack_pending=min(max(spec.max_messages, LEAST_OUTSTANDING), CHUNK_MESSAGES),
+        max_ack_pending=CLAIMS * min(max(spec.max_messages, LEAST_OUTSTANDING), CHUNK_MESSAGES),
         ack_wait_s=min(ACK_WAIT_S + spec.max_bytes // ACK_BYTES_PER_S, MOST_ACK_WAIT_S),
         first_seq=first_seq, description=f"nats3 archive {spec.name}",
     )  # fmt: skip

@@ -5,46 +5,66 @@ gives the messages back.
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+
+import pyarrow as pa
 
 from nats3_dagster.archive.absence import absence_reason
-from nats3_dagster.archive.claimed import Fresh, Receipt, absence, fresh
+from nats3_dagster.archive.claimed import Ahead, Fresh, Receipt, absence, fresh
 from nats3_dagster.archive.taking import TakeJob
 from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.claim import Claim
 from nats3_dagster.jetstream.contents import held_ranges
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import same_stream
+from nats3_dagster.jetstream.turns import Turn
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.objects import Bucket
 
 Outcome = ChunkMeta | Gap | Receipt
+_NOTHING = pa.array([], pa.binary())
 
 
 class TakeCapture:
-    """One round. `outcomes()` yields a ChunkMeta for each object that is in the store, Gaps, and last the Receipt."""
+    """A task of one round. `outcomes()` yields a ChunkMeta for each object that is in the store, Gaps, and last the
+    Receipt."""
 
-    def __init__(self, job: TakeJob) -> None:
-        self._job = job
+    def __init__(self, job: TakeJob, task: int = 0) -> None:
+        """`task`: the number of the task, from 0 on."""
+        self._job, self._task = job, task
         self._bucket = Bucket(job.store, job.spec.bucket)
 
     def outcomes(self) -> Iterator[Outcome]:
         job = self._job
-        with Claim(job.nats, job.state.incarnation, job.durable) as claim:
-            claimed = claim.take(job.limits)
-            new = fresh(claimed, job.covered, job.spans)
+        claim = Claim(job.nats, job.state.incarnation, job.durable)
+        with ExitStack() as stack:
+            with Turn(job.nats, job.turns, self._task) as turn:
+                if turn.state is None:
+                    yield Receipt(_NOTHING, 0, turn.was_given, 0, _NOTHING)
+                    return
+                ahead = Ahead(**turn.state)
+                stack.enter_context(claim)
+                room = min(job.limits.messages, job.most_held - ahead.held)
+                claimed = claim.take(replace(job.limits, messages=room, held=ahead.held))
+                new = fresh(claimed, job.covered, job.spans, ahead)
+                if claimed.full and new.ahead.held < job.most_held:
+                    turn.next = asdict(new.ahead)
+            fault_point("take.claimed")
             if len(new.seqs):
-                yield from self._chunks(new, claim.link)
-            known = claimed.messages.num_rows - len(new.seqs)
-            yield Receipt(claimed.replies, known, claimed.full, claimed.elsewhere)
+                yield from self._chunks(new, ahead, claim.link)
+            replies, late = (claimed.replies.filter(pa.array(mask)) for mask in (~new.late, new.late))
+            yield Receipt(replies, len(replies) - len(new.seqs), claimed.full or len(late) > 0, claimed.elsewhere, late)
 
-    def _chunks(self, new: Fresh, link: Link) -> Iterator[ChunkMeta | Gap]:
+    def _chunks(self, new: Fresh, ahead: Ahead, link: Link) -> Iterator[ChunkMeta | Gap]:
         """Chunks and gaps in the order of the stream. A chunk ends where the hour does, before something covered, and
         before a hole that it may not cover."""
         cuts: dict[int, list[Gap]] = {at: [] for at in new.barriers} | self._cuts(new, link)
         starts = {0, *cuts, *(at for at in range(1, len(new.hours)) if new.hours[at] != new.hours[at - 1])}
         ordered = sorted(starts)
-        first = int(new.seqs[0])
+        first = ahead.seq + 1 if ahead.seq else int(new.seqs[0])
         for at, end in zip(ordered, [*ordered[1:], len(new.seqs)], strict=True):
             if at in cuts:
                 yield from cuts[at]

@@ -6,6 +6,7 @@ is found in the catalog, and is then only acknowledged; so a crash at any point 
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -23,6 +24,7 @@ from nats3_dagster.jetstream.contents import held_ranges
 from nats3_dagster.jetstream.durable import Durable, find_durable
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import same_stream
+from nats3_dagster.jetstream.turns import Turns, new_subject
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.steps import Next
@@ -31,6 +33,8 @@ from nats3_dagster.workspace import Workspace
 log = logging.getLogger(__name__)
 # Beyond the durable's ack_wait: what a process that died has pulled comes again by then. And no longer than this.
 REDELIVERY_S, MOST_PATIENCE_S = 5.0, 330.0
+# A round is shared by several tasks where each gets as many messages as this.
+TASK_MESSAGES = 100_000
 # How long a run waits for another one that takes messages for the same archive.
 TURN_S = 60.0
 _NO_END = (1 << 62) - 1
@@ -38,7 +42,7 @@ _NO_END = (1 << 62) - 1
 
 @dataclass(frozen=True, slots=True)
 class TakeJob:
-    """What a task needs to take one round of messages; pickled into a Spark worker."""
+    """What the tasks need to take one round of messages; pickled into Spark workers."""
 
     spec: ArchiveSpec
     state: StreamState
@@ -47,12 +51,17 @@ class TakeJob:
     # sequence), with the one before.
     covered: tuple[SeqRange, ...]
     spans: tuple[tuple[str, SeqRange], ...]
+    # Of each task; and how many messages all of them may hold.
     limits: Limits
+    most_held: int
     nats: NatsOptions
     store: StoreOptions
+    # How many tasks share the round, and where they get their turns to pull; None for one task.
+    tasks: int = 1
+    turns: str | None = None
 
 
-# Runs a job; what it brought back, and the error that it ended with.
+# Runs the tasks of a job; what they brought back in the order of the tasks, and the error that one ended with.
 Perform = Callable[[TakeJob], tuple[Iterable[ChunkMeta | Gap | Receipt], Nats3Error | None]]
 
 
@@ -83,17 +92,20 @@ class Round:
 
 def take(
     workspace: Workspace, archive: Archive, hour: str, perform: Perform, *, run_id: str | None = None,
-    adopt: bool = False, on_round: Callable[[Round], object] = lambda _: None,
+    adopt: bool = False, parallel: int = 1, on_round: Callable[[Round], object] = lambda _: None,
 ) -> CaptureResult:  # fmt: skip
-    """Take all that the durable has now, round by round; `hour` is the one that asked for it. `perform` runs a job.
+    """Take all that the durable has now, round by round; `hour` is the one that asked for it. `perform` runs a job,
+    with up to `parallel` tasks.
 
     Only one process takes messages for an archive at a time: two would each get every other message, and so chunks of
     one message. Another one is waited for; Conflict when that takes too long. Raises Nats3Error."""
     with workspace.catalog.archives.taking(archive, TURN_S):
         state, lost = begin(workspace, archive, adopt=adopt)
         rounds: list[Round] = []
-        while not (planned := plan(workspace, archive, state)).is_empty:
-            outcomes, error = perform(planned.job)
+        while not (planned := plan(workspace, archive, state, parallel)).is_empty:
+            turns = planned.job.turns
+            with Turns(workspace.link, turns) if turns else nullcontext():
+                outcomes, error = perform(planned.job)
             rounds.append(commit(workspace, planned, outcomes, run_id))
             if error:
                 raise error
@@ -118,18 +130,20 @@ def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> tup
     return state, (*gaps, *_record_lost(workspace, archive, state))
 
 
-def plan(workspace: Workspace, archive: Archive, state: StreamState) -> TakePlan:
-    """The next round. Raises UnknownConsumer."""
+def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: int = 1) -> TakePlan:
+    """The next round, with up to `parallel` tasks. Raises UnknownConsumer."""
     catalog, settings = workspace.catalog, workspace.settings
     begun = catalog.now()
     durable = durable_of(workspace, archive)
-    most = durable.max_ack_pending if durable.max_ack_pending > 0 else CHUNK_MESSAGES
+    most_held = durable.max_ack_pending if durable.max_ack_pending > 0 else _NO_END
+    share, tasks = _shares(durable, state, min(durable.pending, most_held), parallel)
     patience_s = min(durable.ack_wait_s + REDELIVERY_S, MOST_PATIENCE_S)
     known = SeqRange(durable.floor_seq + 1, _NO_END)
     job = TakeJob(
         archive.spec, state, durable, catalog.coverage.covered(archive, state.incarnation, known),
         catalog.hours.spans_from(archive, state.incarnation, known.first),
-        Limits(min(most, CHUNK_MESSAGES), CHUNK_BYTES, state.last_seq, patience_s), settings.nats, settings.store,
+        Limits(share, CHUNK_BYTES, state.last_seq, patience_s), most_held, settings.nats, settings.store,
+        tasks, new_subject() if tasks > 1 else None,
     )  # fmt: skip
     # What the durable counts as pending may be too few for a moment, so the stream's leader is asked as well.
     rest = SeqRange(durable.delivered_seq + 1, state.last_seq)
@@ -139,10 +153,22 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState) -> TakePlan
     return TakePlan(archive, job, begun, is_empty)
 
 
+def _shares(durable: Durable, state: StreamState, messages: int, parallel: int) -> tuple[int, int]:
+    """How many messages a task claims at most, and how many tasks share a round of so many `messages`.
+
+    What comes again lies between messages that are archived or claimed: one task sorts it in."""
+    if parallel == 1 or durable.outstanding:
+        return CHUNK_MESSAGES, 1
+    share = min(max(-(-messages // parallel), TASK_MESSAGES), CHUNK_MESSAGES)
+    size = messages * state.bytes // max(state.messages, 1)
+    tasks = max(-(-messages // share), -(-size // CHUNK_BYTES), 1)
+    return (share, min(tasks, parallel)) if tasks > 1 else (CHUNK_MESSAGES, 1)
+
+
 def commit(
     workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta | Gap | Receipt], run_id: str | None = None
 ) -> Round:
-    """Make what the task brought back part of the archive, in one transaction; then acknowledge it.
+    """Make what the tasks brought back part of the archive, in one transaction; then acknowledge it.
 
     Raises Conflict when another process committed some of it: the messages are given back, and come again. SourceError
     when the server does not confirm: they are in the archive, come again, and are then only acknowledged."""
@@ -150,15 +176,18 @@ def commit(
     chunks = tuple(o for o in every if isinstance(o, ChunkMeta))
     gaps = tuple(o for o in every if isinstance(o, Gap))
     receipts = [o for o in every if isinstance(o, Receipt)]
-    replies = pa.concat_arrays([r.replies for r in receipts]) if receipts else pa.array([], pa.binary())
+    replies, late = (pa.concat_arrays([pa.array([], pa.binary()), *some]) for some in (
+        [r.replies for r in receipts], [r.late for r in receipts]
+    ))  # fmt: skip
     nats = workspace.settings.nats
     if chunks or gaps:
         try:
             workspace.catalog.chunks.commit(planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun)
         except BaseException:
-            give_back(nats, replies)
+            give_back(nats, pa.concat_arrays([replies, late]))
             raise
     acknowledge(nats, replies)
+    give_back(nats, late)
     return Round(
         chunks, gaps, sum(r.known for r in receipts), any(r.full for r in receipts), sum(r.elsewhere for r in receipts)
     )

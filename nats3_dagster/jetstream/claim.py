@@ -8,7 +8,6 @@ import asyncio
 import json
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +49,8 @@ class Limits:
     last_seq: int
     # How long to wait for messages that were delivered to a client that died: they come again after its ack_wait.
     patience_s: float
+    # Outstanding messages that other claims of the same run hold.
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,9 @@ class Claimed:
     messages: pa.Table
     # The subjects that acknowledge them, binary, in the same order.
     replies: pa.Array
-    # For each message: whether the durable's delivery before it, of the message before it here, was its last one. Then
-    # the stream had nothing for the durable in between.
-    follows: np.ndarray[Any, np.dtype[np.bool_]]
+    # The number that the durable gave to the delivery of each message if it was the first one, otherwise -1. Where
+    # they are adjacent the stream had nothing for the durable in between.
+    deliveries: Int64s
     # Whether a limit was reached, so that more may be left; and how many messages another client of the durable holds.
     full: bool
     elsewhere: int
@@ -158,7 +159,7 @@ class _Puller:
             info = await durable_info(self._client, self._durable.stream, self._durable.name)
             if info is None:
                 raise Lost(f"The consumer {self._durable.name} was deleted")
-            elsewhere = max(info.outstanding - self._held, 0)
+            elsewhere = max(info.outstanding - self._held - self._limits.held, 0)
             fresh = info.pending if info.delivered_seq < self._limits.last_seq else 0
             room = self._limits.messages - self._held
             if not fresh and not elsewhere:
@@ -234,7 +235,7 @@ class _Puller:
     def claimed(self, full: bool, elsewhere: int) -> Claimed:
         """What is held, in the order of the stream."""
         if not self._batches:
-            empty = np.zeros(0, np.bool_)
+            empty = np.zeros(0, np.int64)
             return Claimed(MESSAGES.empty_table(), pa.array([], pa.binary()), empty, full, elsewhere)
         table = pa.Table.from_batches(self._batches)
         seqs = table.column("seq").to_numpy()
@@ -242,13 +243,11 @@ class _Puller:
         # The newest delivery of each message: an acknowledgement of an earlier one counts as well.
         order = np.lexsort((numbers, seqs))
         order = order[np.append(np.diff(seqs[order]) > 0, True)]
-        numbers, first_time = numbers[order], counts[order] == 1
-        follows = np.zeros(len(order), np.bool_)
-        follows[1:] = (np.diff(numbers) == 1) & first_time[1:] & first_time[:-1]
+        firsts = np.where(counts[order] == 1, numbers[order], -1)
         at = pa.array(order)
         replies = pa.chunked_array(self._replies).take(at).combine_chunks()
         in_order = len(order) == len(seqs) and bool((np.diff(order) == 1).all())
-        return Claimed(table if in_order else table.take(at), replies, follows, full, elsewhere)
+        return Claimed(table if in_order else table.take(at), replies, firsts, full, elsewhere)
 
     async def _keep(self) -> None:
         """Tell the server that what is held is being worked on."""

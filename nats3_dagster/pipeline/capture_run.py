@@ -78,11 +78,13 @@ def _take(
     spark: SparkSession, workspace: Workspace, archive: Archive, hour: str, run_id: str | None, adopt: bool,
     on_progress: OnProgress | None,
 ) -> CaptureResult:  # fmt: skip
-    """All that waits in the archive's durable, whatever its hour: one task pulls and writes, round by round."""
+    """All that waits in the archive's durable, whatever its hour, round by round: tasks pull in turn, and write at the
+    same time."""
     messages = 0
+    parallel = parallelism(spark, "spark.nats3.capture.tasks")
 
     def perform(job: TakeJob) -> tuple[tuple[TakeOutcome, ...], Nats3Error | None]:
-        finished = run_tasks(spark, f"capture {archive.name} {hour}", take_round, [job])
+        finished = run_tasks(spark, f"capture {archive.name} {hour}", take_round, [(job, n) for n in range(job.tasks)])
         return finished.results, finished.error
 
     def note(done: Round) -> None:
@@ -91,12 +93,12 @@ def _take(
         if on_progress:
             on_progress(Progress(messages, messages))
 
-    return take(workspace, archive, hour, perform, run_id=run_id, adopt=adopt, on_round=note)
+    return take(workspace, archive, hour, perform, run_id=run_id, adopt=adopt, parallel=parallel, on_round=note)
 
 
-def take_round(job: TakeJob) -> Iterator[TakeOutcome]:
-    """One round of an archive of the mode `consumer`, in a worker."""
-    yield from TakeCapture(job).outcomes()
+def take_round(task: tuple[TakeJob, int]) -> Iterator[TakeOutcome]:
+    """One task of a round of an archive of the mode `consumer`, in a worker."""
+    yield from TakeCapture(*task).outcomes()
 
 
 def capture_range(task: Task) -> Iterator[Outcome]:
