@@ -14,6 +14,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from nats3_dagster.archive.create import create
+from nats3_dagster.archive.durables import durable_of
+from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.status import archives
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.streams import stream_state
@@ -41,6 +43,32 @@ def capture(spark: SparkSession, case: Case) -> float:
     elapsed_s = time.perf_counter() - began
     assert messages == case.messages, messages
     return elapsed_s
+
+
+def take(spark: SparkSession, case: Case) -> float:
+    """The same messages through a durable of the archive's own, by as many tasks as the session can run."""
+    spec = ArchiveSpec(name=f"bench{next(_names)}", stream="BENCH", bucket=BUCKET, mode="consumer")
+    with Workspace(case.settings) as workspace:
+        archive = create(workspace, spec)
+        # The server counts what waits a moment later.
+        while durable_of(workspace, archive).pending < case.messages:
+            time.sleep(0.01)
+    began = time.perf_counter()
+    messages = run_capture(spark, case.settings, spec.name, hour_of(time.time_ns())).messages
+    elapsed_s = time.perf_counter() - began
+    assert messages == case.messages, messages
+    with Workspace(case.settings) as workspace:
+        delete(workspace, spec.name)
+    return elapsed_s
+
+
+def take_alone(spark: SparkSession, case: Case) -> float:
+    """The same by one task."""
+    spark.conf.set("spark.nats3.capture.tasks", "1")
+    try:
+        return take(spark, case)
+    finally:
+        spark.conf.unset("spark.nats3.capture.tasks")
 
 
 def replay(spark: SparkSession, case: Case) -> float:
