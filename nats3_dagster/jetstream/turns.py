@@ -17,8 +17,10 @@ from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 
-# How often a task asks for its turn, how long it waits for an answer, and for how long it asks.
-ASK_S, ANSWER_S, TURN_S = 0.02, 5.0, 120.0
+# How often a task asks for its turn, and for how long: longer than the one before may wait for what a dead client holds.
+ASK_S, TURN_S = 0.02, 600.0
+# How long a task waits for an answer, and how long it repeats a request: the driver's connection may be lost meanwhile.
+ANSWER_S, SILENCE_S = 5.0, 15.0
 # The driver's answers: have it, or ask again; nothing is left to pull; the task had its turn.
 _GO, _WAIT, _NONE, _OVER = "go", "wait", "none", "over"
 
@@ -136,10 +138,12 @@ class Turn:
     async def _request(self, client: Connection, more: dict[str, object]) -> tuple[str, dict[str, int] | None]:
         assert self._subject
         body = json.dumps({"task": self._task, "attempt": self._attempt, **more}).encode()
-        for _ in range(2):
+        loop = asyncio.get_running_loop()
+        until = loop.time() + SILENCE_S
+        while loop.time() < until:
             try:
                 answer = json.loads((await client.request(self._subject, body, timeout=ANSWER_S)).data)
                 return answer["answer"], answer["state"]
-            except Error:  # the driver's connection, or this one, was lost for a moment
-                await asyncio.sleep(1)
+            except Error:
+                await asyncio.sleep(0.5)
         raise SourceError("The driver gives no turns to pull", "Run it again: it is safe")

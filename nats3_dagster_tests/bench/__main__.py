@@ -37,9 +37,10 @@ from nats3_dagster_tests.integration.test_jetstream_cluster import three_servers
 ROWS = {
     "delivery_limit": "delivery_limit", "work_limit": "delivery_limit", "natspy_fetch": "delivery_limit",
     "reader": "delivery_limit", "capture": "delivery_limit", "take": "delivery_limit", "take_alone": "delivery_limit",
-    "ingest_limit": "ingest_limit", "natspy_publish": "ingest_limit", "publisher": "ingest_limit", "replay": "ingest_limit",
-    "replay_window": "ingest_limit", "delivery_limit_r3": "delivery_limit_r3", "capture_r3": "delivery_limit_r3",
-    "ingest_limit_r3": "ingest_limit_r3", "replay_r3": "ingest_limit_r3", "replay_window_r3": "ingest_limit_r3",
+    "ingest_limit": "ingest_limit", "natspy_publish": "ingest_limit", "publisher": "ingest_limit",
+    "replay": "ingest_limit", "replay_window": "ingest_limit", "delivery_limit_r3": "delivery_limit_r3",
+    "capture_r3": "delivery_limit_r3", "ingest_limit_r3": "ingest_limit_r3", "replay_r3": "ingest_limit_r3",
+    "replay_window_r3": "ingest_limit_r3",
 }  # fmt: skip
 # The plain client is 10 times slower, a cluster on one machine 4 times: a part of the messages is enough for a rate.
 NATSPY_PART, CLUSTER_PART = 10, 4

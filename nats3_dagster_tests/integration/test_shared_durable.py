@@ -20,7 +20,7 @@ from nats3_dagster.archive.taking import TakeJob, take
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import EngineError, Nats3Error, SourceError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of
-from nats3_dagster.jetstream import turns
+from nats3_dagster.jetstream import claim, turns
 from nats3_dagster.jetstream.claim import Claimed
 from nats3_dagster.jetstream.turns import Turn, Turns, new_subject
 from nats3_dagster.model import Archive, SeqRange
@@ -171,7 +171,9 @@ def test_what_a_dead_run_had_pulled_is_taken_by_one_task(workspace: Workspace, w
         wire.send(reply, b"-NAK")
     wire.acknowledge(dead[1])
     wire.acknowledge(dead[2])
-    run(workspace, archive)
+    tasks: list[int] = []
+    run(workspace, archive, lambda job: (tasks.append(job.tasks), together(job))[1])
+    assert tasks[0] == 1
     assert [n for n, _ in content(workspace, archive)] == [n for n in range(1, 1001) if n not in (2, 3)]
     assert gaps(workspace, archive) == [("expired", [(2, 3)])]
     publish(wire, 1001, 2000, "mine")
@@ -243,6 +245,9 @@ def test_a_durable_that_allows_few_messages_is_shared_by_fewer_tasks(
 ) -> None:
     monkeypatch.setattr(durables, "LEAST_OUTSTANDING", 250)
     monkeypatch.setattr(taking, "TASK_MESSAGES", 150)
+    # The server answers no request for more than the durable allows before it expires.
+    monkeypatch.setattr(claim, "EXPIRES_S", 30.0)
+    began = time.monotonic()
     queue(wire)
     durable(wire, "mine", max_ack_pending=250)
     archive = make(workspace, bucket, durable="mine")
@@ -251,6 +256,7 @@ def test_a_durable_that_allows_few_messages_is_shared_by_fewer_tasks(
     assert covers(workspace, archive)[:3] == [(1, 150), (151, 250), (251, 400)]
     assert [n for n, _ in content(workspace, archive)] == list(range(1, 1001))
     assert left(wire, "mine") == (0, 0)
+    assert time.monotonic() - began < 30
 
 
 def test_our_own_durable_allows_a_claim_of_each_task(workspace: Workspace, wire: Wire, bucket: str) -> None:
@@ -264,11 +270,14 @@ def test_a_turn_is_handed_on_once(workspace: Workspace) -> None:
     """A task that Spark starts again: before it handed on it gets the turn again, and afterwards none."""
     options, subject = workspace.settings.nats, new_subject()
     with Turns(workspace.link, subject):
-        with pytest.raises(SourceError, match="Another attempt of task 0"), Turn(options, subject, 0) as first:
-            first.next = {"held": 1}
-            with Turn(options, subject, 0) as again:
-                assert again.state == {}
-                again.next = {"held": 2}
+        first = Turn(options, subject, 0)
+        assert first.__enter__().state == {}
+        first.next = {"held": 1}
+        with Turn(options, subject, 0) as again:
+            assert again.state == {}
+            again.next = {"held": 2}
+            with pytest.raises(SourceError, match="Another attempt of task 0"):
+                first.__exit__(None, None, None)
         with Turn(options, subject, 0) as late:
             assert (late.state, late.was_given) == (None, True)
         with Turn(options, subject, 1) as after:
@@ -278,6 +287,7 @@ def test_a_turn_is_handed_on_once(workspace: Workspace) -> None:
 
 
 def test_a_task_whose_driver_is_gone_pulls_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SILENCE_S", 0.5)
     with pytest.raises(SourceError, match="The driver gives no turns"), Turn(workspace.settings.nats, "gone", 0):
         pass
 
@@ -292,11 +302,11 @@ def claims(draw: st.DrawFn) -> tuple[Claimed, tuple[SeqRange, ...], list[int]]:
     ranges = sorted(draw(st.sets(st.integers(0, 11), max_size=4)))
     known = tuple(SeqRange(5 * n + 1, 5 * n + 3) for n in ranges)
     deliveries = np.where(again, -1, np.cumsum(steps))
-    claimed = claim(seqs, np.array(times) * HOUR_NS, deliveries)
+    claimed = claim_of(seqs, np.array(times) * HOUR_NS, deliveries)
     return claimed, known, sorted(draw(st.lists(st.integers(0, len(seqs)), max_size=3)))
 
 
-def claim(seqs: Any, times: Any, deliveries: Any) -> Claimed:
+def claim_of(seqs: Any, times: Any, deliveries: Any) -> Claimed:
     columns = {name: pa.nulls(len(seqs), MESSAGES.field(name).type) for name in MESSAGES.names}
     columns |= {"seq": pa.array(seqs, pa.int64()), "time_ns": pa.array(times, pa.int64())}
     table = pa.table(list(columns.values()), schema=MESSAGES)
@@ -312,7 +322,7 @@ def test_several_claims_are_cut_as_one(given: tuple[Claimed, tuple[SeqRange, ...
     parts: list[Fresh] = []
     ahead = Ahead()
     for first, end in zip([0, *ends], [*ends, len(seqs)], strict=True):
-        part = claim(seqs[first:end], times[first:end], claimed.deliveries[first:end])
+        part = claim_of(seqs[first:end], times[first:end], claimed.deliveries[first:end])
         parts.append(fresh(part, known, spans, ahead))
         ahead = parts[-1].ahead
 
