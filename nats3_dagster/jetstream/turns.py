@@ -17,7 +17,7 @@ from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 
-# How often a task asks for its turn, and for how long: longer than the one before may wait for what a dead client holds.
+# How often a task asks for its turn, and for how long: the one before may wait for what a dead client holds.
 ASK_S, TURN_S = 0.02, 600.0
 # How long a task waits for an answer, and how long it repeats a request: the driver's connection may be lost meanwhile.
 ANSWER_S, SILENCE_S = 5.0, 15.0
