@@ -5,6 +5,7 @@ changes nothing.
 """
 
 import asyncio
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,8 @@ ACK, NAK, PROGRESS = b"+ACK", b"-NAK", b"+WPI"
 WINDOW = 20_000
 # How long the server may take for a window before it is sent again, and how often that is done.
 CONFIRM_S, TRIES = 10.0, 3
+# How long to wait before sending it again where nobody listens: a leader may be being elected.
+ASK_AGAIN_S = 0.5
 
 
 def acknowledge(options: NatsOptions, replies: pa.Array) -> None:
@@ -69,6 +72,7 @@ class _Confirming:
         self._open = np.ones(len(replies), np.bool_)  # not confirmed yet
         self._activity = asyncio.Event()
         self._failure: SourceError | None = None
+        self._unheard = False  # whether nobody listens where acknowledgements go
         client.divert(self._marker, self._on_frames)
         client.on_loss.append(lambda: self._fail(Lost("The connection to NATS was lost")))
 
@@ -76,33 +80,33 @@ class _Confirming:
         """Acknowledge the deliveries from `start` to before `end`, and wait until each is confirmed."""
         unconfirmed = self._open[start:end]
         loop = asyncio.get_running_loop()
-        for _ in range(TRIES):
-            rest = start + np.flatnonzero(unconfirmed)
-            self._client.send(_frames(self._replies.take(pa.array(rest)), ACK, (self._inbox, rest)))
-            until = loop.time() + CONFIRM_S
-            while unconfirmed.any() and not self._failure and loop.time() < until:
-                self._activity.clear()
-                try:
-                    await asyncio.wait_for(self._activity.wait(), max(until - loop.time(), 0.01))
-                except TimeoutError:
-                    break
+        until = loop.time() + CONFIRM_S * TRIES
+        while len(rest := start + np.flatnonzero(unconfirmed)):
             if self._failure:
                 raise self._failure
-            if not unconfirmed.any():
-                return
-        raise Lost(f"The server confirmed all but {int(unconfirmed.sum())} of {end - start} acknowledgements")
+            if loop.time() > until:
+                what = "Nobody takes acknowledgements: the consumer was deleted, or has no leader"
+                confirmed = f"The server confirmed all but {len(rest)} of {end - start} acknowledgements"
+                raise Lost(what if self._unheard else confirmed)
+            if self._unheard:
+                await asyncio.sleep(ASK_AGAIN_S)
+            self._unheard = False
+            self._client.send(_frames(self._replies.take(pa.array(rest)), ACK, (self._inbox, rest)))
+            again = loop.time() + CONFIRM_S
+            while unconfirmed.any() and not self._failure and not self._unheard and loop.time() < again:
+                self._activity.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._activity.wait(), max(again - loop.time(), 0.01))
 
     def _on_frames(self, frames: Frames) -> None:
-        raw = np.frombuffer(frames.buffer, np.uint8)
-        if (raw[frames.starts] == ord("H")).any():  # a status: nobody listens
-            self._fail(Lost("Nobody takes acknowledgements: the consumer was deleted"))
-            return
+        unheard = np.frombuffer(frames.buffer, np.uint8)[frames.starts] == ord("H")  # a status: nobody listens
         # The number ends with a space, as numbers_at wants it.
-        numbers = numbers_at(frames.buffer, frames.marks + len(self._marker))
+        numbers = numbers_at(frames.buffer, (frames.marks + len(self._marker))[~unheard])
         if (numbers < 0).any() or (numbers >= len(self._open)).any():
             self._fail(FrameError("NATS answered to an unknown reply subject"))
             return
         self._open[numbers] = False
+        self._unheard |= bool(unheard.any())
         self._activity.set()
 
     def _fail(self, error: SourceError) -> None:

@@ -36,6 +36,9 @@ PULL_BYTES = 8 << 20
 EXPIRES_S, REDELIVERY_S = 5.0, 1.0
 # Beyond a request's own time: the server does not answer.
 SILENCE_S = 10.0
+# How long messages of a request that has ended may be under way: a durable with replicas sends them when a majority
+# knows of it, and so after the status. A leader that steps down never sends them: they come again after the ack_wait.
+UNDER_WAY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ class _Puller:
         self._inbox = client.new_inbox()
         self._marker = b""
         self._requests = 0
-        self._asked = self._received = 0  # messages of the request under way
+        self._asked = self._received = 0  # messages, of all requests
+        self._has_ended = False  # whether the server says so of the request under way
         self._activity = asyncio.Event()
         self._failure: SourceError | None = None
         self._frames: list[Frames] = []  # not decoded yet
@@ -156,7 +160,9 @@ class _Puller:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.patience_s
         while True:
+            asked = loop.time()
             info = await durable_info(self._client, self._durable.stream, self._durable.name)
+            until += loop.time() - asked  # while the durable elects a leader it delivers nothing
             if info is None:
                 raise Lost(f"The consumer {self._durable.name} was deleted")
             elsewhere = max(info.outstanding - self._held - self._limits.held, 0)
@@ -181,7 +187,7 @@ class _Puller:
         """One request, and all that it brings."""
         expires_s = min(expires_s, _limit(self._durable, "max_expires", 60 * SECOND_NS) / SECOND_NS)
         self._requests += 1
-        self._asked, self._received = count, 0
+        self._asked, self._has_ended = self._received + count, False
         body = {"batch": count, "max_bytes": self._max_bytes, "expires": int(expires_s * SECOND_NS)}
         self._client.post(
             f"{self._client.api}.CONSUMER.MSG.NEXT.{self._durable.stream}.{self._durable.name}",
@@ -192,8 +198,11 @@ class _Puller:
             if self._failure:
                 raise self._failure
             try:
-                await asyncio.wait_for(self._activity.wait(), expires_s + SILENCE_S)
+                wait_s = UNDER_WAY_S if self._has_ended else expires_s + SILENCE_S
+                await asyncio.wait_for(self._activity.wait(), wait_s)
             except TimeoutError:
+                if self._has_ended:
+                    break
                 raise Lost(f"The consumer {self._durable.name} does not answer") from None
         self._decode()
 
@@ -214,7 +223,8 @@ class _Puller:
             return
         if headers.get("Nats-Pending-Bytes") == str(self._max_bytes):
             self._max_bytes *= 2  # stored when the server's max_payload was larger than it is now
-        self._asked = self._received
+        self._asked -= int(headers.get("Nats-Pending-Messages") or self._asked - self._received)
+        self._has_ended = True
         self._activity.set()
 
     def _fail(self, error: SourceError) -> None:
