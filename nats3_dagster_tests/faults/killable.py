@@ -5,9 +5,13 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+# What a step does to the process, the first time.
+SIGNALS = [signal.SIGKILL]
+
 
 def die(*_: Any, **__: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+    if SIGNALS:
+        os.kill(os.getpid(), SIGNALS.pop())
 
 
 def before(owner: Any, name: str, act: Callable[..., None] = die) -> None:

@@ -1,14 +1,11 @@
-"""A capture through a durable that kills its own process at a named step: `python -m ... ARCHIVE STEP`.
+"""A capture through a durable that kills its own process at a step, or stops it: `python -m ... ARCHIVE STEP [stop]`.
 
 It runs the driver's and the worker's code in one process, without Spark, because a step is a place in that code.
 """
 
-import os
 import signal
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 from nats3_dagster.archive import durables, take_capture, taking
 from nats3_dagster.catalog import chunks
@@ -18,22 +15,7 @@ from nats3_dagster.jetstream.claim import Claim
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-
-
-def die(*_: Any, **__: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def before(owner: Any, name: str, act: Callable[..., None] = die) -> None:
-    """Have `act` called before the method does its work."""
-    was = getattr(owner, name)
-    setattr(owner, name, lambda *args, **more: (act(), was(*args, **more))[1])
-
-
-def after(owner: Any, name: str) -> None:
-    was = getattr(owner, name)
-    setattr(owner, name, lambda *args, **more: (was(*args, **more), die())[0])
-
+from nats3_dagster_tests.faults.killable import SIGNALS, after, before, die
 
 STEPS = {
     "claimed": lambda: after(Claim, "take"),
@@ -52,7 +34,9 @@ def _half(nats: object, replies: object, real: object = taking.acknowledge) -> N
     die()
 
 
-def main(name: str, step: str) -> None:
+def main(name: str, step: str, how: str = "kill") -> None:
+    if how == "stop":
+        SIGNALS[:] = [signal.SIGSTOP]
     durables.LEAST_ACK_WAIT_S = 1
     STEPS[step]()
     with Workspace(Settings.load()) as workspace:
