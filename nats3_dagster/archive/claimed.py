@@ -5,14 +5,14 @@ one. A chunk covers a sequence that it does not hold only
 where the durable, or the stream's leader, has proven that there was no message for the archive.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.absence import absence_reason
+from nats3_dagster.archive.absence import Absences
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.jetstream.claim import Claimed
 from nats3_dagster.model import ArchiveSpec, Gap, SeqRange, StreamState
@@ -131,21 +131,27 @@ def assigned_hours(seqs: Int64s, times_ns: Int64s, spans: tuple[tuple[str, SeqRa
     return np.clip(hours, earliest, np.where(inside, earliest, latest))
 
 
-def absence(spec: ArchiveSpec, state: StreamState, seqs: SeqRange, head: int) -> Iterator[Gap]:
-    """Why the stream holds no message of the archive's in these sequences, of which none is in the archive. `head` is
-    the stream's first sequence now.
+def absence(
+    spec: ArchiveSpec, state: StreamState, removing: Mapping[str, Any], seqs: SeqRange, now: StreamState
+) -> Iterator[Gap]:
+    """Why the stream holds no message of the archive's in these sequences, of which none is in the archive. `state`:
+    when the run began. `now`: after the absence was seen. `removing`: settings that removed messages at any time.
 
     Under a filter nobody knows what they were. In a stream that keeps what was acknowledged the rule is that of
-    every archive (absence_reason). In other streams whoever acknowledges removes, and nothing tells it from a limit."""
+    every archive (Absences). In other streams whoever acknowledges removes, and nothing tells it from a limit."""
     if spec.subjects:
         yield Gap(state.incarnation, (seqs,), "unselected")
         return
-    if state.config.get("retention", "limits") != "limits":
+    if any(seen.config.get("retention", "limits") != "limits" for seen in (state, now)):
         yield Gap(state.incarnation, (seqs,), "expired")
         return
-    if seqs.first < head:
-        below = SeqRange(seqs.first, min(seqs.last, head - 1))
-        yield Gap(state.incarnation, (below,), absence_reason([state.config], below_head=True))
-    if seqs.last >= head:
-        above = SeqRange(max(seqs.first, head), seqs.last)
-        yield Gap(state.incarnation, (above,), absence_reason([state.config], below_head=False))
+    absences = Absences(state, removing, filtered=False)
+    absences.look(now)
+    first = seqs.first
+    for part, reason in absences.gaps(seqs):
+        if part.first > first:
+            yield Gap(state.incarnation, (SeqRange(first, part.first - 1),), absences.inside)
+        yield Gap(state.incarnation, (part,), reason)
+        first = part.last + 1
+    if first <= seqs.last:
+        yield Gap(state.incarnation, (SeqRange(first, seqs.last),), absences.inside)

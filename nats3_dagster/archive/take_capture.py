@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 
 import pyarrow as pa
 
-from nats3_dagster.archive.absence import absence_reason
+from nats3_dagster.archive.absence import Absences
 from nats3_dagster.archive.claimed import Ahead, Fresh, Receipt, absence, fresh
 from nats3_dagster.archive.taking import TakeJob
 from nats3_dagster.chunks import ChunkWriter
@@ -36,6 +36,7 @@ class TakeCapture:
         """`task`: the number of the task, from 0 on."""
         self._job, self._task = job, task
         self._bucket = Bucket(job.store, job.spec.bucket)
+        self._absences = Absences(job.state, job.removing, filtered=bool(job.spec.subjects))
 
     def outcomes(self) -> Iterator[Outcome]:
         job = self._job
@@ -85,10 +86,11 @@ class TakeCapture:
         absent = [hole for hole in new.holes if hole.at not in cuts]
         if job.spec.subjects or not absent:
             return cuts
-        head = same_stream(link, job.state.incarnation).first_seq
+        now = same_stream(link, job.state.incarnation)
+        self._absences.look(now)
         for hole in absent:
-            gaps = list(absence(job.spec, job.state, hole.seqs, head))
-            if any(gap.reason != "deleted" for gap in gaps):
+            gaps = list(absence(job.spec, job.state, job.removing, hole.seqs, now))
+            if any(gap.reason != self._absences.inside for gap in gaps):
                 cuts[hole.at] = gaps
         return cuts
 
@@ -97,7 +99,6 @@ class TakeCapture:
         spec, state = self._job.spec, self._job.state
         hour = hour_of(int(new.hours[at]) * HOUR_NS)
         batches = new.messages.slice(at, end - at).to_batches()
-        reason = "unselected" if spec.subjects else absence_reason([state.config], below_head=False)
         while batches:
             writer = ChunkWriter(
                 spec.name, state.incarnation, hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config)
@@ -111,7 +112,7 @@ class TakeCapture:
                 last = batches[0].column("seq")[rows - 1].as_py()
                 rest = batches[0].slice(rows)
                 batches[:1] = [rest] if rest.num_rows else []
-            data, meta = writer.finish(SeqRange(first, last), reason)
+            data, meta = writer.finish(SeqRange(first, last), self._absences.inside)
             self._bucket.put_new(meta.key, data, meta.sha256)
             yield meta
             first = last + 1

@@ -5,10 +5,11 @@ is found in the catalog, and is then only acknowledged; so a crash at any point 
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -56,6 +57,8 @@ class TakeJob:
     most_held: int
     nats: NatsOptions
     store: StoreOptions
+    # The settings of the stream that remove messages and that were ever seen, as in its configuration.
+    removing: Mapping[str, Any] = field(default_factory=dict[str, Any])
     # How many tasks share the round, and where they get their turns to pull; None for one task.
     tasks: int = 1
     turns: str | None = None
@@ -143,7 +146,7 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: i
         archive.spec, state, durable, catalog.coverage.covered(archive, state.incarnation, known),
         catalog.hours.spans_from(archive, state.incarnation, known.first),
         Limits(share, CHUNK_BYTES, state.last_seq, patience_s), most_held, settings.nats, settings.store,
-        tasks, new_subject() if tasks > 1 else None,
+        catalog.coverage.removing_settings(state.incarnation), tasks, new_subject() if tasks > 1 else None,
     )  # fmt: skip
     # What the durable counts as pending may be too few for a moment, so the stream's leader is asked as well.
     rest = SeqRange(durable.delivered_seq + 1, state.last_seq)
@@ -240,8 +243,8 @@ def _absent(workspace: Workspace, archive: Archive, state: StreamState) -> tuple
     missing = coverage.missing(archive, incarnation, SeqRange(start, state.last_seq))
     held = held_ranges(link, incarnation, missing, archive.spec.subjects)
     before = [SeqRange(r.first, (seq or r.last + 1) - 1) for r, seq in zip(missing, held, strict=True)]
-    head = same_stream(link, incarnation).first_seq
-    gaps = tuple(gap for seqs in before if seqs.size for gap in absence(archive.spec, state, seqs, head))
+    now, removing = same_stream(link, incarnation), coverage.removing_settings(incarnation)
+    gaps = tuple(gap for seqs in before if seqs.size for gap in absence(archive.spec, state, removing, seqs, now))
     return gaps, [seq for seq in held if seq is not None]
 
 
