@@ -5,6 +5,7 @@ Invariant: only archives whose durable delivers each message until it is acknowl
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.jetstream.durable import (
@@ -29,6 +30,8 @@ CLAIMS = 8
 ACK_WAIT_S, ACK_BYTES_PER_S, MOST_ACK_WAIT_S = 30, 4 << 20, 300
 # The least that a durable of the user may have: the server hears +WPI three times in it.
 LEAST_ACK_WAIT_S = 5
+# What a message has beside its payload and headers when it is delivered: the subjects.
+FRAME_BYTES = 64 << 10
 
 
 def open_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) -> tuple[ArchiveSpec, Durable]:
@@ -55,7 +58,7 @@ def open_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
             f"Stream {spec.stream} has no consumer {spec.durable}",
             f"It has {', '.join(names[:5])}" if names else Next.OWN_CONSUMER(),
         )
-    if reason := next(_unfit(durable, spec), None):
+    if reason := next(chain(_unfit(durable, spec), _too_small(workspace, durable)), None):
         raise OperatorError(f"Consumer {durable.name} of stream {spec.stream} {reason}", Next.OWN_CONSUMER())
     return replace(spec, subjects=durable.filters), durable
 
@@ -69,7 +72,7 @@ def durable_of(workspace: Workspace, archive: Archive) -> Durable:
     durable = find_durable(workspace.link, spec.stream, spec.durable)
     if durable is None:
         raise gone(archive)
-    if reason := next(_unfit(durable, spec, fresh=False), None):
+    if reason := next(chain(_unfit(durable, spec, fresh=False), _too_small(workspace, durable)), None):
         raise SourceError(f"Consumer {durable.name} of stream {spec.stream} {reason}", "Change it back")
     return durable
 
@@ -162,6 +165,8 @@ def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterat
         yield "is deleted when nobody pulls for a while (inactive_threshold)"
     if 0 < durable.ack_wait_s < LEAST_ACK_WAIT_S:
         yield f"has an ack_wait of {durable.ack_wait_s:g} s; a chunk takes {LEAST_ACK_WAIT_S} s and more"
+    if config.get("priority_policy", "none") != "none":
+        yield "delivers to groups of clients (priority_policy), and an archive is in none"
     if config.get("backoff"):
         yield "has a backoff, which replaces ack_wait"
     if 0 < durable.max_ack_pending < min(spec.max_messages, LEAST_OUTSTANDING):
@@ -172,8 +177,17 @@ def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterat
     if (spec.subjects or not fresh) and set(spec.subjects) != set(durable.filters):
         delivers, wanted = (", ".join(some) or "all subjects" for some in (durable.filters, spec.subjects))
         yield f"delivers {delivers}, not {wanted}"
+    if fresh and durable.paused:
+        yield f"is paused until {config.get('pause_until')}"
     if fresh and durable.outstanding:
         yield f"has {durable.outstanding:,} messages delivered and not acknowledged: let its client finish first"
+
+
+def _too_small(workspace: Workspace, durable: Durable) -> Iterator[str]:
+    """Why the durable cannot deliver every message that a stream may store."""
+    most, least = int(durable.config.get("max_bytes") or 0), workspace.link.client.max_payload + FRAME_BYTES
+    if 0 < most < least:
+        yield f"gives a pull request {most:,} bytes at most (max_bytes), and a message may have {least:,}"
 
 
 def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -153,6 +153,11 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: i
     is_empty = not durable.outstanding and (
         rest.size <= 0 or held_ranges(workspace.link, state.incarnation, [rest], archive.spec.subjects) == [None]
     )
+    if durable.paused and not is_empty:
+        raise SourceError(
+            f"Consumer {durable.name} of stream {state.name} is paused until {durable.config.get('pause_until')}",
+            "Resume it, or wait until then",
+        )
     return TakePlan(archive, job, begun, is_empty)
 
 
@@ -260,10 +265,10 @@ def _check_delivered(workspace: Workspace, archive: Archive, held: list[int]) ->
     durable = durable_of(workspace, archive)
     what = f"Stream {archive.spec.stream} has message {held[0]}, and consumer {durable.name}"
     if held[0] > durable.delivered_seq:
-        raise SourceError(f"{what} does not deliver it: it is paused, or its replica lags", "Run it again")
+        raise SourceError(f"{what} does not deliver it: its replica lags", "Run it again")
     if not durable.outstanding:
         lacks = f", or server {durable.server}, which it is on, has lost it" if durable.server else ""
         raise SourceError(
-            f"{what} will not deliver it again: another client has acknowledged it{lacks}",
+            f"{what} will not deliver it again: another client has acknowledged it, or let it reach a max_deliver{lacks}",
             Next.CONSUMER_SHARED(archive=archive.name, consumer=durable.name),
         )

@@ -30,6 +30,8 @@ class Durable:
     floor_seq: int
     # The server's JSON, unchanged.
     config: Mapping[str, Any] = field(repr=False)
+    # Whether it delivers nothing until its `pause_until`.
+    paused: bool = False
     # The server that it is on, whose copy of the stream it delivers; empty without a cluster.
     server: str = field(default="", compare=False)
 
@@ -132,5 +134,5 @@ def _durable(info: Mapping[str, Any]) -> Durable:
     return Durable(
         info["stream_name"], info["name"], pending=info["num_pending"], outstanding=info["num_ack_pending"],
         delivered_seq=info["delivered"]["stream_seq"], floor_seq=info["ack_floor"]["stream_seq"],
-        config=info["config"], server=leader_of(info),
+        config=info["config"], paused=bool(info.get("paused")), server=leader_of(info),
     )  # fmt: skip

@@ -335,7 +335,7 @@ def test_a_durable_on_a_replica_whose_disk_lost_messages_proves_no_absence(damag
         durable = next(durable for durable in drawn if durable.server == bad.folder.name)
     spec = ArchiveSpec("ev", state.name, "archive", mode="consumer", durable=durable.name)
     limits = Limits(100_000, 64 << 20, state.last_seq, 1)
-    job = TakeJob(spec, state, durable, (), (), limits, options(servers), file_store)
+    job = TakeJob(spec, state, durable, (), (), limits, 100_000, options(servers), file_store)
     outcomes = list(TakeCapture(job).outcomes())
     chunks = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]
     assert sum(chunk.messages for chunk in chunks) < state.last_seq
