@@ -269,6 +269,7 @@ def _check_delivered(workspace: Workspace, archive: Archive, held: list[int]) ->
     if not durable.outstanding:
         lacks = f", or server {durable.server}, which it is on, has lost it" if durable.server else ""
         raise SourceError(
-            f"{what} will not deliver it again: another client has acknowledged it, or let it reach a max_deliver{lacks}",
+            f"{what} will not deliver it again: another client has acknowledged it, or let it reach a max_deliver"
+            f"{lacks}",
             Next.CONSUMER_SHARED(archive=archive.name, consumer=durable.name),
         )
