@@ -24,6 +24,7 @@ class TcpProxy:
         self._lock = threading.Lock()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._open = threading.Event()  # cleared while nothing passes
+        self._hung_up: set[socket.socket] = set()  # clients that get nothing more
         self.repair()
 
     def repair(self) -> None:
@@ -57,8 +58,8 @@ class TcpProxy:
         server."""
         self._leave()
         with self._lock:
-            clients = [client for client, _ in self._pairs]
-        for client in clients:
+            self._hung_up = {client for client, _ in self._pairs}
+        for client in self._hung_up:
             with suppress(OSError):
                 client.shutdown(socket.SHUT_WR)
 
@@ -123,7 +124,11 @@ class TcpProxy:
                         self.cut_after = None
                         self.reset()
                         return
-                target.sendall(data)
+                try:
+                    target.sendall(data)
+                except OSError:
+                    if target not in self._hung_up:
+                        raise
         for side in (source, target):
             with suppress(OSError):
                 side.shutdown(socket.SHUT_RDWR)
