@@ -6,9 +6,9 @@ from typing import Any
 
 from nats3_dagster.archive.capture import CaptureResult
 from nats3_dagster.archive.create import create
-from nats3_dagster.archive.fetch import fetch_each
-from nats3_dagster.archive.take_capture import TakeCapture
-from nats3_dagster.archive.taking import take
+from nats3_dagster.archive.read.fetch import fetch_each
+from nats3_dagster.archive.take.take_capture import TakeCapture
+from nats3_dagster.archive.take.taking import take
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import SECOND_NS, hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange

@@ -6,7 +6,7 @@ It is computed from the catalog and the stream alone, each time, so nothing that
 
 from dataclasses import dataclass, replace
 
-from nats3_dagster.archive.durables import durable_of
+from nats3_dagster.archive.take.durables import durable_of
 from nats3_dagster.archive.windows import first_at, hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.contents import held_ranges, message_from

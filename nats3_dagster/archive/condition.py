@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nats3_dagster.archive.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
-from nats3_dagster.archive.durables import gone as consumer_gone
 from nats3_dagster.archive.source import compared, gone, made_again, shrunk
+from nats3_dagster.archive.take.durables import gone as consumer_gone
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream
 from nats3_dagster.jetstream.contents import message_from, message_times
 from nats3_dagster.jetstream.durable import Durable, find_durable

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from nats3_dagster import objects
 from nats3_dagster.archive.absence import early_removal
-from nats3_dagster.archive.durables import drop, open_durable
 from nats3_dagster.archive.source import check_source
+from nats3_dagster.archive.take.durables import drop, open_durable
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec

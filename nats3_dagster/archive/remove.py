@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.durables import drop
+from nats3_dagster.archive.take.durables import drop
 from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import ArchiveSpec

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.download import download
-from nats3_dagster.archive.download import fetch as fetch_bytes
+from nats3_dagster.archive.read.download import download
+from nats3_dagster.archive.read.download import fetch as fetch_bytes
 from nats3_dagster.cli.options import ArchiveName, ChunkName, Output
 from nats3_dagster.cli.output import Format, Size, show_one
 from nats3_dagster.cli.progress import note, step

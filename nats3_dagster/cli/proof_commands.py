@@ -5,12 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from nats3_dagster.archive import repair as repairs
-from nats3_dagster.archive import seal as sealing
-from nats3_dagster.archive import source_check, status
-from nats3_dagster.archive.orphans import list_orphans
+from nats3_dagster.archive import status
+from nats3_dagster.archive.proof import repair as repairs
+from nats3_dagster.archive.proof import seal as sealing
+from nats3_dagster.archive.proof import source_check
+from nats3_dagster.archive.proof.orphans import list_orphans
+from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.cli.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.output import Format, Size, show_one
 from nats3_dagster.cli.progress import bar, note

@@ -114,7 +114,7 @@ def sealed_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
         context: AssetExecutionContext, settings: ResourceParam[Settings], s3: ResourceParam[Any]
     ) -> Iterator[AssetMaterialization]:
         # One event for each hour that was sealed, and no output: an output would materialize all hours of the run.
-        from nats3_dagster.archive.seal import seal_asked
+        from nats3_dagster.archive.proof.seal import seal_asked
 
         with step_failures(context, STOPPED_SEAL):
             hours_to_seal = hours_of_run(context, hours, name)

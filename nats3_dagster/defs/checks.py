@@ -103,7 +103,7 @@ def paused_out_of_reach(archive: str, error: Nats3Error) -> AssetCheckEvaluation
 
 
 def _no_gaps(workspace: Workspace, archive: Archive) -> AssetCheckResult:
-    from nats3_dagster.archive.verify import find_holes
+    from nats3_dagster.archive.proof.verify import find_holes
 
     holes = find_holes(workspace, archive)
     return AssetCheckResult(
@@ -127,7 +127,7 @@ def _accounted(gaps: Mapping[Reason, int]) -> str:
 
 
 def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckResult:
-    from nats3_dagster.archive.verify import sample_chunks, verify_chunks
+    from nats3_dagster.archive.proof.verify import sample_chunks, verify_chunks
 
     chunks, total = sample_chunks(workspace, archive, sample)
     damaged: list[str] = []

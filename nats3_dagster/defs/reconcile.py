@@ -213,7 +213,7 @@ class _Tick:
         """Of hours that the catalog has nothing of: those that are complete without, and those of which messages are
         not captured. Neither, if NATS does not say."""
         # Imported here: see defs/__init__.py.
-        from nats3_dagster.archive.seal import complete_hours
+        from nats3_dagster.archive.proof.seal import complete_hours
 
         if not hours:
             return set(), set()

@@ -165,7 +165,7 @@ def _evaluate_seal(
     context: SensorEvaluationContext, settings: Settings, name: str, first: str
 ) -> SensorResult | SkipReason:
     """One tick, for the hours from `first` on."""
-    from nats3_dagster.archive.seal import position, sealable
+    from nats3_dagster.archive.proof.seal import position, sealable
 
     with Workspace(settings) as workspace:
         archive = find_or_none(workspace, name)

@@ -14,9 +14,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from nats3_dagster.archive import capture
 from nats3_dagster.archive.capture import CaptureJob, CapturePlan, CaptureResult
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
-from nats3_dagster.archive.take_capture import Outcome as TakeOutcome
-from nats3_dagster.archive.take_capture import TakeCapture
-from nats3_dagster.archive.taking import Round, TakeJob, take
+from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
+from nats3_dagster.archive.take.take_capture import TakeCapture
+from nats3_dagster.archive.take.taking import Round, TakeJob, take
 from nats3_dagster.errors import Conflict, Nats3Error, SourceError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link

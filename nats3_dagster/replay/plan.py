@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.extent import Part, bounds, extent
-from nats3_dagster.archive.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.read.extent import Part, bounds, extent
+from nats3_dagster.archive.read.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import server_info

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
-from nats3_dagster.archive.fetch import fetch_chunks
+from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.chunks.read import ChunkReader
 from nats3_dagster.errors import Interrupted
 from nats3_dagster.fault_points import fault_point

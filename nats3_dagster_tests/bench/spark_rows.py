@@ -14,9 +14,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from nats3_dagster.archive.create import create
-from nats3_dagster.archive.durables import durable_of
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.status import archives
+from nats3_dagster.archive.take.durables import durable_of
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection

@@ -15,7 +15,8 @@ from typing import Any
 
 from nats3_dagster.archive import capture as capturing
 from nats3_dagster.archive import create as creating
-from nats3_dagster.archive import due, range_capture, remove, seal, verify
+from nats3_dagster.archive import due, range_capture, remove
+from nats3_dagster.archive.proof import seal, verify
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.pipeline import capture_run, replay_run

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from nats3_dagster.archive import durables, take_capture, taking
+from nats3_dagster.archive.take import durables, take_capture, taking
 from nats3_dagster.catalog import chunks
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.hours import hour_of

@@ -13,7 +13,7 @@ from nats3_dagster.archive.backlog import backlog
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.loss import time_to_loss
-from nats3_dagster.archive.orphans import list_orphans
+from nats3_dagster.archive.proof.orphans import list_orphans
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.status import holdings

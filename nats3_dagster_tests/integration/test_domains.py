@@ -10,7 +10,7 @@ import pytest
 
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health import nats_health
-from nats3_dagster.archive.taking import take
+from nats3_dagster.archive.take.taking import take
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import OperatorError, SourceError

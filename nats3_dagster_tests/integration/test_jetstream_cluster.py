@@ -14,8 +14,8 @@ import pytest
 
 from nats3_dagster.archive.capture import CaptureJob
 from nats3_dagster.archive.range_capture import RangeCapture
-from nats3_dagster.archive.take_capture import TakeCapture
-from nats3_dagster.archive.taking import TakeJob
+from nats3_dagster.archive.take.take_capture import TakeCapture
+from nats3_dagster.archive.take.taking import TakeJob
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import Interrupted, SourceError

@@ -6,7 +6,7 @@ import pytest
 
 from nats3_dagster.archive import capture
 from nats3_dagster.archive.capture import CaptureResult
-from nats3_dagster.archive.fetch import fetch_chunks
+from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.encode import MAX_SUBJECT_BYTES
 from nats3_dagster.jetstream.link import Link

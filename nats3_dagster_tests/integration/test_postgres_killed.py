@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import durables, remove
+from nats3_dagster.archive import remove
 from nats3_dagster.archive.create import create
-from nats3_dagster.archive.source_check import correct
+from nats3_dagster.archive.proof.source_check import correct
+from nats3_dagster.archive.take import durables
 from nats3_dagster.catalog import migrate
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.dev.postgres import Postgres

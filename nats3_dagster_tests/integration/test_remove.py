@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.remove import Deleted, ToDelete, delete, to_delete
-from nats3_dagster.archive.seal import seal_hours
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.model import Archive
 from nats3_dagster.objects import Bucket

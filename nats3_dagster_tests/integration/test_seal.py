@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.seal import check_sealed, newest_closed, seal_hours
+from nats3_dagster.archive.proof.seal import check_sealed, newest_closed, seal_hours
 from nats3_dagster.catalog.seals import Seals
 from nats3_dagster.chunks.manifest import ManifestGap, ManifestOther, decode_manifest
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError

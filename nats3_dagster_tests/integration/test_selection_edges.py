@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from nats3_dagster.archive.capture import plan
-from nats3_dagster.archive.lookup import chunks_of, uncovered
+from nats3_dagster.archive.read.lookup import chunks_of, uncovered
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import OperatorError

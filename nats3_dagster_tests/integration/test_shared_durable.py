@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive import durables, taking
 from nats3_dagster.archive.capture import CaptureResult
-from nats3_dagster.archive.claimed import Ahead, Fresh, fresh
-from nats3_dagster.archive.take_capture import TakeCapture
-from nats3_dagster.archive.taking import TakeJob, take
+from nats3_dagster.archive.take import durables, taking
+from nats3_dagster.archive.take.claimed import Ahead, Fresh, fresh
+from nats3_dagster.archive.take.take_capture import TakeCapture
+from nats3_dagster.archive.take.taking import TakeJob, take
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import EngineError, Nats3Error, SourceError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster.archive.create import create
-from nats3_dagster.archive.source_check import Compared, compare, correct
+from nats3_dagster.archive.proof.source_check import Compared, compare, correct
 from nats3_dagster.chunks import open_chunk
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.workspace import Workspace

@@ -3,8 +3,8 @@
 import pytest
 
 from nats3_dagster.archive.create import create
+from nats3_dagster.archive.proof.source_check import compare
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.source_check import compare
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange
 from nats3_dagster.workspace import Workspace

@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nats3_dagster.archive import durables, taking
 from nats3_dagster.archive.backlog import backlog
 from nats3_dagster.archive.capture import CaptureResult
-from nats3_dagster.archive.claimed import assigned_hours
 from nats3_dagster.archive.condition import condition
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.due import due, hours_asked
-from nats3_dagster.archive.fetch import fetch_each
 from nats3_dagster.archive.loss import time_to_loss
+from nats3_dagster.archive.proof.seal import seal_asked
+from nats3_dagster.archive.proof.verify import find_holes
+from nats3_dagster.archive.read.fetch import fetch_each
 from nats3_dagster.archive.remove import delete
-from nats3_dagster.archive.seal import seal_asked
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.take_capture import TakeCapture
-from nats3_dagster.archive.taking import take
-from nats3_dagster.archive.verify import find_holes
+from nats3_dagster.archive.take import durables, taking
+from nats3_dagster.archive.take.claimed import assigned_hours
+from nats3_dagster.archive.take.take_capture import TakeCapture
+from nats3_dagster.archive.take.taking import take
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection, SeqRange

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nats3_dagster.archive.health.nats_health import check
+from nats3_dagster.archive.proof.verify import find_holes
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.status import holdings
-from nats3_dagster.archive.verify import find_holes
 from nats3_dagster.model import SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command

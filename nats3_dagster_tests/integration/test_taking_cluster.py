@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import durables, taking
+from nats3_dagster.archive.take import durables, taking
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS

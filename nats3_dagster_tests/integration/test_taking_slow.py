@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from nats3_dagster_tests.faults.s3_proxy import Handler, S3Proxy
 
-from nats3_dagster.archive import durables
+from nats3_dagster.archive.take import durables
 from nats3_dagster.errors import Conflict
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.settings import Settings
@@ -85,7 +85,7 @@ def test_a_run_that_is_stopped_for_longer_than_ack_wait(
             lose_locks(workspace)
             run(workspace, archive)
         else:
-            monkeypatch.setattr("nats3_dagster.archive.taking.TURN_S", 1.5)
+            monkeypatch.setattr("nats3_dagster.archive.take.taking.TURN_S", 1.5)
             with pytest.raises(Conflict, match="Another process takes messages for archive jobs"):
                 run(workspace, archive)
     finally:

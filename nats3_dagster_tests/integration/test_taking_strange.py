@@ -1,6 +1,6 @@
 """Messages that are legal in NATS and strange elsewhere are taken from a work queue exactly, and acknowledged."""
 
-from nats3_dagster.archive.fetch import fetch_each
+from nats3_dagster.archive.read.fetch import fetch_each
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.integration.test_poisoned_messages import STRANGE
 from nats3_dagster_tests.taking_case import QUEUE, gaps, left, make, run

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import durables, remove, source_check
-from nats3_dagster.archive import repair as repairing
+from nats3_dagster.archive import remove
 from nats3_dagster.archive.create import create
-from nats3_dagster.archive.source_check import compare, correct
+from nats3_dagster.archive.proof import repair as repairing
+from nats3_dagster.archive.proof import source_check
+from nats3_dagster.archive.proof.source_check import compare, correct
+from nats3_dagster.archive.take import durables
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection

@@ -19,8 +19,8 @@ from dagster import (
 )
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.remove import delete
-from nats3_dagster.archive.seal import seal_hours, sealable
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import known, reconcile
 from nats3_dagster.defs.catalog_sensor import catalog_sensor

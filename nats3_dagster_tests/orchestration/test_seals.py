@@ -27,8 +27,8 @@ from dagster import (
 )
 from dagster._core.test_utils import create_run_for_test
 
+from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.remove import delete
-from nats3_dagster.archive.seal import seal_hours
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.defs.project import load

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from nats3_dagster.archive.absence import lost_by_reason
-from nats3_dagster.archive.fetch import fetch_each
+from nats3_dagster.archive.read.fetch import fetch_each
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.archive.fetch import fetch_each
+from nats3_dagster.archive.proof.rewrite import Origin, merge, table_of, write_chunks
+from nats3_dagster.archive.proof.verify import AHEAD, chunks_to_verify
+from nats3_dagster.archive.read.fetch import fetch_each
 from nats3_dagster.archive.remove import remove_objects
-from nats3_dagster.archive.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.verify import AHEAD, chunks_to_verify
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of

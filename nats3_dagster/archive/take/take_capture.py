@@ -11,8 +11,8 @@ from dataclasses import asdict, replace
 import pyarrow as pa
 
 from nats3_dagster.archive.absence import Absences
-from nats3_dagster.archive.claimed import Ahead, Fresh, Receipt, absence, fresh
-from nats3_dagster.archive.taking import TakeJob
+from nats3_dagster.archive.take.claimed import Ahead, Fresh, Receipt, absence, fresh
+from nats3_dagster.archive.take.taking import TakeJob
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, hour_of

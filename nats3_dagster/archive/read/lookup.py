@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from nats3_dagster.archive.edges import expired, uncaptured, without_chunks
+from nats3_dagster.archive.read.edges import expired, uncaptured, without_chunks
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped

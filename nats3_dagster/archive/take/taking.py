@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from nats3_dagster.archive.capture import CaptureResult
-from nats3_dagster.archive.claimed import Receipt, absence
-from nats3_dagster.archive.durables import durable_of, make_again
 from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.take.claimed import Receipt, absence
+from nats3_dagster.archive.take.durables import durable_of, make_again
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import Nats3Error, SourceError
 from nats3_dagster.jetstream.acknowledge import acknowledge, give_back

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.rewrite import Origin, merge, table_of, write_chunks
+from nats3_dagster.archive.proof.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.chunks.naming import archive_prefix, hour_folder
 from nats3_dagster.errors import ChunkError, ObjectMissing

@@ -1,0 +1,1 @@
+"""Proof: what shows that an archive is whole, and what mends it."""

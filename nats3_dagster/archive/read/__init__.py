@@ -1,0 +1,1 @@
+"""Read: which chunks a selection takes, and their proven content."""

@@ -1,0 +1,1 @@
+"""Take: how an archive of the mode `consumer` takes messages through its durable."""
