@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from nats3_dagster.archive.take.durables import durable_of
 from nats3_dagster.archive.windows import first_at, hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
-from nats3_dagster.jetstream.contents import held_ranges, message_from
-from nats3_dagster.jetstream.durable import Durable
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.times import first_seq_at
+from nats3_dagster.jetstream.read.contents import held_ranges, message_from
+from nats3_dagster.jetstream.read.times import first_seq_at
+from nats3_dagster.jetstream.take.durable import Durable
 from nats3_dagster.model import Archive, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
 

@@ -16,8 +16,8 @@ from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import hour_bounds
 from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.jetstream.times import first_seq_at
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState, Witness
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.workspace import Workspace

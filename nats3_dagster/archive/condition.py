@@ -13,10 +13,10 @@ from nats3_dagster.archive.backlog import Backlog, age_of, uncaptured, uncapture
 from nats3_dagster.archive.source import compared, gone, made_again, shrunk
 from nats3_dagster.archive.take.durables import gone as consumer_gone
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream
-from nats3_dagster.jetstream.contents import message_from, message_times
-from nats3_dagster.jetstream.durable import Durable, find_durable
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.read.contents import message_from, message_times
 from nats3_dagster.jetstream.streams import stream_states
+from nats3_dagster.jetstream.take.durable import Durable, find_durable
 from nats3_dagster.model import Archive, StreamState, Witness
 from nats3_dagster.workspace import Workspace
 

@@ -17,7 +17,7 @@ from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange, StreamState
 from nats3_dagster.objects import Bucket

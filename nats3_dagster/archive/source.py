@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from nats3_dagster.errors import OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time
-from nats3_dagster.jetstream.contents import message_from, next_message
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.read.contents import message_from, next_message
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Coverage, Gap, SeqRange, StreamState, Witness
 from nats3_dagster.steps import Next

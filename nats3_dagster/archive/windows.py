@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 
 from nats3_dagster.hours import HOUR_NS, hour_of
-from nats3_dagster.jetstream.contents import message_from
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.times import first_held_at, first_seq_at
+from nats3_dagster.jetstream.read.contents import message_from
+from nats3_dagster.jetstream.read.times import first_held_at, first_seq_at
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import SeqRange
 from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_names

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from nats3_dagster.dev.history import Past
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.publisher import Publisher
+from nats3_dagster.jetstream.publish.publisher import Publisher
 
 BATCH = 4096
 

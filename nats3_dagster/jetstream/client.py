@@ -18,7 +18,7 @@ from nats.errors import AuthorizationError, ProtocolError, SecureConnRequiredErr
 from nats.protocol.parser import Parser
 
 from nats3_dagster.jetstream.nats_options import API, NatsOptions
-from nats3_dagster.jetstream.scan import FrameError, Frames, frame_end, scan
+from nats3_dagster.jetstream.read.scan import FrameError, Frames, frame_end, scan
 
 log = logging.getLogger(__name__)
 # nats-py reads 32 KiB at once: ten times the system calls and parser runs that the bulk path needs.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.jetstream.fence import raise_fence
+from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult
 from nats3_dagster.replay.job import ReplayJob, combine, joined

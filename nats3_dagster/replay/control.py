@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from nats3_dagster.archive.remove import remove_dead
 from nats3_dagster.errors import Conflict, EngineError, OperatorError, TargetError
-from nats3_dagster.jetstream.fence import PAUSE, raise_fence
+from nats3_dagster.jetstream.publish.fence import PAUSE, raise_fence
 from nats3_dagster.model import Replay
 from nats3_dagster.replay.status import status
 from nats3_dagster.steps import Next

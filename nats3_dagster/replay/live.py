@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from nats3_dagster.errors import TargetError
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.contents import last_payload
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.read.contents import last_payload
 from nats3_dagster.model import StreamState
 from nats3_dagster.subjects import decoded, matches
 

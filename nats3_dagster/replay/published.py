@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.probe import settle
-from nats3_dagster.jetstream.reader import ReadSpec, read_batches
-from nats3_dagster.jetstream.stored import header_blocks
+from nats3_dagster.jetstream.publish.probe import settle
+from nats3_dagster.jetstream.publish.stored import header_blocks
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
 from nats3_dagster.replay.headers import made_by_schedule, replayed_sequences
 from nats3_dagster.replay.job import DoneRange, ReplayJob

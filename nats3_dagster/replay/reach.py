@@ -8,9 +8,9 @@ import time
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.probe import subject_of_both
+from nats3_dagster.jetstream.publish.probe import subject_of_both
+from nats3_dagster.jetstream.publish.takers import own_takers, takers
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.jetstream.takers import own_takers, takers
 from nats3_dagster.replay.plan import ReplayPlan
 from nats3_dagster.subjects import overlap
 

@@ -18,9 +18,9 @@ from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.chunks.read import ChunkReader
 from nats3_dagster.errors import Interrupted
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.jetstream.fence import let_go
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.publisher import INFLIGHT_MESSAGES, Publisher
+from nats3_dagster.jetstream.publish.fence import let_go
+from nats3_dagster.jetstream.publish.publisher import INFLIGHT_MESSAGES, Publisher
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult
 from nats3_dagster.objects import Bucket

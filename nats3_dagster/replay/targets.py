@@ -169,7 +169,7 @@ def archived_subjects(workspace: Workspace, chunk: Chunk, spec: ReplaySpec) -> I
 def check_subject_sizes(transform: Transform, chunks: Iterable[Chunk]) -> None:
     """Raises TargetError for a subject that is too long to be published to. Only subjects that the catalog counted can
     be checked; the publisher refuses the others."""
-    from nats3_dagster.jetstream.encode import MAX_SUBJECT_BYTES, subject_too_long  # pyarrow takes 0.1 s
+    from nats3_dagster.jetstream.publish.encode import MAX_SUBJECT_BYTES, subject_too_long  # pyarrow takes 0.1 s
 
     parts = sum(transform.destination.count(sign) for sign in ("{{", "$", ">"))
     for source in {s for c in chunks for s in c.meta.subjects or ()}:

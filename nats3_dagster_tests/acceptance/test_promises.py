@@ -13,7 +13,7 @@ from nats3_dagster.archive.source import observe_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.probe import settle
+from nats3_dagster.jetstream.publish.probe import settle
 from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import run_replay

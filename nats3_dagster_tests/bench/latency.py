@@ -32,7 +32,7 @@ from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.dev.process import Process, answers, free_port, wait_for
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Chunk, SeqRange
 from nats3_dagster.settings import Settings

@@ -18,8 +18,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.publisher import Publisher
-from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.publish.publisher import Publisher
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import create_stream, delete_stream, stream_names, stream_state
 from nats3_dagster.model import ArchiveSpec, Incarnation, SeqRange
 from nats3_dagster.replay.mapping import Mapper, Outgoing

@@ -11,7 +11,7 @@ from nats3_dagster.archive.take import durables, take_capture, taking
 from nats3_dagster.catalog import chunks
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.hours import hour_of
-from nats3_dagster.jetstream.claim import Claim
+from nats3_dagster.jetstream.take.claim import Claim
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace

@@ -10,12 +10,12 @@ from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster.jetstream import api
 from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.codes import version_of
-from nats3_dagster.jetstream.contents import message_from
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.probe import settle
+from nats3_dagster.jetstream.publish.probe import settle
+from nats3_dagster.jetstream.read.contents import message_from
+from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import create_stream, delete_stream, stream_names, stream_state, streams_listening
-from nats3_dagster.jetstream.times import first_seq_at
 from nats3_dagster_tests.nats_proxy import NatsProxy
 
 

@@ -16,8 +16,8 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.jetstream.breaks import UNKNOWN_FORM
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.capture_run import capture_range

@@ -24,7 +24,7 @@ from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, TargetE
 from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.publisher import Publisher
+from nats3_dagster.jetstream.publish.publisher import Publisher
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import stream_names
 from nats3_dagster.settings import Settings

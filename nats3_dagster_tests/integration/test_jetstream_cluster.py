@@ -19,16 +19,17 @@ from nats3_dagster.archive.take.taking import TakeJob
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import Interrupted, SourceError
-from nats3_dagster.jetstream import api, consumer
+from nats3_dagster.jetstream import api
 from nats3_dagster.jetstream.api import request
-from nats3_dagster.jetstream.claim import Limits
-from nats3_dagster.jetstream.durable import make_durable
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.probe import settle
-from nats3_dagster.jetstream.publisher import Publisher
-from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.publish.probe import settle
+from nats3_dagster.jetstream.publish.publisher import Publisher
+from nats3_dagster.jetstream.read import consumer
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import create_stream, stream_state, streams_listening
+from nats3_dagster.jetstream.take.claim import Limits
+from nats3_dagster.jetstream.take.durable import make_durable
 from nats3_dagster.model import ArchiveSpec, Chunk, ChunkMeta, Gap, ReplaySpec, ReplayTarget, Selection, SeqRange
 from nats3_dagster.replay.job import ReplayJob, Share
 from nats3_dagster.replay.republish import Republisher

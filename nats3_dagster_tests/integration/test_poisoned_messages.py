@@ -8,8 +8,8 @@ from nats3_dagster.archive import capture
 from nats3_dagster.archive.capture import CaptureResult
 from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.errors import TargetError
-from nats3_dagster.jetstream.encode import MAX_SUBJECT_BYTES
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.publish.encode import MAX_SUBJECT_BYTES
 from nats3_dagster.model import Order, Pace, ReplaySpec, Selection
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.replay import attempt

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
-from nats3_dagster.jetstream import fence as fence_module
-from nats3_dagster.jetstream import probe
-from nats3_dagster.jetstream import publisher as publisher_module
-from nats3_dagster.jetstream.fence import PAUSE, fence_subject, raise_fence
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.publisher import Publisher
+from nats3_dagster.jetstream.publish import fence as fence_module
+from nats3_dagster.jetstream.publish import probe
+from nats3_dagster.jetstream.publish import publisher as publisher_module
+from nats3_dagster.jetstream.publish.fence import PAUSE, fence_subject, raise_fence
+from nats3_dagster.jetstream.publish.publisher import Publisher
 from nats3_dagster.model import Incarnation
 from nats3_dagster.replay.headers import original_headers, replay_headers
 from nats3_dagster.steps import Next

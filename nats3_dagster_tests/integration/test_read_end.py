@@ -9,11 +9,11 @@ import pytest
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.jetstream import breaks, consumer
-from nats3_dagster.jetstream.contents import first_held
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.read import breaks, consumer
+from nats3_dagster.jetstream.read.contents import first_held
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import SeqRange
 from nats3_dagster_tests.nats_proxy import Frame, NatsProxy, zero_pending

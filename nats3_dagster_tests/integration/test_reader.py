@@ -10,9 +10,9 @@ import pytest
 
 from nats3_dagster.errors import OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import parse_time
-from nats3_dagster.jetstream import breaks, consumer, reader
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.read import breaks, consumer, reader
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES

@@ -20,9 +20,9 @@ from nats3_dagster.archive.take.taking import TakeJob, take
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import EngineError, Nats3Error, SourceError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of
-from nats3_dagster.jetstream import claim, turns
-from nats3_dagster.jetstream.claim import Claimed
-from nats3_dagster.jetstream.turns import Turn, Turns, new_subject
+from nats3_dagster.jetstream.take import claim, turns
+from nats3_dagster.jetstream.take.claim import Claimed
+from nats3_dagster.jetstream.take.turns import Turn, Turns, new_subject
 from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.objects import Bucket

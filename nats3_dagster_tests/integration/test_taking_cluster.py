@@ -13,7 +13,7 @@ from nats3_dagster.archive.take import durables, taking
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream import acknowledge, claim
+from nats3_dagster.jetstream.take import acknowledge, claim
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.integration.test_jetstream_cluster import start, three_servers

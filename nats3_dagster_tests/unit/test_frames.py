@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from nats.errors import ProtocolError
 
-from nats3_dagster.jetstream import scan as scan_module
 from nats3_dagster.jetstream.client import BulkParser
-from nats3_dagster.jetstream.frames import last_ack, messages
-from nats3_dagster.jetstream.scan import FrameError, Frames, scan
+from nats3_dagster.jetstream.read import scan as scan_module
+from nats3_dagster.jetstream.read.frames import last_ack, messages
+from nats3_dagster.jetstream.read.scan import FrameError, Frames, scan
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.subjects import decoded, encoded, readable
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nats3_dagster.errors import Interrupted, TargetError
-from nats3_dagster.jetstream.acks import Answer, answers, plain_numbers, refusal
-from nats3_dagster.jetstream.encode import MAX_SUBJECT_BYTES, Publication, encode, publishable
-from nats3_dagster.jetstream.probe import subject_of_both
-from nats3_dagster.jetstream.scan import FrameError, numbers_at, scan
+from nats3_dagster.jetstream.publish.acks import Answer, answers, plain_numbers, refusal
+from nats3_dagster.jetstream.publish.encode import MAX_SUBJECT_BYTES, Publication, encode, publishable
+from nats3_dagster.jetstream.publish.probe import subject_of_both
+from nats3_dagster.jetstream.read.scan import FrameError, numbers_at, scan
 from nats3_dagster.subjects import decoded, encoded, matches, overlap
 
 LINE = re.compile(rb"(PUB|HPUB) ([^ \t\r\n]+) (\S+) (?:(\d+) )?(\d+)\r\n")

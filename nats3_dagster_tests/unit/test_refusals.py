@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.errors import Interrupted, TargetError
-from nats3_dagster.jetstream.acks import Answer, refusal
+from nats3_dagster.jetstream.publish.acks import Answer, refusal
 
 
 @pytest.mark.parametrize(

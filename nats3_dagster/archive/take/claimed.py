@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from nats3_dagster.archive.absence import Absences
 from nats3_dagster.hours import HOUR_NS, hour_start
-from nats3_dagster.jetstream.claim import Claimed
+from nats3_dagster.jetstream.take.claim import Claimed
 from nats3_dagster.model import ArchiveSpec, Gap, SeqRange, StreamState
 from nats3_dagster.model.numbers import Int64s
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
-from nats3_dagster.jetstream.durable import (
+from nats3_dagster.jetstream.take.durable import (
     Durable,
     consumers_of,
     delete_durable,

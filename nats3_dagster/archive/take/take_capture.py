@@ -16,11 +16,11 @@ from nats3_dagster.archive.take.taking import TakeJob
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, hour_of
-from nats3_dagster.jetstream.claim import Claim
-from nats3_dagster.jetstream.contents import held_ranges
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.streams import same_stream
-from nats3_dagster.jetstream.turns import Turn
+from nats3_dagster.jetstream.take.claim import Claim
+from nats3_dagster.jetstream.take.turns import Turn
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.objects import Bucket
 

@@ -19,13 +19,13 @@ from nats3_dagster.archive.take.claimed import Receipt, absence
 from nats3_dagster.archive.take.durables import durable_of, make_again
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import Nats3Error, SourceError
-from nats3_dagster.jetstream.acknowledge import acknowledge, give_back
-from nats3_dagster.jetstream.claim import Limits
-from nats3_dagster.jetstream.contents import held_ranges
-from nats3_dagster.jetstream.durable import Durable, find_durable
 from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.streams import same_stream
-from nats3_dagster.jetstream.turns import Turns, new_subject
+from nats3_dagster.jetstream.take.acknowledge import acknowledge, give_back
+from nats3_dagster.jetstream.take.claim import Limits
+from nats3_dagster.jetstream.take.durable import Durable, find_durable
+from nats3_dagster.jetstream.take.turns import Turns, new_subject
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.steps import Next
@@ -88,7 +88,7 @@ class Round:
     gaps: tuple[Gap, ...]
     # Messages that came again and were in the archive already.
     known: int
-    # As in `jetstream.claim.Claimed`.
+    # As in `Claimed`.
     full: bool
     elsewhere: int
 

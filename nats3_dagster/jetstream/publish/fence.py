@@ -17,7 +17,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats3_dagster.errors import Interrupted, TargetError
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.roll_call import Present, Question, ask, new_nonce
+from nats3_dagster.jetstream.publish.roll_call import Present, Question, ask, new_nonce
 from nats3_dagster.steps import Next
 
 # How long publishers have for their answers.

@@ -19,7 +19,7 @@ from nats3_dagster.jetstream.api import PATIENCE_S, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import probe_passes
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.roll_call import check_allowed
+from nats3_dagster.jetstream.publish.roll_call import check_allowed
 from nats3_dagster.jetstream.streams import stream_info
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import overlap

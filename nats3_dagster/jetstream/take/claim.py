@@ -15,16 +15,16 @@ from nats.aio.msg import Msg
 
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.acknowledge import NAK, PROGRESS, send
-from nats3_dagster.jetstream.breaks import Lost
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status, pull_request_ended
-from nats3_dagster.jetstream.contents import first_held
-from nats3_dagster.jetstream.durable import Durable, durable_info
-from nats3_dagster.jetstream.frames import deliveries, messages
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.scan import Frames
+from nats3_dagster.jetstream.read.breaks import Lost
+from nats3_dagster.jetstream.read.contents import first_held
+from nats3_dagster.jetstream.read.frames import deliveries, messages
+from nats3_dagster.jetstream.read.scan import Frames
+from nats3_dagster.jetstream.take.acknowledge import NAK, PROGRESS, send
+from nats3_dagster.jetstream.take.durable import Durable, durable_info
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.model.numbers import Int64s

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from nats3_dagster.errors import SourceError, StreamChanged
-from nats3_dagster.jetstream.breaks import UNKNOWN_FORM, Breaks, Lost
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, version_of
-from nats3_dagster.jetstream.consumer import End, Item, RangeConsumer, delete_consumer
-from nats3_dagster.jetstream.frames import messages
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.scan import FrameError
+from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM, Breaks, Lost
+from nats3_dagster.jetstream.read.consumer import End, Item, RangeConsumer, delete_consumer
+from nats3_dagster.jetstream.read.frames import messages
+from nats3_dagster.jetstream.read.scan import FrameError
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.subjects import check_filter, covers, matches, overlap

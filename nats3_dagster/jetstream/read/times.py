@@ -6,8 +6,8 @@ from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode
-from nats3_dagster.jetstream.contents import next_message
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.read.contents import next_message
 from nats3_dagster.jetstream.streams import request_of_stream, stream_info
 
 

@@ -15,8 +15,8 @@ from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import API
-from nats3_dagster.jetstream.probe import PROBE
-from nats3_dagster.jetstream.roll_call import check_allowed
+from nats3_dagster.jetstream.publish.probe import PROBE
+from nats3_dagster.jetstream.publish.roll_call import check_allowed
 
 # How long the first answer may take, and how long after it others are waited for.
 FIRST_S, MORE_S = 2.0, 0.5

@@ -15,14 +15,22 @@ import numpy as np
 from nats.errors import Error
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
-from nats3_dagster.jetstream.acks import Answer, answers, last_id, last_stored, plain_numbers, plain_starts, refusal
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
-from nats3_dagster.jetstream.encode import Encoded, subject_at
-from nats3_dagster.jetstream.fence import LEASE_S
-from nats3_dagster.jetstream.probe import GONE, NONE_YET, nobody_listens, until_stored
-from nats3_dagster.jetstream.roll_call import check_allowed, forbidden
-from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.jetstream.publish.acks import (
+    Answer,
+    answers,
+    last_id,
+    last_stored,
+    plain_numbers,
+    plain_starts,
+    refusal,
+)
+from nats3_dagster.jetstream.publish.encode import Encoded, subject_at
+from nats3_dagster.jetstream.publish.fence import LEASE_S
+from nats3_dagster.jetstream.publish.probe import GONE, NONE_YET, nobody_listens, until_stored
+from nats3_dagster.jetstream.publish.roll_call import check_allowed, forbidden
+from nats3_dagster.jetstream.read.scan import FrameError, Frames
 
 # How long a publisher that was stopped takes to make sure of what it sent.
 STOP_S = 3.0

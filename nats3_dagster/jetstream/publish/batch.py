@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nats3_dagster.errors import Interrupted
-from nats3_dagster.jetstream.acks import Answer, answers
-from nats3_dagster.jetstream.outbox import Outbox
-from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.jetstream.publish.acks import Answer, answers
+from nats3_dagster.jetstream.publish.outbox import Outbox
+from nats3_dagster.jetstream.read.scan import FrameError, Frames
 
 # Acknowledge every so many messages at most: `flow`. Asked for many more, the server starts at one and climbs slowly.
 FLOW = 500

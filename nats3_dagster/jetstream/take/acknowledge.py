@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.breaks import Lost
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.scan import FrameError, Frames, numbers_at
+from nats3_dagster.jetstream.read.breaks import Lost
+from nats3_dagster.jetstream.read.scan import FrameError, Frames, numbers_at
 
 # What is sent to the reply subject of a delivery: ADR-13.
 ACK, NAK, PROGRESS = b"+ACK", b"-NAK", b"+WPI"

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from nats3_dagster.errors import Interrupted, TargetError
 from nats3_dagster.jetstream.codes import ErrCode, message_passes
-from nats3_dagster.jetstream.scan import FrameError, Frames, numbers_at
+from nats3_dagster.jetstream.read.scan import FrameError, Frames, numbers_at
 
 # A plain acknowledgement is {"stream":"S","seq":7} or {"stream":"S","domain":"D","seq":7}.
 _PLAIN, _REMARKABLE = b'\r\n{"stream":', (b'"error"', b'"duplicate"')

@@ -3,7 +3,7 @@
 import time
 
 from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.scan import FrameError
+from nats3_dagster.jetstream.read.scan import FrameError
 
 # How long consumers may be behind, and how often a read may break for other reasons, without a message in between.
 LAG_S = 60.0

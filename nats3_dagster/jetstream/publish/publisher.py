@@ -18,16 +18,16 @@ from nats.aio.msg import Msg
 from nats.errors import Error
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
-from nats3_dagster.jetstream import roll_call
-from nats3_dagster.jetstream.batch import BatchOutbox
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.encode import Encoded, Publication, encode, subject_at
-from nats3_dagster.jetstream.fence import check_in, fence_subject, superseded, until_gone
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.outbox import STOP_S, Outbox
-from nats3_dagster.jetstream.probe import until_quiet, until_stored
-from nats3_dagster.jetstream.roll_call import Present, Question, check_allowed, new_nonce, question_of
+from nats3_dagster.jetstream.publish import roll_call
+from nats3_dagster.jetstream.publish.batch import BatchOutbox
+from nats3_dagster.jetstream.publish.encode import Encoded, Publication, encode, subject_at
+from nats3_dagster.jetstream.publish.fence import check_in, fence_subject, superseded, until_gone
+from nats3_dagster.jetstream.publish.outbox import STOP_S, Outbox
+from nats3_dagster.jetstream.publish.probe import until_quiet, until_stored
+from nats3_dagster.jetstream.publish.roll_call import Present, Question, check_allowed, new_nonce, question_of
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
 INFLIGHT_MESSAGES = 4096

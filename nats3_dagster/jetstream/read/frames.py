@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.jetstream.read.scan import FrameError, Frames
 from nats3_dagster.model.messages import MESSAGES, subject_columns
 from nats3_dagster.model.numbers import Int64s
 

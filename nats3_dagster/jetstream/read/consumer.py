@@ -16,12 +16,12 @@ from nats.aio.msg import Msg
 from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.api import Refused, leader_of, request
-from nats3_dagster.jetstream.breaks import Lost, behind
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode, Status, pull_request_ended
-from nats3_dagster.jetstream.contents import first_held
-from nats3_dagster.jetstream.frames import last_ack
-from nats3_dagster.jetstream.scan import FrameError, Frames
+from nats3_dagster.jetstream.read.breaks import Lost, behind
+from nats3_dagster.jetstream.read.contents import first_held
+from nats3_dagster.jetstream.read.frames import last_ack
+from nats3_dagster.jetstream.read.scan import FrameError, Frames
 from nats3_dagster.jetstream.streams import same_stream_info, stream_changed
 from nats3_dagster.model import Incarnation, SeqRange, StreamState
 

@@ -1,0 +1,1 @@
+"""Publish: Arrow to acknowledged messages, by one publisher at a time."""

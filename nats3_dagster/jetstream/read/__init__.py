@@ -1,0 +1,1 @@
+"""Read: messages of a stream, from the socket to Arrow."""

@@ -1,0 +1,1 @@
+"""Take: messages of a durable consumer, acknowledged once they are archived."""
