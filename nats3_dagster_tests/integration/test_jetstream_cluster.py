@@ -217,6 +217,31 @@ def test_a_list_without_a_stream_that_does_not_answer_is_no_list(cluster, monkey
         assert [state.name for state in streams_listening(link, "lonely.>")] == [name]
 
 
+def test_a_leader_that_lost_its_cluster_is_not_believed(cluster):
+    """It answers for ten seconds from what it knows, and meanwhile another one may lead."""
+    with Link(options(cluster)) as link:
+        stream = new_stream(link)
+        wait_current(link, stream)
+        old = cluster[int(leader(link, stream)[1:])]
+    others = [server for server in cluster if server is not old]
+    with Link(options([old])) as link:
+        before = stream_state(link, stream)
+        for server in others:
+            server.pause()
+        try:
+            until = time.monotonic() + 9
+            with pytest.raises(SourceError, match="has not heard from a majority of its cluster for 3 s") as caught:
+                while time.monotonic() < until:
+                    link.call(request, f"STREAM.INFO.{stream}", None, 0)
+                    time.sleep(0.1)
+            assert "routes" in caught.value.hint
+        finally:
+            for server in others:
+                server.resume()
+        wait_current(link, stream)
+        assert stream_state(link, stream) == before
+
+
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1_000_000}], ids=["keeps", "removes"])
 def test_a_replay_while_leaders_change(cluster, link, file_store, limits):
     """Messages that the old leader had not yet passed on are lost, and those that follow are refused: in order."""
