@@ -17,6 +17,7 @@ from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode, request_passes
+from nats3_dagster.jetstream.nats_options import API
 
 TIMEOUT_S = 5.0
 # How long a server may be away (a restart, an election) before a request fails.
@@ -58,6 +59,19 @@ async def request(
         reraise=True,
     )  # fmt: skip
     return await retrying(_ask, client, f"{api or client.api}.{subject}", json.dumps(body or {}).encode())
+
+
+async def own_request(client: Connection, subject: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """The answer of the connection's own JetStream, whatever domain or import the options name. None where there is
+    none, it does not have what is asked for, or this user may not ask it. Raises SourceError if it may have."""
+    try:
+        return await request(client, subject, body, 0.0, API)
+    except Refused:
+        return None
+    except SourceError as error:
+        if isinstance(error.__cause__, nats_errors.NoRespondersError):
+            return None
+        raise
 
 
 async def pages(client: Connection, subject: str, key: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:

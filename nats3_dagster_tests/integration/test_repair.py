@@ -15,6 +15,7 @@ from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.taking_case import content, durable, left, make, numbers, run
 from nats3_dagster_tests.wire import Wire
 
 MESSAGES = [(f"ev.{n}", b"", b"%d" % n) for n in range(100)]
@@ -152,3 +153,19 @@ def test_a_chunk_of_a_stream_that_is_gone(
     assert (gap.reason, gap.size) == ("missing", 100)
     ((placed,),) = (part.gaps for part in workspace.catalog.hours.parts(events, before.meta.hour))
     assert placed.first_hour == placed.last_hour == before.meta.hour
+
+
+def test_what_an_interest_stream_keeps_for_others_repairs_an_archive_that_takes_from_it(
+    workspace: Workspace, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    wire.create_stream("JOBS", "jobs.>", retention="interest")
+    durable(wire, "worker")
+    archive = make(workspace, bucket)
+    wire.publish(numbers(1, 100))
+    run(workspace, archive)
+    (chunk,) = live(workspace, archive)
+    damage(s3_client, chunk)
+    (one,) = repaired(workspace, archive, planned(workspace, archive))
+    assert (one.done, one.messages, one.lost) == (True, 100, 0)
+    assert [int(data) for _, data in content(workspace, archive)] == list(range(1, 101))
+    assert left(wire, "worker") == (100, 0)

@@ -7,11 +7,14 @@ import pytest
 
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.proof.source_check import Compared, compare, correct
+from nats3_dagster.archive.source import observe_source
 from nats3_dagster.chunks import open_chunk
+from nats3_dagster.jetstream.read.contents import messages_of
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.integration import test_absences as absences
+from nats3_dagster_tests.taking_case import durable, make, numbers, run
 from nats3_dagster_tests.wire import Wire
 
 
@@ -122,3 +125,36 @@ def test_the_command_finds_and_repairs(
     assert nats3.ok("chunk", "verify", "events", "--source", "--repair", "-o", "json").json["source"]["repaired"] == 1
     assert nats3.ok("chunk", "verify", "events", "--source", "-o", "json").json["source"]["wrongly_absent"] == 0
     assert nats3.refused("chunk", "verify", "events", "--repair").startswith("2 Error: --repair goes with --source")
+
+
+def test_a_gap_that_is_right_differs_in_nothing(workspace: Workspace, archive: Archive, wire: Wire) -> None:
+    planned = absences.plan(workspace, archive, wire)
+    for seq in range(40, 51):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    outcomes = absences.read(workspace, planned)
+    gap = Gap(planned.job.state.incarnation, (SeqRange(101, 102),), "deleted")
+    absences.capture.commit(workspace, planned, [*outcomes, gap])
+    wire.publish([("ev.a", b"", b"x")] * 3)
+    for seq in (101, 102):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    (compared,) = [c for c in compare(workspace, archive) if c.reason]
+    assert (compared.seqs, compared.messages, compared.found.num_rows) == ((101, 102), 0, 0)
+
+
+def test_an_archive_of_a_work_queue_is_compared_with_what_is_left(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    """Another worker's messages are still there, and the queue refuses a consumer for those of the archive."""
+    wire.create_stream("JOBS", "jobs.>", retention="workqueue")
+    archive = make(workspace, bucket, subjects=("jobs.1",))
+    durable(wire, "worker", filter_subject="jobs.0")
+    wire.publish(numbers(1, 100))
+    run(workspace, archive)
+    ((seqs, messages, wrong),) = [(c.seqs, c.messages, c.wrong) for c in compare(workspace, archive) if c.chunk]
+    assert (seqs.last, messages, wrong) == (99, 0, ())
+    wire.publish([("jobs.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"new")])
+    left = messages_of(workspace.link, observe_source(workspace, archive).incarnation, SeqRange(1, 200), ("jobs.1",))
+    ((row),) = left.to_pylist()
+    assert (row["seq"], row["subject"], row["headers"], row["data"]) == (
+        101, "jobs.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"new",
+    )  # fmt: skip

@@ -104,8 +104,8 @@ def _capture(
 ) -> tuple[_Objects, list[ChunkMeta | Gap]]:
     """What a capture of the chunk's sequences gives now, with its objects, which are not put yet."""
     meta, settings, captured = chunk.meta, workspace.settings, _Objects()
-    # Gone with its stream, or not delivered again because it was acknowledged.
-    if meta.incarnation != state.incarnation or archive.spec.mode == "consumer":
+    # Gone with its stream, or removed from a work queue as acknowledged.
+    if meta.incarnation != state.incarnation or state.config.get("retention") == "workqueue":
         return captured, [Gap(meta.incarnation, (meta.covers,), "missing")]
     # Beside the chunk, wherever later ones go: the same bytes then have the same key.
     prefix = meta.key.rpartition("archive=")[0].rstrip("/")

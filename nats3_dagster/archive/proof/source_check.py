@@ -20,7 +20,7 @@ from nats3_dagster.archive.source import observe_source
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of
-from nats3_dagster.jetstream.read.contents import first_held
+from nats3_dagster.jetstream.read.contents import first_held, messages_of
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Reason, SeqRange, StreamState, clipped
 from nats3_dagster.model.messages import MESSAGES
@@ -45,7 +45,7 @@ class Compared:
     # Sequences of messages that are not the same in both.
     different: tuple[SeqRange, ...] = ()
     # What the stream has of `wrong`.
-    found: pa.Table = field(default_factory=lambda: MESSAGES.emptytable_of(), repr=False, compare=False)
+    found: pa.Table = field(default_factory=lambda: MESSAGES.empty_table(), repr=False, compare=False)
 
 
 def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Compared]:
@@ -144,6 +144,8 @@ def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[
 
 def _read(workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqRange) -> pa.Table:
     """What the stream has of these sequences that the archive takes."""
+    if state.config.get("retention") == "workqueue":  # it refuses a consumer beside the archive's own
+        return messages_of(workspace.link, state.incarnation, seqs, archive.spec.subjects)
     return table_of(read_batches(workspace.settings.nats, ReadSpec(state.incarnation, seqs, archive.spec.subjects)))
 
 

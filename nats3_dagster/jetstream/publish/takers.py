@@ -9,12 +9,10 @@ import time
 
 from nats.errors import TimeoutError as NatsTimeoutError
 
-from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.api import request
+from nats3_dagster.jetstream.api import own_request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.nats_options import API
 from nats3_dagster.jetstream.publish.probe import PROBE
 from nats3_dagster.jetstream.publish.roll_call import check_allowed
 
@@ -31,13 +29,10 @@ def takers(link: Link, subject: str) -> list[str]:
 
 def own_takers(link: Link, pattern: str) -> list[str]:
     """The streams of the connection's own JetStream that capture something of `pattern`, whatever domain or import the
-    options name. None where there is no JetStream, or this user may not ask it."""
+    options name. None where there is no JetStream, or this user may not ask it. Raises SourceError."""
 
     async def work(client: Connection) -> list[str]:
-        try:
-            answer = await request(client, "STREAM.NAMES", {"subject": pattern}, 0.0, API)
-        except SourceError:
-            return []
+        answer = await own_request(client, "STREAM.NAMES", {"subject": pattern}) or {}
         return sorted(answer.get("streams") or ())
 
     return link.call(work)

@@ -15,6 +15,7 @@ from nats.aio.msg import Msg
 
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.api import ASK_AGAIN_S
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status, pull_request_ended
 from nats3_dagster.jetstream.link import Link
@@ -177,14 +178,18 @@ class _Puller:
                 return True, elsewhere
             if loop.time() > until:
                 return False, elsewhere
-            before = self._held
+            before, asked = self._held, loop.time()
             count = min(fresh or elsewhere or self._batch_limit, room, self._batch_limit)
             await self._pull(count, EXPIRES_S if fresh else REDELIVERY_S)
             if self._held != before:
                 until = loop.time() + self._limits.patience_s
+            elif loop.time() - asked < ASK_AGAIN_S:  # refused at once: another client's request is the only one allowed
+                await asyncio.sleep(ASK_AGAIN_S)
 
     async def _pull(self, count: int, expires_s: float) -> None:
         """One request, and all that it brings."""
+        # What it brings hears of work only afterwards.
+        expires_s = min(expires_s, self._durable.ack_wait_s / 3)
         expires_s = min(expires_s, _limit(self._durable, "max_expires", 60 * SECOND_NS) / SECOND_NS)
         self._requests += 1
         self._asked, self._has_ended = self._received + count, False

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nats3_dagster.errors import OperatorError, SourceError
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.api import Refused, leader_of, pages, request
+from nats3_dagster.jetstream.api import Refused, leader_of, own_request, pages, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, ErrCode, version_of
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.nats_options import API
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +68,8 @@ async def durable_info(client: Connection, stream: str, name: str) -> Durable | 
 
 def own_jetstream_has(link: Link, stream: str, name: str) -> bool:
     """Whether the connection's own JetStream has a consumer of these names, whatever domain or import the options name;
-    False where there is no JetStream, or this user may not ask it."""
-    try:
-        link.call(request, f"CONSUMER.INFO.{stream}.{name}", None, 0.0, API)
-    except SourceError:
-        return False
-    return True
+    False where there is no JetStream, or this user may not ask it. Raises SourceError."""
+    return link.call(own_request, f"CONSUMER.INFO.{stream}.{name}") is not None
 
 
 def consumers_of(link: Link, stream: str) -> list[Durable]:
