@@ -24,8 +24,8 @@ TIMEOUT_S = 5.0
 PATIENCE_S = 15.0
 ASK_AGAIN_S = 0.2
 # A leader that is cut off from its cluster goes on answering for ten seconds. A follower waits for four before it asks
-# for votes (nats-server, raft.go: minElectionTimeoutDefault), and hears from its leader every second: so a leader that a
-# majority has answered within three is the only one. Seen idle, on 2.9.10 and 2.15.1: at most 1.05 s.
+# for votes (nats-server, raft.go: minElectionTimeoutDefault), and hears from its leader every second. So a leader that
+# a majority has answered within three is the only one. Seen idle, on 2.9.10 and 2.15.1: at most 1.05 s.
 HEARD_S = 3.0
 _FOREIGN_HINT = (
     "Check NATS3_NATS_DOMAIN, NATS3_NATS_API_PREFIX, the connection of the leaf node, and what the account imports"

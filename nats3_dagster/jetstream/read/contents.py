@@ -64,9 +64,9 @@ def last_payload(link: Link, stream: str, subject: str) -> bytes | None:
 
 
 def messages_of(link: Link, incarnation: Incarnation, seqs: SeqRange, filters: Sequence[str]) -> pa.Table:
-    """What the leader holds of a range, of the schema MESSAGES, those that a filter takes (no filters: all). One request
-    a message: for streams that refuse a consumer. Raises StreamChanged, and SourceError for a subject that is not
-    UTF-8, which JSON cannot carry."""
+    """What the leader holds of a range, of the schema MESSAGES, those that a filter takes (no filters: all). One
+    request a message: for streams that refuse a consumer. Raises StreamChanged, and SourceError for a subject that is
+    not UTF-8, which JSON cannot carry."""
 
     async def work(client: Connection) -> pa.Table:
         rows: dict[int, dict[str, Any]] = {}
