@@ -97,8 +97,8 @@ def test_of_a_stream_that_removes_what_is_acknowledged_it_is_a_loss(
     archive = make(workspace, bucket)
     supersede(wire)
     lift(wire)
-    assert run(workspace, archive).lost == 10
-    assert gaps(workspace, archive) == [("expired", [(2, 11)])]
+    result = run(workspace, archive)
+    assert (result.lost, [(c.covers, c.absent_reason) for c in result.chunks]) == (10, [(SeqRange(1, 12), "expired")])
     assert [seq for seq, _ in content(workspace, archive)] == [1, 12]
     assert covered(workspace, archive, 12)
 

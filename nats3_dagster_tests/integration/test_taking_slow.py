@@ -10,13 +10,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from nats3_dagster_tests.faults.s3_proxy import Handler, S3Proxy
 
 from nats3_dagster.archive.take import durables
 from nats3_dagster.errors import Conflict
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.s3_proxy import Handler, S3Proxy
 from nats3_dagster_tests.taking_case import QUEUE, content, covered, durable, gaps, left, make, numbers, run
 from nats3_dagster_tests.wire import Wire
 
