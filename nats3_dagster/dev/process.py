@@ -8,6 +8,7 @@ unless it was started with `stay`.
 import atexit
 import fcntl
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -32,13 +33,20 @@ _staying: list[subprocess.Popen[bytes]] = []
 
 def free_port(port: int = 0) -> int:
     """`port` when it is free on loopback (0: any free one). Raises EngineError when it is taken."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise EngineError(f"Port {port} of {HOST}: {error.strerror}", "Choose another, or 0") from None
-        return probe.getsockname()[1]
+    # One that systems do not give to connections on their way out (Linux from 32768 on, IANA from 49152 on): such a
+    # port was taken between this look and the server's start, and while a server was restarted.
+    wanted = [port] if port else [secrets.choice(range(10_240, 32_768)) for _ in range(100)]
+    for number in wanted:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, number))
+            except OSError as error:
+                if number != wanted[-1]:
+                    continue
+                raise EngineError(f"Port {number} of {HOST}: {error.strerror}", "Choose another, or 0") from None
+            return number
+    raise AssertionError("unreachable: the last one returns or raises")
 
 
 def answers(port: int) -> bool:
