@@ -113,8 +113,8 @@ async def _ask(client: Connection, subject: str, payload: bytes) -> dict[str, An
         raise _refused(error)
     if not _is_led(answer):
         raise SourceError(
-            f"Server {leader_of(answer)} answers {subject}, and has not heard from a majority of its cluster for "
-            f"{HEARD_S:.0f} s",
+            f"{leader_of(answer) or 'A server without a leader'} answers {subject}, and has not heard from a majority "
+            f"of its cluster for {HEARD_S:.0f} s",
             "Another server may lead by now: are the servers of the cluster up, and their routes?",
         )
     return answer

@@ -275,7 +275,7 @@ def test_a_replay_while_leaders_change(cluster, link, file_store, limits):
     try:
         for attempt in range(1, 6):  # a replay that gave up waiting for a leader is run again
             left = tuple(chunks[len(results) :])
-            with Link(options(cluster)) as own, suppress(Interrupted):
+            with Link(options(cluster)) as own, suppress(Interrupted, SourceError):
                 for result in Republisher(Share(replace(job, attempt=attempt), left, 0, 1), own).results():
                     results.append(result)
             if len(results) == len(chunks):
