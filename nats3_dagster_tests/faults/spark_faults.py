@@ -28,7 +28,7 @@ def start(trial: Trial, what: str, argument: str, *, worker: str = "", driver: s
     request = Request(works[what], (argument,), environment)
     try:
         return Job(trial.servers.spark(scratch), request)
-    except ConnectionRefusedError:  # killed a moment ago, and not yet seen to have ended
+    except (ConnectionError, EOFError):  # killed a moment ago, and not yet seen to have ended
         trial.servers.end_spark()
         return Job(trial.servers.spark(scratch), request)
 
