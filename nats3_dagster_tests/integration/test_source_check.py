@@ -9,7 +9,7 @@ from nats3_dagster.archive.create import create
 from nats3_dagster.archive.proof.source_check import Compared, compare, correct
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.chunks import open_chunk
-from nats3_dagster.jetstream.read.contents import messages_of
+from nats3_dagster.jetstream.read.leader_read import messages_of
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command

@@ -77,8 +77,8 @@ def test_one_that_was_changed_is_an_error_until_it_is_changed_back(
         assert raised.value.hint
     wire.api("CONSUMER.CREATE.JOBS.mine", stream_name="JOBS", config=info(wire) | back(config))
     result = run(workspace, archive)
-    # A stream with interest retention removes what its consumers do not filter for.
-    assert (result.messages, result.lost) == ((25, 25) if name == "subjects" else (50, 0))
+    # Newer servers remove from a stream with interest retention what its consumers no longer filter for.
+    assert (result.messages, result.lost) in ([(25, 25), (50, 0)] if name == "subjects" else [(50, 0)])
     assert (covered(workspace, archive, 50), left(wire, "mine")) == (True, (0, 0))
 
 

@@ -20,7 +20,8 @@ from nats3_dagster.archive.source import observe_source
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of
-from nats3_dagster.jetstream.read.contents import first_held, messages_of
+from nats3_dagster.jetstream.read.contents import first_held
+from nats3_dagster.jetstream.read.leader_read import messages_of
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Reason, SeqRange, StreamState, clipped
 from nats3_dagster.model.messages import MESSAGES

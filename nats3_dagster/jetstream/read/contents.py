@@ -5,10 +5,8 @@ Invariant: the leader answers, never another replica, and no consumer is made.
 
 import asyncio
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import parse_time
@@ -18,7 +16,6 @@ from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import same_stream_info
 from nats3_dagster.model import Incarnation, SeqRange
-from nats3_dagster.model.messages import MESSAGES
 
 # Requests under way at a time where many are asked.
 ASKED_AT_ONCE = 64
@@ -63,45 +60,14 @@ def last_payload(link: Link, stream: str, subject: str) -> bytes | None:
     return link.call(work)
 
 
-def messages_of(link: Link, incarnation: Incarnation, seqs: SeqRange, filters: Sequence[str]) -> pa.Table:
-    """What the leader holds of a range, of the schema MESSAGES, those that a filter takes (no filters: all). One
-    request a message: for streams that refuse a consumer. Raises StreamChanged, and SourceError for a subject that is
-    not UTF-8, which JSON cannot carry."""
-
-    async def work(client: Connection) -> pa.Table:
-        rows: dict[int, dict[str, Any]] = {}
-        for subject in filters or (">",):
-            seq = seqs.first
-            while (message := await _message(client, incarnation.stream, seq, subject)) and message["seq"] <= seqs.last:
-                seq = message["seq"] + 1
-                rows[message["seq"]] = _row(incarnation.stream, message)
-        await same_stream_info(client, incarnation)
-        return pa.Table.from_pylist([rows[seq] for seq in sorted(rows)], schema=MESSAGES)
-
-    return link.call(work)
-
-
-def _row(stream: str, message: Mapping[str, Any]) -> dict[str, Any]:
-    if "\ufffd" in message["subject"]:
-        raise SourceError(
-            f"The subject of message {message['seq']} of stream {stream} is not UTF-8, and cannot be asked for exactly",
-            "Compare other hours",
-        )
-    return {
-        "seq": message["seq"], "time_ns": parse_time(message["time"]), "subject": message["subject"],
-        "subject_bytes": None, "headers": base64.b64decode(message["hdrs"]) if message.get("hdrs") else None,
-        "data": base64.b64decode(message.get("data") or ""),
-    }  # fmt: skip
-
-
 async def next_message(client: Connection, stream: str, seq: int, subject: str = ">") -> tuple[int, int] | None:
     """Sequence and store time of the first message at `seq` or later whose subject the filter `subject` takes; None
     when the stream holds none. The stream's leader answers, never another replica."""
-    message = await _message(client, stream, seq, subject)
+    message = await next_json(client, stream, seq, subject)
     return (int(message["seq"]), parse_time(message["time"])) if message else None
 
 
-async def _message(client: Connection, stream: str, seq: int, subject: str) -> dict[str, Any] | None:
+async def next_json(client: Connection, stream: str, seq: int, subject: str) -> dict[str, Any] | None:
     """The server's JSON of the first message at `seq` or later that the filter takes."""
     try:
         answer = await request(client, f"STREAM.MSG.GET.{stream}", {"seq": seq, "next_by_subj": subject})
