@@ -24,8 +24,8 @@ from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.integration.test_taking import perform
 from nats3_dagster_tests.replay_case import archived, driven, replayed
+from nats3_dagster_tests.taking_case import perform
 from nats3_dagster_tests.wire import Wire
 
 MESSAGES = [(f"ev.{n % 7}", b"NATS/1.0\r\nn: %d\r\n\r\n" % n if n % 2 else b"", b"%d" % n) for n in range(2000)]

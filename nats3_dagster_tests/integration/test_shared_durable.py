@@ -28,17 +28,8 @@ from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration.test_taking import (
-    INTEREST,
-    content,
-    covered,
-    durable,
-    gaps,
-    left,
-    make,
-    numbers,
-    queue,
-)
+from nats3_dagster_tests.integration.test_taking import queue
+from nats3_dagster_tests.taking_case import INTEREST, content, covered, durable, gaps, left, make, numbers
 from nats3_dagster_tests.wire import Wire
 
 TASKS = 3

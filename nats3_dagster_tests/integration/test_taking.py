@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,86 +14,38 @@ import numpy as np
 import pytest
 
 from nats3_dagster.archive.backlog import backlog
-from nats3_dagster.archive.capture import CaptureResult
 from nats3_dagster.archive.condition import condition
-from nats3_dagster.archive.create import create
 from nats3_dagster.archive.due import due, hours_asked
 from nats3_dagster.archive.loss import time_to_loss
 from nats3_dagster.archive.proof.seal import seal_asked
 from nats3_dagster.archive.proof.verify import find_holes
-from nats3_dagster.archive.read.fetch import fetch_each
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.take import durables, taking
 from nats3_dagster.archive.take.claimed import assigned_hours
-from nats3_dagster.archive.take.take_capture import TakeCapture
-from nats3_dagster.archive.take.taking import take
-from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, SourceError, UnknownConsumer
+from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
-from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection, SeqRange
+from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.plan import plan
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults.killable_taking import STEPS
+from nats3_dagster_tests.taking_case import (
+    INTEREST,
+    content,
+    covered,
+    durable,
+    gaps,
+    left,
+    make,
+    numbers,
+    run,
+)
 from nats3_dagster_tests.wire import Wire
-
-USERS = {"ack_policy": "explicit", "ack_wait": 5 * SECOND_NS, "max_ack_pending": 20_000}
-INTEREST = {"retention": "interest"}
 
 
 def queue(wire: Wire, **config: Any) -> None:
     wire.create_stream("JOBS", "jobs.>", **{"retention": "workqueue", **config})
-
-
-def durable(wire: Wire, name: str, **config: Any) -> None:
-    wire.api(f"CONSUMER.CREATE.JOBS.{name}", stream_name="JOBS", config={"durable_name": name, **USERS, **config})
-
-
-def make(workspace: Workspace, bucket: str, name: str = "jobs", **fields: Any) -> Archive:
-    return create(workspace, ArchiveSpec(name, "JOBS", bucket, **{"mode": "consumer", **fields}))
-
-
-def perform(job: Any) -> tuple[list[Any], Nats3Error | None]:
-    outcomes: list[Any] = []
-    try:
-        for outcome in TakeCapture(job).outcomes():
-            outcomes.append(outcome)
-    except Nats3Error as error:
-        return outcomes, error
-    return outcomes, None
-
-
-def run(workspace: Workspace, archive: Archive, **more: Any) -> CaptureResult:
-    """A run in this process."""
-    return take(workspace, archive, hour_of(time.time_ns()), perform, **more)
-
-
-def content(workspace: Workspace, archive: Archive) -> Iterator[tuple[int, bytes]]:
-    """Sequence and payload of all messages of the archive, in the order of its chunks."""
-    for _, reader in fetch_each(workspace.bucket, workspace.catalog.chunks.select(archive), 1):
-        for batch in reader.result().batches(["seq", "data"]):
-            yield from zip(*(batch.column(name).to_pylist() for name in ("seq", "data")), strict=True)
-
-
-def covered(workspace: Workspace, archive: Archive, last: int) -> bool:
-    """Whether the archive accounts for everything up to `last`."""
-    (coverage,) = workspace.catalog.coverage.all(archive)
-    seqs = SeqRange(coverage.start, last)
-    return workspace.catalog.coverage.missing(archive, coverage.incarnation, seqs) == ()
-
-
-def gaps(workspace: Workspace, archive: Archive) -> list[tuple[str, list[tuple[int, int]]]]:
-    return sorted((g.reason, [(r.first, r.last) for r in g.ranges]) for g in workspace.catalog.gaps.select(archive))
-
-
-def left(wire: Wire, name: str = "nats3-jobs") -> tuple[int, int]:
-    """What the durable has still to deliver, and what is not acknowledged."""
-    info = wire.api(f"CONSUMER.INFO.JOBS.{name}")
-    return info["num_pending"], info["num_ack_pending"]
-
-
-def numbers(first: int, last: int) -> list[tuple[str, bytes, bytes]]:
-    return [(f"jobs.{n % 2}", b"", b"%d" % n) for n in range(first, last + 1)]
 
 
 def test_a_work_queue_is_taken_and_then_empty(workspace: Workspace, wire: Wire, bucket: str) -> None:
