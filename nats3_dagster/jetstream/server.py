@@ -22,7 +22,7 @@ class ServerInfo:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether fast-ingest batches can go through it. An import keeps 800 bytes for two minutes for each message
+        """Whether fast-ingest batches can go through it. An import keeps about 800 bytes for each message
         without an answer of its own, which is nearly each of a batch."""
         return self.version >= FAST_INGEST and not self.imported
 

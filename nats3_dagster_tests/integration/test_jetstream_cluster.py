@@ -272,7 +272,7 @@ def test_a_replay_while_leaders_change(cluster, link, file_store, limits):
 
     thread = threading.Thread(target=trouble)
     thread.start()
-    results, refused, until = [], "", time.monotonic() + 60
+    results, refused, began, restarted = [], "", time.monotonic(), False
     try:
         for attempt in itertools.count(1):  # a replay that gave up waiting for a leader is run again
             left = tuple(chunks[len(results) :])
@@ -282,14 +282,18 @@ def test_a_replay_while_leaders_change(cluster, link, file_store, limits):
                         results.append(result)
             except (Interrupted, SourceError) as error:
                 refused = str(error)
-            if len(results) == len(chunks) or time.monotonic() > until:
+            if len(results) == len(chunks) or time.monotonic() > began + 110:
                 break
+            # Seen on 2.15.1 after steps down in a row: a stream stays without a leader until its servers are restarted.
+            if time.monotonic() > began + 40 and not restarted:
+                restarted = True
+                for server in cluster:
+                    server.stop()
+                    server.start()
             time.sleep(0.5)
     finally:
         ended.set()
         thread.join()
-    if not results and ("leader" in refused or "majority" in refused):  # seen on 2.15.1 after steps down in a row
-        pytest.skip(f"The cluster gives the stream no leader for a minute: {refused}")
     assert sum(r.published + r.found for r in results) == count, refused
     assert read(link, target, cluster) == list(range(count))
 
