@@ -156,7 +156,17 @@ class Wire:
         self._file.read(int(line.split()[-1]) + 2)
 
     def create_stream(self, name: str, *subjects: str, **config: Any) -> None:
-        self.api(f"STREAM.CREATE.{name}", **{"name": name, "subjects": list(subjects), "storage": "file", **config})
+        """For up to 10 s the server may still be deleting the files of a stream of this name: error 10049."""
+        asked = {"name": name, "subjects": list(subjects), "storage": "file", **config}
+        until = time.monotonic() + 10
+        while True:
+            try:
+                self.api(f"STREAM.CREATE.{name}", **asked)
+                return
+            except AssertionError as refused:
+                if "'err_code': 10049" not in str(refused) or time.monotonic() > until:
+                    raise
+            time.sleep(0.05)
 
     def state(self, stream: str) -> dict[str, Any]:
         return self.api(f"STREAM.INFO.{stream}")["state"]
