@@ -46,7 +46,11 @@ class OperatorError(Nats3Error):
     exit_status = 2
 
 
-class UnknownStream(OperatorError):
+class Unknown(OperatorError):
+    """There is nothing of this name or id."""
+
+
+class UnknownStream(Unknown):
     """The account has no stream of this name."""
 
 

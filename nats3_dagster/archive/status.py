@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive.absence import lost_by_reason
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import (
     Archive,
@@ -160,7 +160,7 @@ def chunk(workspace: Workspace, name: str, id_or_key: str) -> ChunkReport:
     by_id = id_or_key.isdecimal()
     stored = catalog.chunks.find(int(id_or_key)) if by_id else catalog.chunks.by_key(archive.spec.bucket, id_or_key)
     if stored is None or stored.meta.archive != name:
-        raise OperatorError(f"Archive {name} has no chunk {id_or_key}", Next.SEE_CHUNKS(archive=name))
+        raise Unknown(f"Archive {name} has no chunk {id_or_key}", Next.SEE_CHUNKS(archive=name))
     return ChunkReport(stored, catalog.replays.of_chunk(stored.id))
 
 

@@ -18,7 +18,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow, ArchiveVersionRow
 from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.errors import Conflict, OperatorError, Unknown
 from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, ArchiveVersion, StreamState
 from nats3_dagster.steps import Next
 
@@ -157,4 +157,4 @@ class Archives:
             names = sql.values(str, "archive_names")
         similar = get_close_matches(name, names, n=3) or names[:5]
         hint = f"Did you mean {', '.join(similar)}?" if similar else Next.CREATE_ARCHIVE()
-        raise OperatorError(f"There is no archive {name}", hint)
+        raise Unknown(f"There is no archive {name}", hint)

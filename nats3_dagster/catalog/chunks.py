@@ -16,7 +16,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
 from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, ObjectRow, SubjectsRow
 from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.errors import CatalogError, Conflict, OperatorError
+from nats3_dagster.errors import CatalogError, Conflict, Unknown
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, SeqRange
 
@@ -103,7 +103,7 @@ class Chunks:
         """A live chunk with its subjects and deleted sequences. Raises OperatorError when there is none."""
         if found := self.find(chunk_id):
             return found
-        raise OperatorError(f"There is no chunk {chunk_id}")
+        raise Unknown(f"There is no chunk {chunk_id}")
 
     def find(self, chunk_id: int) -> Chunk | None:
         """A live chunk with its subjects and deleted sequences; None when there is none."""

@@ -19,7 +19,7 @@ from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, ReplayHourRow, ReplayRow, spec_json
 from nats3_dagster.catalog.rows import ChunkRow
 from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.errors import CatalogError, Conflict, OperatorError
+from nats3_dagster.errors import CatalogError, Conflict, Unknown
 from nats3_dagster.model import (
     Archive,
     Chunk,
@@ -222,4 +222,4 @@ class Replays:
 
 
 def _unknown(replay_id: str) -> NoReturn:
-    raise OperatorError(f"There is no replay {replay_id}", Next.LIST_REPLAYS())
+    raise Unknown(f"There is no replay {replay_id}", Next.LIST_REPLAYS())

@@ -8,6 +8,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import ArchiveName, ChunkName, Hours, Output
 from nats3_dagster.cli.output import Format, show, show_one
 from nats3_dagster.settings import Settings
+from nats3_dagster.views import chunks as documents
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -17,7 +18,7 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 def list_(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
     """The chunks of an archive, in the order of the stream. Their object keys are in `-o json`."""
     with Workspace(Settings.load()) as workspace:
-        show(output, [views.summary(c) for c in status.chunks(workspace, name, hour)], views.LIST)
+        show(output, [documents.summary(c) for c in status.chunks(workspace, name, hour)], views.LIST)
 
 
 @app.command()
@@ -28,5 +29,5 @@ def get(
 ) -> None:
     """One chunk: what it holds, which run made it, which replays published it."""
     with Workspace(Settings.load()) as workspace:
-        view = views.chunk(status.chunk(workspace, name, chunk), workspace.settings.dagster_url)
+        view = documents.chunk(status.chunk(workspace, name, chunk), workspace.settings.dagster_url)
     show_one(output, view, views.lines(view))

@@ -1,20 +1,8 @@
-"""What `nats3 chunk` shows of a chunk: the JSON, and its lines in a table.
-
-JSON has every fact by itself, whole and unrounded; its keys are an interface. Lines are for eyes.
-"""
+"""What `nats3 chunk` shows in a table: columns and lines, made from documents (views.chunks)."""
 
 from typing import Any
 
-from nats3_dagster.archive.status import ChunkReport
-from nats3_dagster.cli import store_views
-from nats3_dagster.cli.output import Columns, Size, stamp_of, when
-from nats3_dagster.model import Chunk, ReplayChunk
-
-
-def summary(chunk: Chunk) -> dict[str, Any]:
-    committed = {"committed_at": stamp_of(chunk.committed_at), "dagster_run": chunk.dagster_run_id}
-    return {"id": chunk.id, "archive": chunk.meta.archive} | store_views.chunk_meta(chunk.meta) | committed
-
+from nats3_dagster.cli.output import Columns, Size, when
 
 LIST: Columns = {
     "ID": lambda c: str(c["id"]),
@@ -27,36 +15,6 @@ LIST: Columns = {
     "LAST": lambda c: when(c["last_time"]),
     "RATIO": lambda c: c["ratio"],
 }
-
-
-def chunk(report: ChunkReport, dagster_url: str | None) -> dict[str, Any]:
-    """All of a chunk: the run that captured it, the partition it is in, the replays that published it and their runs;
-    with the address of each in the Dagster UI where that is known."""
-    chunk = report.chunk
-    subjects, absent = chunk.meta.subjects, chunk.meta.deleted
-    partition = f"{dagster_url}/assets/{chunk.meta.archive}/chunks?view=partitions&partition={chunk.meta.hour}"
-    return summary(chunk) | {
-        "dagster_run_url": _run_url(dagster_url, chunk.dagster_run_id),
-        "dagster_partition_url": partition if dagster_url else None,
-        "subjects": None if subjects is None else dict(sorted(subjects.items(), key=lambda s: (-s[1], s[0]))),
-        "absent_ranges": None if absent is None else [list(r) for r in absent],
-        "replays": [_replay(r) | {"dagster_run_url": _run_url(dagster_url, r.dagster_run_id)} for r in report.replays],
-    }
-
-
-def _run_url(dagster_url: str | None, run_id: str | None) -> str | None:
-    return f"{dagster_url}/runs/{run_id}" if dagster_url and run_id else None
-
-
-def _replay(replayed: ReplayChunk) -> dict[str, Any]:
-    return {
-        "replay": replayed.replay_id, "state": replayed.state, "selected": replayed.selected,
-        "published": replayed.published,
-        "found": replayed.found, "duplicates": replayed.duplicates, "expired": replayed.expired,
-        "attempt": replayed.attempt,
-        "dagster_run": replayed.dagster_run_id,
-        "finished_at": stamp_of(replayed.finished_at),
-    }  # fmt: skip
 
 
 def lines(view: dict[str, Any]) -> dict[str, object]:

@@ -22,7 +22,9 @@ from nats3_dagster.replay import control, status
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.plan import ReplayPlan
 from nats3_dagster.replay.plan import dry_run as plan_only
+from nats3_dagster.runs.processes import log_of, start_detached
 from nats3_dagster.settings import Settings
+from nats3_dagster.views import replays as documents
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -146,15 +148,15 @@ def list_(
 ) -> None:
     """Replays, newest first."""
     with Workspace(Settings.load()) as workspace:
-        show(output, [views.replay(r) for r in status.statuses(workspace, archive, limit)], views.LIST)
+        show(output, [documents.replay(r) for r in status.statuses(workspace, archive, limit)], views.LIST)
 
 
 @app.command()
 def get(replay_id: ReplayId, output: Output = Format.table) -> None:
     """One replay: state, counts, targets, and what went wrong."""
     with Workspace(Settings.load()) as workspace:
-        view = views.replay(status.status(workspace, replay_id))
-    log = processes.log_of(replay_id)
+        view = documents.replay(status.status(workspace, replay_id))
+    log = log_of(replay_id)
     view["log"] = str(log) if log.exists() else None
     show_one(output, view, views.lines(view))
 
@@ -175,7 +177,7 @@ def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
     with Workspace(Settings.load()) as workspace:
         with step("Waiting until it has stopped"):
             paused = control.pause(workspace, replay_id, "Paused by nats3 load pause")
-        view = views.replay(status.ReplayStatus(paused, paused.state)) | {"log": None}
+        view = documents.replay(status.ReplayStatus(paused, paused.state)) | {"log": None}
     show_one(output, view, views.lines(view))
 
 
@@ -201,13 +203,13 @@ def _run(settings: Settings, replay_id: str, detach: bool, output: Format) -> No
         show_one(output, view | {"chunks_deleted": _delete_chunks(settings, replay_id)}, view)
         return
     if detach:
-        log = processes.log_of(replay_id)
-        view |= {"pid": processes.start_detached(["load", "resume", replay_id], log), "log": str(log)}
+        log = log_of(replay_id)
+        view |= {"pid": start_detached(["load", "resume", replay_id], log), "log": str(log)}
         show_one(output, view, view | {"pid": str(view["pid"])})
         note(f"It runs in the background. To see its progress: nats3 load get {replay_id}")
         return
     try:
-        result = views.result(processes.replay(settings, replay_id))
+        result = documents.result(processes.replay(settings, replay_id))
     except KeyboardInterrupt:
         note(f"Replay {replay_id} is not finished. To go on: nats3 load resume {replay_id}")
         raise

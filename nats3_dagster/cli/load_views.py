@@ -1,33 +1,9 @@
-"""What `nats3 load` shows of a replay: the JSON, and the table's columns.
-
-JSON keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are an interface.
-"""
+"""What `nats3 load` shows in a table: columns and lines, made from documents (views.replays)."""
 
 from datetime import timedelta
 from typing import Any
 
-from nats3_dagster.cli.output import Columns, Size, counted, stamp_of, text_of, time_of, when
-from nats3_dagster.replay.job import ReplayResult
-from nats3_dagster.replay.status import ReplayStatus
-
-
-def replay(status: ReplayStatus) -> dict[str, Any]:
-    record, spec, selection = status.replay, status.replay.spec, status.replay.spec.selection
-    return {
-        "id": record.id, "archive": spec.archive, "state": status.state, "error": record.error,
-        "read_subject": spec.read_subject, "write_subject": spec.write_subject, "hours": list(selection.hours),
-        "from_time": time_of(selection.from_ns), "to_time": time_of(selection.to_ns),
-        "sequences": list(selection.sequences) if selection.sequences else None, "order": spec.order,
-        "rate": spec.pace.rate, "byte_rate": spec.pace.byte_rate, "speed": spec.pace.speed,
-        "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks, "live": spec.live, "marks": spec.marks,
-        "targets": [t.incarnation.stream for t in record.targets], "attempt": record.attempt, "chunks": record.chunks,
-        "chunks_done": record.chunks_done, "selected": record.selected,
-        "published": record.acknowledged, "found": record.found + record.progress_found,
-        "duplicates": record.duplicates, "expired": record.expired, "dagster_runs": list(record.run_ids),
-        "created_at": stamp_of(record.created_at),
-        "started_at": stamp_of(record.started_at), "finished_at": stamp_of(record.finished_at),
-    }  # fmt: skip
-
+from nats3_dagster.cli.output import Columns, Size, counted, text_of, when
 
 LIST: Columns = {
     "ID": lambda r: r["id"],
@@ -97,22 +73,6 @@ def plan_lines(view: dict[str, Any]) -> dict[str, object]:
 def _end(seq: int | None, time: str | None) -> str | None:
     """Where the selection begins or ends; a time that the catalog does not know is left out."""
     return None if seq is None else f"sequence {seq}" + (f" at {time}" if time else "")
-
-
-def result(outcome: ReplayResult) -> dict[str, Any]:
-    """The whole replay, and apart from it what this attempt did."""
-    whole = outcome.replay
-    return {
-        "id": outcome.id, "archive": outcome.archive, "state": whole.state, "attempt": outcome.attempt,
-        "chunks": whole.chunks_done, "selected": whole.selected, "published": whole.acknowledged, "found": whole.found,
-        "duplicates": whole.duplicates, "expired": whole.expired,
-        "this_attempt": {
-            "chunks": outcome.chunks, "selected": outcome.selected, "published": outcome.published,
-            "found": outcome.found, "duplicates": outcome.duplicates, "expired": outcome.expired,
-            "seconds": round(outcome.seconds, 3),
-            "messages_per_s": round(outcome.published / outcome.seconds) if outcome.seconds else None,
-        },
-    }  # fmt: skip
 
 
 def result_lines(view: dict[str, Any]) -> dict[str, object]:

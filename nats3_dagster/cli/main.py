@@ -50,6 +50,7 @@ COMMANDS = {
         "Look at NATS, Postgres, the store, Java and Spark, and say what to do.",
         _HERE,
     ),
+    "serve": Lazy(f"{_CLI}.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
     "migrate": Lazy(
         f"{_CLI}.dev_commands:migrate", "Bring the catalog in Postgres to this release's schema.", _HERE
     ),

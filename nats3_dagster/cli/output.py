@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nats3_dagster.cli.progress import note, printable
-from nats3_dagster.hours import SECOND_NS, format_time, parse_time
+from nats3_dagster.hours import SECOND_NS, parse_time
 
 Item = Mapping[str, Any]
 # What a table has of an item, by title, the most important first: a narrow terminal leaves out the last ones.
@@ -75,24 +75,9 @@ def show_one(output: Format, item: Item, lines: Mapping[str, object]) -> None:
     _print_table(cells, [False, False], [False, True], has_titles=False)
 
 
-def time_of(time_ns: int | None) -> str | None:
-    """A time as JSON has it: RFC 3339 with nanoseconds."""
-    return None if time_ns is None else format_time(time_ns)
-
-
-def stamp_of(moment: datetime | None) -> str | None:
-    """A time from Postgres as JSON has it."""
-    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def when(text: str | None) -> Moment | None:
     """A time of JSON as a table has it."""
     return None if text is None else Moment(parse_time(text))
-
-
-def ratio(payload_bytes: int, stored_bytes: int) -> float | None:
-    """How many times smaller the messages are in the store; None if nothing is stored."""
-    return round(payload_bytes / stored_bytes, 2) if stored_bytes else None
 
 
 def text_of(value: object) -> str:

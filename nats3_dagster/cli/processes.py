@@ -3,12 +3,8 @@
 PySpark is imported here, and only when a command starts Spark: that takes half a second before Spark's own 3 to 5.
 """
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from nats3_dagster.archive.capture import CaptureResult
@@ -16,7 +12,7 @@ from nats3_dagster.archive.hour_run import HourRun
 from nats3_dagster.cli.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.replay.job import ReplayResult
-from nats3_dagster.settings import Settings, home
+from nats3_dagster.settings import Settings
 
 
 def check_spark(settings: Settings) -> None:
@@ -68,21 +64,3 @@ def _spark(settings: Settings) -> Iterator[Any]:
     except KeyboardInterrupt:
         end()
         raise
-
-
-def log_of(replay_id: str) -> Path:
-    """Where the detached process of a replay writes, on the machine that started it."""
-    return home() / "logs" / f"load-{replay_id}.log"
-
-
-def start_detached(command: Sequence[str], log: Path) -> int:
-    """Start `nats3 <command>` in a session of its own, its output appended to `log`; its process id."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "nats3_dagster.cli", *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            start_new_session=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )  # fmt: skip
-    # Nobody waits for it, and Popen would warn of that.
-    process.returncode = 0
-    return process.pid

@@ -17,9 +17,11 @@ from nats3_dagster.cli.output import Format, counted, show, show_one
 from nats3_dagster.cli.processes import capture_hours
 from nats3_dagster.cli.progress import bar, note
 from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.settings import Settings
+from nats3_dagster.views import archives as documents
 from nats3_dagster.workspace import Workspace
 
 
@@ -86,7 +88,7 @@ def create(
     with Workspace(Settings.load()) as workspace:
         archive = create_archive(workspace, spec, create_bucket=create_bucket)
         warning = creation_warning(workspace, archive)
-    view = views.archive(archive)
+    view = documents.archive(archive)
     show_one(output, view | {"warning": warning or None}, views.archive_lines(view))
     if warning:
         note(f"Warning: {warning}")
@@ -100,7 +102,7 @@ def list_(output: Output = Format.table) -> None:
     with Workspace(Settings.load()) as workspace:
         sums = status.archives(workspace)
         found = condition.conditions(workspace, [t.archive for t in sums])
-    show(output, [views.totals(t, found[t.archive.id]) for t in sums], views.LIST)
+    show(output, [documents.totals(t, found[t.archive.id], WORDS) for t in sums], views.LIST)
 
 
 @app.command()
@@ -108,7 +110,7 @@ def get(name: ArchiveName, output: Output = Format.table) -> None:
     """One archive: settings, its stream, what is captured, what is not yet, what was lost."""
     with Workspace(Settings.load()) as workspace:
         report = status.holdings(workspace, name)
-        view = views.holdings(report, condition.condition(workspace, report.archive))
+        view = documents.holdings(report, condition.condition(workspace, report.archive), WORDS)
     show_one(output, view, views.archive_lines(view))
 
 
@@ -136,7 +138,7 @@ def run(
     results: list[dict[str, object]] = []
     try:
         for result in capture_hours(workspace.settings, name, hours, adopt=adopt):
-            results.append(views.captured(result))
+            results.append(documents.captured(result))
     except (Nats3Error, KeyboardInterrupt):
         if results:  # these hours are committed
             show(output, results, views.RUN)
@@ -202,5 +204,5 @@ def delete(
 
 
 def _show(archive: Archive, output: Format) -> None:
-    view = views.archive(archive)
+    view = documents.archive(archive)
     show_one(output, view, views.archive_lines(view))

@@ -9,16 +9,17 @@ from string import Formatter
 import pytest
 
 import nats3_dagster
+from nats3_dagster.api import wording as api
 from nats3_dagster.cli import wording as cli
 from nats3_dagster.defs import wording as dagster
 from nats3_dagster.errors import OperatorError, StoreError, from_json
 from nats3_dagster.steps import Next
 
 PACKAGE = Path(nats3_dagster.__file__).parent
-FACES = ("cli", "defs", "dev")
+FACES = ("cli", "api", "defs", "dev")
 
 
-@pytest.mark.parametrize("words", [cli.WORDS, dagster.WORDS])
+@pytest.mark.parametrize("words", [cli.WORDS, dagster.WORDS, api.WORDS])
 def test_a_face_words_every_step_with_the_values_it_has(words: dict[Next, str]) -> None:
     assert set(words) == set(Next)
     for code, text in words.items():

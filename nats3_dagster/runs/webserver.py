@@ -1,0 +1,68 @@
+"""The Dagster webserver that NATS3_DAGSTER_URL names, asked by GraphQL.
+
+The queries are our own: dagster_graphql.DagsterGraphQLClient imports Dagster, which takes a second, and has no call for
+the code locations that did not load.
+"""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException
+from typing import Any
+
+# What a question to the webserver may end in.
+FAILURES = (OSError, ValueError, LookupError, TypeError, HTTPException)
+# A code server starts in 3 s; the webserver itself gives it 60 s.
+TIMEOUT_S = 75
+# Jobs that every load of ours defines, also without an archive (defs/jobs.py).
+_OURS = {"replay", "checks"}
+
+_LOCATIONS = """{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {
+  __typename ... on RepositoryLocation { repositories { jobs { name } } } ... on PythonError { message stack }
+} } } } }"""
+_RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) {
+  __typename ... on WorkspaceLocationEntry { locationOrLoadError { __typename ... on PythonError { message } } }
+  ... on PythonError { message } ... on ReloadNotSupported { message } ... on RepositoryLocationNotFound { message }
+  ... on UnauthorizedError { message }
+} }"""
+
+
+def locations(url: str) -> Iterator[str]:
+    """Names of the code locations with our definitions, loaded or not."""
+    for entry in ask(url, _LOCATIONS)["workspaceOrError"]["locationEntries"]:
+        location = entry["locationOrLoadError"] or {}
+        jobs = [{job["name"] for job in repository["jobs"]} for repository in location.get("repositories", ())]
+        failure = location.get("message", "") + "".join(location.get("stack", ()))
+        if any(names >= _OURS for names in jobs) or "nats3_dagster" in failure:
+            yield entry["name"]
+
+
+def reload(url: str, name: str) -> str | None:
+    """Why it was not loaded; None when it was."""
+    answer = ask(url, _RELOAD, name=name)["reloadRepositoryLocation"]
+    if answer["__typename"] == "WorkspaceLocationEntry":
+        answer = answer["locationOrLoadError"]
+        if answer["__typename"] == "RepositoryLocation":
+            return None
+    return brief(answer.get("message") or answer["__typename"])
+
+
+def ask(url: str, query: str, **variables: str) -> Any:
+    """The answer's data. Raises OSError, ValueError or HTTPException."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("not an http:// or https:// address")
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    request = urllib.request.Request(  # noqa: S310  checked above
+        f"{url.rstrip('/')}/graphql", body, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
+        answer = json.load(response)
+    if errors := answer.get("errors"):
+        raise ValueError(errors[0].get("message", "GraphQL error"))
+    return answer["data"]
+
+
+def brief(what: object) -> str:
+    """The first line: a text of many would hide what follows it."""
+    lines = str(what).strip().splitlines()
+    return lines[0][:200] if lines else type(what).__name__
