@@ -45,6 +45,7 @@ COMMANDS = {
             ),
         },
     ),
+    "stream": Lazy(f"{_CLI}.stream_commands:app", "Streams: what there is to archive.", _DATA),
     "doctor": Lazy(
         f"{_CLI}.doctor_command:doctor",
         "Look at NATS, Postgres, the store, Java and Spark, and say what to do.",

@@ -77,6 +77,23 @@ def streams_listening(link: Link, subject: str) -> list[StreamState]:
     return sorted(link.call(work), key=lambda state: state.name)
 
 
+def subject_counts(link: Link, stream: str, filter_: str = ">") -> dict[str, int]:
+    """How many messages of each subject that the filter takes the stream has. Raises UnknownStream if there is none of
+    this name. A server gives 100,000 subjects a page."""
+
+    async def work(client: Connection) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        while True:
+            body = {"subjects_filter": filter_, "offset": len(counts)}
+            answer = await request_of_stream(client, stream, f"STREAM.INFO.{stream}", body)
+            page: dict[str, int] = answer["state"].get("subjects") or {}
+            counts |= page
+            if not page or len(counts) >= answer.get("total", 0):
+                return counts
+
+    return link.call(work)
+
+
 def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
     """Make a stream, or find it with this very configuration; settings the server is too old for are left out.
 

@@ -279,7 +279,8 @@ def test_help_imports_no_command(words: str, expect: str) -> None:
     "words",
     [
         "store --help", "store list --help", "store create --help", "store run", "load create", "load get --help",
-        "chunk --help", "chunk get --help", "dev --help", "dev resync --help", "migrate --help", "demo --help",
+        "chunk --help", "chunk get --help", "stream --help", "stream info --help",
+        "dev --help", "dev resync --help", "migrate --help", "demo --help",
     ],
 )  # fmt: skip
 def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
@@ -289,7 +290,7 @@ def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("nats3 ", {"store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve"}),
+        ("nats3 ", {"store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve", "stream"}),
         ("nats3 store ", {"create", "list", "get", "run", "pause", "resume", "delete", "seal"}),
         ("nats3 chunk verify --h", {"--hour", "--help"}),
     ],
