@@ -55,6 +55,11 @@ COMMANDS = {
     "migrate": Lazy(
         f"{_CLI}.dev_commands:migrate", "Bring the catalog in Postgres to this release's schema.", _HERE
     ),
+    "permissions": Lazy(
+        f"{_CLI}.permissions_command:permissions",
+        "What a NATS user needs to be allowed, and nothing else: a block for the configuration of a nats-server.",
+        _HERE,
+    ),
     "demo": Lazy(
         f"{_CLI}.dev_commands:demo",
         "Archive this host's log lines, replay them into another stream, and compare both message by message.",

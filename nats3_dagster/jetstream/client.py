@@ -228,17 +228,25 @@ class Connection(Client):
     async def refused(self, subject: str) -> str:
         """Wait until the server says that we may not publish to `subject`, or receive no answers. Returns its words."""
         self._refusals.clear()
+        names = self._names(subject)
         while True:
             self._refusal_came.clear()
             for refusal in self._refusals:
-                if f'"{subject.lower()}"' in refusal or "subscription" in refusal:
+                if any(name in refusal for name in names) or "subscription" in refusal:
                     return refusal
             await self._refusal_came.wait()
 
     def refusal_of(self, subject: str) -> str | None:
         """What the server has said if this user may not publish to `subject`, or not subscribe to it. Complete after a
         `flush`."""
-        return next((refusal for refusal in self._refusals if f'"{subject.lower()}"' in refusal), None)
+        names = self._names(subject)
+        return next((refusal for refusal in self._refusals if any(name in refusal for name in names)), None)
+
+    def _names(self, subject: str) -> tuple[str, ...]:
+        """What a refusal may call the subject. A server that has the domain itself maps the domain's API to its own,
+        and looks at permissions after that (seen on 2.9.10 and 2.15.1)."""
+        rest = subject.removeprefix(f"{self.api}.")
+        return tuple(f'"{name.lower()}"' for name in {subject, f"{API}.{rest}" if rest != subject else subject})
 
     @property
     def faults(self) -> Mapping[str, Exception]:

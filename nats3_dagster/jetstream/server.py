@@ -18,6 +18,7 @@ class ServerInfo:
     max_payload: int  # bytes of header block and payload of a message together
     jetstream: bool  # whether it has JetStream
     clustered: bool = False  # whether it is one of a cluster
+    domain: str = ""  # its own JetStream domain; empty where it has none
     imported: bool = False  # whether the streams are another account's, whose JetStream API is imported
 
     @property
@@ -32,7 +33,7 @@ def server_info(link: Link) -> ServerInfo:
     info = link.client.info
     return ServerInfo(
         version_of(info), str(info.get("server_id", "")), link.client.address, int(info["max_payload"]),
-        bool(info.get("jetstream")), bool(info.get("cluster")),
+        bool(info.get("jetstream")), bool(info.get("cluster")), str(info.get("domain") or ""),
         link.client.is_imported,
     )  # fmt: skip
 

@@ -22,9 +22,21 @@ DOCS = Path(__file__).parents[2] / "docs" / "nats.md"
 
 def documented() -> str:
     """The block of a server's configuration that the page shows."""
-    block = re.search(r"```\n(permissions \{.*?)```", DOCS.read_text(), re.DOTALL)
+    block = re.search(r"```\n(permissions \{.*?)\n```", DOCS.read_text(), re.DOTALL)
     assert block
     return block[1]
+
+
+def test_the_page_shows_what_the_command_prints(settings: Settings, wire: Wire, bucket: str, nats3: Command) -> None:
+    wire.create_stream("ORDERS", "orders.>")
+    nats3.ok("store", "create", "--name", "orders", "--stream", "ORDERS", "--bucket", bucket)
+    asked = ("permissions", "orders", "--write-subject", "replay.>", "--into", "REPLAYED", "--create-stream")
+    assert nats3.ok(*asked).out == documented() + "\n"
+    listed = nats3.ok("permissions", "orders", "-o", "json").json
+    assert listed["subscribe"] == ["_INBOX.>", "_NATS3.>"]
+    assert "replay.>" not in listed["publish"]
+    assert nats3.refused("permissions", "orders", "--into", "REPLAYED").startswith("2 Error: A replay has subjects")
+    assert nats3.refused("permissions", "orders", "--only-replay").startswith("2 Error: Nothing says where")
 
 
 @pytest.fixture

@@ -1,0 +1,125 @@
+"""Permissions: the subjects that a NATS user needs to archive a stream, and no other.
+
+Invariant: each subject is used, and none is used that is not here: a test compares with what a server traced.
+"""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nats3_dagster.jetstream.nats_options import API, NatsOptions
+from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.workspace import Workspace
+
+# Between our own processes: the progress of tasks, and the fence that keeps two attempts of a replay apart.
+OWN_SUBJECTS = "_NATS3.>"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Subjects, and what they are needed for."""
+
+    # A phrase, as a comment of a configuration has it.
+    reason: str
+    # Patterns of NATS subjects.
+    subjects: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What subjects begin with, as a server's permissions know them."""
+
+    # JetStream's API, without a dot at its end.
+    api: str
+    # Where answers come.
+    inbox_prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What a NATS user may do."""
+
+    publish: tuple[Need, ...]
+    subscribe: tuple[Need, ...]
+
+    def __or__(self, other: "Permissions") -> "Permissions":
+        """What either may do; a subject stands where it came first."""
+        return Permissions(_merged(self.publish + other.publish), _merged(self.subscribe + other.subscribe))
+
+
+def names_here(workspace: Workspace) -> Names:
+    """By the settings, and by the server that they lead to. Raises SourceError."""
+    return names_at(workspace.settings.nats, server_info(workspace.link).domain)
+
+
+def names_at(options: NatsOptions, domain: str = "") -> Names:
+    """At a server with this domain: one that has the asked domain itself maps its API to its own first, and looks at
+    permissions after that (seen on 2.9.10 and 2.15.1)."""
+    return Names(API if options.domain and options.domain == domain else options.api, options.inbox_prefix)
+
+
+def to_look(names: Names) -> Permissions:
+    """What every command needs: answers, and that errors can say which streams there are."""
+    reason = "Only so that errors can say which streams there are."
+    publish = Need(reason, (f"{names.api}.STREAM.NAMES",))
+    return Permissions((publish,), (Need("Answers.", (f"{names.inbox_prefix}.>",)),))
+
+
+def to_capture(spec: ArchiveSpec, names: Names) -> Permissions:
+    """What captures of the archive need, with its sensor, checks and verification."""
+    api, stream = names.api, spec.stream
+    needs = [Need("Archive the stream: look at it, and ask its leader for a message.", reads(api, stream)[:2])]
+    if spec.mode == "consumer":
+        durable = spec.durable or spec.own_durable
+        subjects = [f"{api}.CONSUMER.INFO.{stream}.{durable}", f"{api}.CONSUMER.MSG.NEXT.{stream}.{durable}"]
+        if spec.owns_durable or spec.durable is None:
+            subjects += [f"{api}.CONSUMER.{what}.{stream}.{durable}" for what in ("CREATE", "DELETE")]
+        needs.append(Need("Take its messages through the durable consumer.", tuple(subjects)))
+        if api != API:
+            needs.append(
+                Need(
+                    "See that no consumer of this name gets our acknowledgements.",
+                    (f"{API}.CONSUMER.INFO.{stream}.{durable}",),
+                )
+            )
+        needs.append(Need("Look for consumers that take the same messages.", (f"{api}.CONSUMER.LIST.{stream}",)))
+        needs.append(Need("Acknowledge what is in the catalog.", (f"$JS.ACK.{stream}.{durable}.>",)))
+    needs.append(Need("Read it by consumers that nats3 makes and deletes.", reads(api, stream)[2:]))
+    own = (Need("Between our own processes: the progress of tasks.", (OWN_SUBJECTS,)),)
+    return to_look(names) | Permissions((*needs, *own), own)
+
+
+def reads(api: str, stream: str) -> tuple[str, ...]:
+    """Look at a stream, ask for a message, and read by ephemeral consumers: five subjects, in this order."""
+    return (
+        f"{api}.STREAM.INFO.{stream}", f"{api}.STREAM.MSG.GET.{stream}", f"{api}.CONSUMER.CREATE.{stream}.>",
+        f"{api}.CONSUMER.MSG.NEXT.{stream}.>", f"{api}.CONSUMER.DELETE.{stream}.>",
+    )  # fmt: skip
+
+
+def configuration(permissions: Permissions) -> str:
+    """The block `permissions` of a user, as a nats-server's configuration has it."""
+    publish, subscribe = (_allow(needs) for needs in (permissions.publish, permissions.subscribe))
+    return f"permissions {{\n  publish {{\n{publish}\n  }}\n  subscribe {{\n{subscribe}\n  }}\n}}"
+
+
+def _allow(needs: Sequence[Need]) -> str:
+    lines: list[str] = []
+    for need in needs:
+        lines.append(f"      # {need.reason}")
+        lines += textwrap.wrap(
+            ", ".join(f'"{subject}"' for subject in need.subjects), 116, initial_indent="      ",
+            subsequent_indent="      ", break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(["    allow: [", *lines, "    ]"])
+
+
+def _merged(needs: Iterable[Need]) -> tuple[Need, ...]:
+    known: set[str] = set()
+    merged: list[Need] = []
+    for need in needs:
+        if new := tuple(subject for subject in need.subjects if subject not in known):
+            merged.append(Need(need.reason, new))
+            known.update(new)
+    return tuple(merged)
