@@ -87,6 +87,9 @@ def pull_request_ended(status: str, description: str) -> bool:
 # The version that brought a feature. An older server drops an unknown stream setting in silence, or refuses it.
 SEVERAL_FILTERS: Final = (2, 10)
 FAST_INGEST: Final = (2, 14)
+# Since then a replica stops for good at a message that expects another `Nats-Expected-Last-Msg-Id` than the stream has:
+# in a cluster that is refused only when it is applied, on every replica at once.
+REFUSED_ID_IS_FATAL: Final = (2, 14)
 _SETTING_SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "compression": (2, 10), "metadata": (2, 10), "first_seq": (2, 10), "subject_transform": (2, 10),
     "consumer_limits": (2, 10), "allow_msg_ttl": (2, 11), "subject_delete_marker_ttl": (2, 11), "allow_atomic": (2, 12),

@@ -18,6 +18,7 @@ from nats3_dagster.replay.targets import (
     check_provable,
     check_subject_sizes,
     check_targets,
+    goes_one_at_a_time,
     listening,
     takes_batches,
 )
@@ -125,7 +126,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         check_takes(spec, source, taker, load)
     return ReplayPlan(
         archive, spec, transform.pattern, parts, targets, batched, made, _samples(workspace, spec, transform, chunks),
-        tuple(notes(takers, load, marks=spec.marks)),
+        tuple(notes(takers, load, marks=spec.marks, alone=goes_one_at_a_time(spec, takers, server, batched=batched))),
     )  # fmt: skip
 
 

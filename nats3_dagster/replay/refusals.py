@@ -149,10 +149,17 @@ def _too_full(spec: ReplaySpec, target: StreamState, load: Load) -> Iterator[tup
             )
 
 
-def notes(targets: Iterable[StreamState], load: Load, *, marks: bool) -> Iterator[str]:
-    """What the targets will not keep, and what else is to be known before a replay is agreed to."""
+def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: bool) -> Iterator[str]:
+    """What the targets will not keep, and what else is to be known before a replay is agreed to. `alone`: messages go
+    one at a time."""
     for target in targets:
         config, name = target.config, f"Stream {target.name}"
+        if alone:
+            batches = "" if config.get("allow_batched") else ". With allow_batched set it would take thousands at once"
+            yield (
+                f"{name} has {config.get('num_replicas')} replicas and is sent no batches: each message waits for the "
+                f"answer to the one before, about 1,000 a second{batches}"
+            )
         if config.get("retention", "limits") != "limits":
             yield f"{name} has {config['retention']} retention: its consumers take messages away"
         if (age := config.get("max_age", 0)) > 0:

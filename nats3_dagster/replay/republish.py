@@ -21,6 +21,7 @@ from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publish.fence import let_go
 from nats3_dagster.jetstream.publish.publisher import INFLIGHT_MESSAGES, Publisher
+from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult
 from nats3_dagster.objects import Bucket
@@ -29,7 +30,7 @@ from nats3_dagster.replay.live import Live
 from nats3_dagster.replay.mapping import Known, Mapper, Outgoing
 from nats3_dagster.replay.pace import Pacer
 from nats3_dagster.replay.published import OrderKept, Published, ask_targets, order_kept
-from nats3_dagster.replay.targets import check_kept, target_state
+from nats3_dagster.replay.targets import check_kept, goes_one_at_a_time, takes_chain, target_state
 from nats3_dagster.subjects import Transform
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
@@ -127,8 +128,13 @@ class Republisher:
         inflight = max(1, 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER ** min(failed, 4))
         if self._unchained:
             chunks = chunks[: self._unchained]
-        one_at_a_time = self._counters or self._unchained > 0
-        self._mapper.begin(after="" if self._chained and not one_at_a_time else None)
+        chained, alone = self._chained, False
+        if chained:
+            states, server = [target_state(self._link, self._job.targets[0])], server_info(self._link)
+            chained = takes_chain(states[0], server)
+            alone = goes_one_at_a_time(self._job.spec, states, server, batched=self._job.batched)
+        one_at_a_time = self._counters or self._unchained > 0 or alone
+        self._mapper.begin(after="" if chained and not one_at_a_time else None)
         publisher = Publisher(
             self._job.nats, mode=mode, fence=(self._job.id, self._job.attempt),
             inflight_messages=1 if one_at_a_time else inflight,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
+from nats3_dagster.jetstream.codes import REFUSED_ID_IS_FATAL
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import ServerInfo, server_info
 from nats3_dagster.jetstream.streams import find_stream, stream_state, streams_listening
@@ -28,6 +29,22 @@ def listening(link: Link, patterns: Iterable[str]) -> list[StreamState]:
 def takes_batches(streams: Sequence[StreamState], server: ServerInfo) -> bool:
     """Whether there is one target, and it takes fast-ingest batches."""
     return server.takes_batches and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
+
+
+def takes_chain(state: StreamState, server: ServerInfo) -> bool:
+    """Whether a chain of expected ids that breaks, by a lost message or another publisher's, harms the stream no
+    further. Replicas of newer servers stop at the first refusal, and nothing starts them again."""
+    return server.version < REFUSED_ID_IS_FATAL or state.config.get("num_replicas", 1) == 1
+
+
+def goes_one_at_a_time(
+    spec: ReplaySpec, streams: Sequence[StreamState], server: ServerInfo, *, batched: bool
+) -> bool:  # fmt: skip
+    """Whether each message is published after the answer to the one before, because the one target takes neither
+    batches nor a chain, and what is stored is to be a beginning of the stream's order."""
+    if batched or not spec.marks or spec.order != "stream" or len(streams) != 1:
+        return False
+    return not takes_chain(streams[0], server)
 
 
 def removes(state: StreamState) -> bool:
