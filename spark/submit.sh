@@ -9,6 +9,10 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 : "${PYSPARK_PYTHON:=$here/../.venv/bin/python}"
+if ! command -v "$PYSPARK_PYTHON" >/dev/null; then
+    echo "Error: There is no Python at $PYSPARK_PYTHON. Run make setup, or name one with nats3_dagster in PYSPARK_PYTHON" >&2
+    exit 2
+fi
 : "${SPARK_HOME:=$("$PYSPARK_PYTHON" -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')}"
 : "${SPARK_CONF_DIR:=$here}"
 case " $* " in

@@ -33,6 +33,8 @@ class Holdings:
     gaps: tuple[Gap, ...]
     # How many hours have messages.
     hours: int
+    # How many are sealed, those without a message too.
+    sealed: int
 
     @property
     def losses(self) -> dict[Reason, int]:
@@ -106,8 +108,9 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
     catalog = workspace.catalog
     archive = catalog.archives.get(name)
     return Holdings(
-        archive, catalog.coverage.all(archive), catalog.gaps.select(archive), catalog.hours.count(archive)
-    )
+        archive, catalog.coverage.all(archive), catalog.gaps.select(archive), catalog.hours.count(archive),
+        len(seals(workspace, archive)),
+    )  # fmt: skip
 
 
 def versions(workspace: Workspace) -> tuple[ArchiveVersion, ...]:

@@ -20,6 +20,7 @@ from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.replay.status import replayed_hours
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import archives as documents
 from nats3_dagster.workspace import Workspace
@@ -110,7 +111,8 @@ def get(name: ArchiveName, output: Output = Format.table) -> None:
     """One archive: settings, its stream, what is captured, what is not yet, what was lost."""
     with Workspace(Settings.load()) as workspace:
         report = status.holdings(workspace, name)
-        view = documents.holdings(report, condition.condition(workspace, report.archive), WORDS)
+        replayed = len(replayed_hours(workspace, report.archive))
+        view = documents.holdings(report, condition.condition(workspace, report.archive), replayed, WORDS)
     show_one(output, view, views.archive_lines(view))
 
 

@@ -61,10 +61,12 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     }  # fmt: skip
     if "coverage" not in view:
         return lines
+    proven = f"{view['hours_sealed']:,} sealed, {view['hours_replayed']:,} replayed"
     lines |= {
         "lost": [f"{count:,} {reason}" for reason, count in view["losses"].items()] or "nothing",
         "messages": view["messages"], "size": Size(view["payload_bytes"]), "stored": Size(view["stored_bytes"]),
-        "ratio": view["ratio"], "chunks": view["chunks"], "hours": view["hours"],
+        "ratio": view["ratio"], "chunks": view["chunks"],
+        "hours": f"{view['hours']:,} with messages, {proven}",
     }  # fmt: skip
     for c in view["coverage"]:
         lines[f"stream of {text_of(when(c['stream_created']))}"] = _coverage_line(c)

@@ -33,7 +33,7 @@ def run_replay(
         started = attempt.start(workspace, replay_id, run_id=run_id, progress=subject)
         if on_attempt:
             on_attempt(started.job.attempt)
-        job, total = started.job, sum(c.meta.messages for c in started.chunks)
+        job, total = started.job, started.messages
         try:
             with Tally(workspace.link, subject, total, on_progress, lambda c: attempt.keep(workspace, job, c)):
                 finished = run_tasks(

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from nats3_dagster.archive.read.extent import extent
+from nats3_dagster.archive.read.lookup import chunks_of
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
@@ -26,6 +28,8 @@ class Attempt:
     job: ReplayJob
     # In the order of the plan.
     chunks: tuple[Chunk, ...]
+    # Selected messages of these, at most.
+    messages: int
 
 
 def lock(workspace: Workspace, replay_id: str) -> AbstractContextManager[None]:
@@ -39,10 +43,13 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None, pr
     `progress`: see ReplayJob. Raises Nats3Error."""
     replays, settings = workspace.catalog.replays, workspace.settings
     replay = replays.get(replay_id)
-    workspace.catalog.archives.get(replay.spec.archive)  # an archive that was deleted is not replayed
+    archive = workspace.catalog.archives.get(replay.spec.archive)  # an archive that was deleted is not replayed
     batched = check_resumable(workspace.link, replay.targets)
     chunks = replays.pending(replay_id)
     check_objects(workspace, chunks)
+    pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
+    left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
+    messages = sum(part.messages for part in extent(workspace, left, selection))
     number = replays.start_attempt(replay_id, run_id)
     fault_point("replay.attempt_started")
     if number > 1:
@@ -51,7 +58,7 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None, pr
         replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched, progress,
         joined(replays.done(replay_id)),
     )  # fmt: skip
-    return Attempt(job, chunks)
+    return Attempt(job, chunks, messages)
 
 
 def keep(workspace: Workspace, job: ReplayJob, counts: Counts) -> None:

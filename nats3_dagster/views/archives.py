@@ -51,9 +51,10 @@ def totals(sums: ArchiveTotals, condition: Condition, words: Words) -> dict[str,
     }  # fmt: skip
 
 
-def holdings(report: Holdings, condition: Condition, words: Words) -> dict[str, Any]:
+def holdings(report: Holdings, condition: Condition, replayed: int, words: Words) -> dict[str, Any]:
     """An archive: what it has, what its stream still has, what was lost; `time_to_loss` says how near the stream is to
-    deleting messages that are not captured: the share of the way by its nearest limit, and what is deleted already."""
+    deleting messages that are not captured: the share of the way by its nearest limit, and what is deleted already.
+    `replayed`: how many hours were replayed."""
     coverages, waiting = report.coverages, condition.waiting
     payload, stored = sum(c.payload_bytes for c in coverages), sum(c.stored_bytes for c in coverages)
     loss = time_to_loss(waiting, paused=report.archive.paused) if waiting else None
@@ -74,7 +75,8 @@ def holdings(report: Holdings, condition: Condition, words: Words) -> dict[str, 
             }
             for c in coverages
         ],
-        "gaps": [gap(g) for g in report.gaps], "hours": report.hours,
+        "gaps": [gap(g) for g in report.gaps], "hours": report.hours, "hours_sealed": report.sealed,
+        "hours_replayed": replayed,
     }  # fmt: skip
 
 

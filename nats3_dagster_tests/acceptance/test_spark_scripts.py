@@ -1,7 +1,9 @@
 """The scripts for spark-submit, as far as they come without Spark: their options, and errors that name only these."""
 
 import importlib.util
+import os
 import re
+import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,3 +78,11 @@ def test_a_refusal_is_one_line_that_names_an_option_of_its_own(
     assert (status, line) == (
         2, "Error: Archive events holds nothing of this selection. See what it holds: nats3 chunk list events\n",
     )  # fmt: skip
+
+
+def test_without_its_python_it_says_what_to_do(tmp_path: Path) -> None:
+    absent = str(tmp_path / "python")
+    environment = {**os.environ, "PYSPARK_PYTHON": absent}
+    ran = subprocess.run([ROOT / "spark" / "submit.sh"], env=environment, capture_output=True, text=True, check=False)
+    says = f"Error: There is no Python at {absent}. Run make setup, or name one with nats3_dagster in PYSPARK_PYTHON\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", says)

@@ -178,6 +178,14 @@ def test_a_selection_counts_as_itself(ws: Workspace, wire: Wire, s3_client: Any,
     assert of_a["deletes_chunks"] == 0
 
 
+def test_progress_counts_to_what_is_selected(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:
+    """And not to all messages of the chunks that have a part of it."""
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    replay, _ = begin(ws, replace(TO_BACK, selection=Selection(subjects=("ev.>",), sequences=SeqRange(98, 105))))
+    assert attempt.start(ws, replay.id).messages == 8
+
+
 def test_a_step_of_the_clock_shows_in_the_time_that_the_original_timing_takes(
     ws: Workspace, wire: Wire, s3_client: Any, bucket: str
 ) -> None:
