@@ -106,8 +106,9 @@ def stop(output: Output = Format.table) -> None:
 
 @app.command()
 def resync(output: Output = Format.table) -> None:
-    """Make what Dagster shows of archives equal to the catalog. The sensor catalog_sensor does so every 20 s; this is
-    for when no daemon runs.
+    """Make what Dagster shows of archives equal to the catalog.
+
+    The sensor catalog_sensor does so every 20 s; this is for when no daemon runs.
 
     DAGSTER_HOME names the instance; without it, the one of `nats3 dev`."""
     from nats3_dagster.defs.catalog_sensor import resync as resync_dagster
