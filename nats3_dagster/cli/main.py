@@ -1,7 +1,9 @@
 """`nats3`: the commands, each by the place where it is defined, and how a command line is run."""
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -9,6 +11,7 @@ import typer
 from nats3_dagster import __version__
 from nats3_dagster.cli import ending
 from nats3_dagster.cli.loading import Lazy, LazyGroup
+from nats3_dagster.errors import OperatorError
 
 _CLI = "nats3_dagster.cli"
 _DATA, _HERE = "Archives and replays", "This installation"
@@ -52,6 +55,9 @@ COMMANDS = {
         _HERE,
     ),
     "serve": Lazy(f"{_CLI}.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
+    "config": Lazy(
+        f"{_CLI}.config_command:app", "Settings: what is in force, where it comes from, and nats3.toml.", _HERE
+    ),
     "migrate": Lazy(
         f"{_CLI}.dev_commands:migrate", "Bring the catalog in Postgres to this release's schema.", _HERE
     ),
@@ -86,12 +92,26 @@ def _version(is_asked: bool) -> None:
         raise typer.Exit
 
 
+def complete_context(incomplete: str) -> list[str]:
+    """The contexts that begin so."""
+    from nats3_dagster.settings.nats_context import context_names
+
+    return [name for name in context_names() if name.startswith(incomplete)]
+
+
 @app.callback()
 def nats3(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and logs. May stand anywhere.")] = False,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context", metavar="NAME", autocompletion=complete_context,
+            help="Server and login of this context of the nats CLI. May stand anywhere.",
+        ),
+    ] = None,
 ) -> None:
     """What `--help` shows of options that stand before a command; `main` has taken care of them."""
 
@@ -107,10 +127,44 @@ def root() -> LazyGroup:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (`sys.argv` by default); its exit status: 0, 1 (it failed), 2 (usage), 130 (interrupted).
 
-    `--debug` may stand anywhere, because one adds it to a command that has just failed."""
+    `--debug` and `--context NAME` may stand anywhere, because one adds them to a command that has just failed."""
     given = list(sys.argv[1:] if argv is None else argv)
     end = given.index("--") if "--" in given else len(given)
-    args = [a for a in given[:end] if a != "--debug"] + given[end:]
-    return ending.run(
-        lambda: root().main(args=args, prog_name="nats3", standalone_mode=False), debug=len(args) < len(given)
-    )
+    context, args = _context([a for a in given[:end] if a != "--debug"])
+
+    def run() -> object:
+        if context == "":
+            raise OperatorError("--context names no context", "Give the name that nats context ls shows")
+        return root().main(args=args + given[end:], prog_name="nats3", standalone_mode=False)
+
+    with _variable("NATS3_NATS_CONTEXT", context):
+        return ending.run(run, debug="--debug" in given[:end])
+
+
+def _context(args: list[str]) -> tuple[str | None, list[str]]:
+    """The name that `--context` gives, empty where it lacks, and the other words."""
+    name, others = None, list[str]()
+    words = iter(args)
+    for word in words:
+        if word == "--context":
+            name = next(words, "")
+        elif word.startswith("--context="):
+            name = word.removeprefix("--context=")
+        else:
+            others.append(word)
+    return name, others
+
+
+@contextmanager
+def _variable(name: str, value: str | None) -> Iterator[None]:
+    """The variable while a command runs: processes that it starts have it as well."""
+    before = os.environ.get(name)
+    if value is not None:
+        os.environ[name] = value
+    try:
+        yield
+    finally:
+        if value is not None and before is None:
+            del os.environ[name]
+        elif before is not None:
+            os.environ[name] = before

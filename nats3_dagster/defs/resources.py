@@ -39,6 +39,7 @@ def s3_resource(context: InitResourceContext) -> "S3Resource":
     return S3Resource(
         endpoint_url=store.endpoint, region_name=store.region, aws_access_key_id=store.access_key_id,
         aws_secret_access_key=store.secret_access_key, aws_session_token=store.session_token,
+        profile_name=store.profile,
     )  # fmt: skip
 
 
@@ -84,15 +85,15 @@ def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
 
 def with_store(settings: Settings, s3: "S3Resource") -> Settings:
     """The settings with the store of the resource. Raises OperatorError for options that executors cannot use."""
-    if s3.profile_name or s3.use_unsigned_session or s3.verify is False:
+    if s3.use_unsigned_session or s3.verify is False:
         raise OperatorError(
-            "The s3 resource has a profile_name, use_unsigned_session or verify that executors cannot take over",
-            "Give it endpoint_url, region_name and keys, or none of them to use what the AWS SDK finds",
+            "The s3 resource has a use_unsigned_session or verify that executors cannot take over",
+            "Give it endpoint_url, region_name and keys or a profile_name, or nothing to use what the AWS SDK finds",
         )
     changes: dict[str, Any] = {
         "s3_endpoint": s3.endpoint_url, "s3_region": s3.region_name or settings.s3_region,
         "s3_access_key_id": s3.aws_access_key_id, "s3_secret_access_key": _secret(s3.aws_secret_access_key),
-        "s3_session_token": _secret(s3.aws_session_token),
+        "s3_session_token": _secret(s3.aws_session_token), "s3_profile": s3.profile_name,
     }  # fmt: skip
     return settings.model_copy(update=changes)
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nats.aio.client import Client, Srv
+from nats.aio.client import Client, RawCredentials, Srv
 from nats.aio.transport import TcpTransport
 from nats.errors import AuthorizationError, ProtocolError, SecureConnRequiredError
 from nats.protocol.parser import Parser
@@ -200,7 +200,8 @@ class Connection(Client):
             closed_cb=self._on_loss, connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]
             max_reconnect_attempts=1, reconnect_time_wait=0.1, ping_interval=20,  # type: ignore[arg-type]
             tls=options.ssl_context() if options.wants_tls else None, tls_handshake_first=options.tls_first,
-            user=options.user, password=options.password, token=options.token, user_credentials=options.creds,
+            user=options.user, password=options.password, token=options.token,
+            user_credentials=options.creds or (RawCredentials(options.raw_creds) if options.raw_creds else None),
             nkeys_seed=options.nkey, no_echo=not echo, inbox_prefix=options.inbox_prefix,
         )  # fmt: skip
         if not self.is_connected:

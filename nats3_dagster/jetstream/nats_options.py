@@ -31,6 +31,8 @@ class NatsOptions:
     token: str | None = field(default=None, repr=False)
     creds: str | None = None  # path of a creds file
     nkey: str | None = None  # path of an nkey's seed
+    user_jwt: str | None = field(default=None, repr=False)  # what a creds file holds
+    user_seed: str | None = field(default=None, repr=False)
     tls_ca: str | None = None  # path of the authority's certificate, PEM
     tls_cert: str | None = None  # path of our certificate, PEM
     tls_key: str | None = None  # path of its key, PEM and unencrypted
@@ -52,10 +54,15 @@ class NatsOptions:
             raise OperatorError("The NATS servers' URLs hold different logins", "Give one login for all of them")
         if self.tls_key and not self.tls_cert:
             raise OperatorError("A TLS key is given without its certificate", "Set NATS3_NATS_TLS_CERT as well")
+        if bool(self.user_jwt) != bool(self.user_seed):
+            raise OperatorError(
+                "Only one of a user's JWT and its seed is given",
+                "Set both NATS3_NATS_USER_JWT and NATS3_NATS_USER_SEED",
+            )
         self._check_subjects()
         # A login in a URL would stay there in everything that prints the URL.
         object.__setattr__(self, "servers", tuple(_without_login(s) for s in self.servers))
-        if logins and not (self.user or self.token or self.creds or self.nkey):
+        if logins and not (self.user or self.token or self.creds or self.nkey or self.user_jwt):
             first, second = logins.pop()
             if second is None:
                 object.__setattr__(self, "token", first)
@@ -73,6 +80,16 @@ class NatsOptions:
         """Whether a connection without TLS must be refused."""
         return bool(
             self.tls_first or self.tls_ca or self.tls_cert or any(s.startswith("tls:") for s in self.servers)
+        )
+
+    @property
+    def raw_creds(self) -> str | None:
+        """The JWT and the seed as a creds file has them."""
+        if not self.user_jwt:
+            return None
+        return (
+            f"-----BEGIN NATS USER JWT-----\n{self.user_jwt}\n------END NATS USER JWT------\n\n"
+            f"-----BEGIN USER NKEY SEED-----\n{self.user_seed}\n------END USER NKEY SEED------\n"
         )
 
     def ssl_context(self) -> ssl.SSLContext:

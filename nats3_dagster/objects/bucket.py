@@ -9,7 +9,7 @@ import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -19,6 +19,9 @@ from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.objects import faults, files
 from nats3_dagster.objects.s3_store import s3_store
 from nats3_dagster.objects.store_options import StoreOptions
+
+if TYPE_CHECKING:
+    from obstore import Attributes
 
 # How long the store may be silent after a request. An upload's silence lasts as long as the upload, for the answer
 # comes at its end: 64 MiB at 5 Mbit/s take 107 s.
@@ -69,7 +72,7 @@ class Bucket:
                 self._require()
                 files.replace(self._root, key, view)
             else:
-                obstore.put(self._uploads, key, view, use_multipart=False)
+                obstore.put(self._uploads, key, view, attributes=self._attributes, use_multipart=False)
         self._check(key, view, sha256)
 
     def create(self, key: str, data: bytes | memoryview) -> bool:
@@ -153,7 +156,9 @@ class Bucket:
                 self._require()
                 return files.create(self._root, key, view)
             try:
-                obstore.put(self._uploads, key, view, mode="create", use_multipart=False)
+                obstore.put(
+                    self._uploads, key, view, attributes=self._attributes, mode="create", use_multipart=False
+                )
             except AlreadyExistsError:
                 return False
             return True
@@ -204,6 +209,10 @@ class Bucket:
             raise faults.explain(self._where, str(error)) from error
         except OSError as error:
             raise faults.system_fault(self._where, error) from error
+
+    @property
+    def _attributes(self) -> "Attributes":
+        return {"Storage-Class": self._options.storage_class} if self._options.storage_class else {}
 
     @cached_property
     def _store(self) -> LocalStore | S3Store:

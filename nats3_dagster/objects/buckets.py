@@ -5,6 +5,7 @@ from typing import Any
 
 from nats3_dagster.errors import StoreError
 from nats3_dagster.objects import faults
+from nats3_dagster.objects.identity import sdk_session
 from nats3_dagster.objects.store_options import StoreOptions
 
 
@@ -47,8 +48,7 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
 
 
 def _call(options: StoreOptions, where: faults.Place, operation: str, **arguments: Any) -> Any:
-    """The answer of boto3, or the StoreError for its failure. boto3 takes 0.3 s to import, so only here."""
-    import boto3
+    """The answer of boto3, or the StoreError for its failure. Raises OperatorError where there is no such profile."""
     from botocore.config import Config
     from botocore.exceptions import (
         BotoCoreError,
@@ -57,14 +57,12 @@ def _call(options: StoreOptions, where: faults.Place, operation: str, **argument
         HTTPClientError,
         NoCredentialsError,
         ParamValidationError,
-        ProfileNotFound,
         SSLError,
     )
     from botocore.parsers import ResponseParserError
 
     try:
-        # A session of its own: the default one keeps what it read of the SDK's files for the life of the process.
-        client = boto3.Session().client(
+        client = sdk_session(options.profile).client(
             "s3",
             region_name=options.region,
             endpoint_url=options.endpoint,
@@ -84,7 +82,7 @@ def _call(options: StoreOptions, where: faults.Place, operation: str, **argument
         fault = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return faults.refused(where, fault.get("Code", ""), status, fault.get("Message", ""))
-    except (NoCredentialsError, ProfileNotFound):
+    except NoCredentialsError:
         return faults.refused(where, "NoCredentials", 0, "")
     except ParamValidationError:
         return faults.refused(where, "InvalidBucketName", 0, "")

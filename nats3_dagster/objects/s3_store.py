@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from obstore.store import S3Store
 
 from nats3_dagster.objects import faults
+from nats3_dagster.objects.identity import sdk_credentials
 from nats3_dagster.objects.store_options import StoreOptions
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ def s3_store(options: StoreOptions, where: faults.Place, silence_s: float) -> S3
     if options.endpoint is not None:
         # Both, because obstore would let the environment's AWS_ENDPOINT_URL_S3 win over a plain `endpoint`.
         config["endpoint"] = config["aws_endpoint_url_s3"] = options.endpoint
+    # Of every PUT, the create-only one as well. The storage class is an attribute of the PUT itself (bucket.py).
+    if options.sse:
+        config["server_side_encryption"] = options.sse
+    if options.sse_kms_key_id:
+        config["sse_kms_key_id"] = options.sse_kms_key_id
     provider: Any = None
     if options.access_key_id and options.secret_access_key:
         config["access_key_id"] = options.access_key_id
@@ -28,7 +34,7 @@ def s3_store(options: StoreOptions, where: faults.Place, silence_s: float) -> S3
         if options.session_token:
             config["session_token"] = options.session_token
     else:
-        provider = _sdk_credentials(where)
+        provider = sdk_credentials(options, where)
     return S3Store(
         where.bucket,
         config=config,
@@ -49,16 +55,3 @@ def s3_store(options: StoreOptions, where: faults.Place, silence_s: float) -> S3
         },
         credential_provider=provider,
     )
-
-
-def _sdk_credentials(where: faults.Place) -> Any:
-    """The credentials that the AWS SDK finds: profile, single sign-on, web identity, container or instance role.
-
-    obstore's own search knows no profile, and waits minutes for an instance role where there is none."""
-    from botocore.exceptions import BotoCoreError
-    from obstore.auth.boto3 import Boto3CredentialProvider
-
-    try:
-        return Boto3CredentialProvider()
-    except (BotoCoreError, ValueError) as error:
-        raise faults.refused(where, "NoCredentials", 0, "") from error

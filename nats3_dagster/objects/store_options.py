@@ -17,10 +17,14 @@ class StoreOptions:
     url: str = "s3://"  # or file:///folder, where a bucket is a folder of that folder
     endpoint: str | None = None  # URL of an S3 API; None: AWS itself, in `region`
     region: str = "us-east-1"
-    # None: what the AWS SDK finds (profile, web identity, container or instance role).
+    # None: what the AWS SDK finds where the connection is made (profile, web identity, container or instance role).
     access_key_id: str | None = None
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
+    profile: str | None = None  # of the SDK's shared files, where no keys are given
+    storage_class: str | None = None  # of new objects; None: the bucket's default
+    sse: str | None = None  # AES256 or aws:kms, how new objects are encrypted; None: the bucket's default
+    sse_kms_key_id: str | None = None  # of aws:kms; None: the account's default key
     # Seconds for which a failed request is tried again. A store that is down is an error after that; one that takes
     # connections and stays silent after 1.6 times that.
     patience_s: float = 10.0
@@ -39,6 +43,8 @@ class StoreOptions:
             raise OperatorError(
                 "Only one half of the S3 credentials is set", "Set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
+        if self.sse_kms_key_id and self.sse != "aws:kms":
+            raise OperatorError("A KMS key is set, and encryption with KMS is not", "Set NATS3_S3_SSE to aws:kms")
 
     @property
     def folder(self) -> Path | None:

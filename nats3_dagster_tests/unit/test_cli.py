@@ -290,7 +290,12 @@ def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("nats3 ", {"store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve", "stream", "permissions"}),
+        (
+            "nats3 ",
+            {
+                "store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve", "stream", "permissions", "config",
+            },
+        ),
         ("nats3 store ", {"create", "list", "get", "run", "pause", "resume", "delete", "seal"}),
         ("nats3 chunk verify --h", {"--hour", "--help"}),
     ],

@@ -1,0 +1,80 @@
+"""Who we are to S3 where no static keys are set: the AWS SDK's own search, in each process that connects.
+
+Invariant: credentials that the SDK found never leave the process: a task takes a profile's name along, and Spark's
+worker finds and renews its own.
+"""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from nats3_dagster.errors import OperatorError, StoreError
+from nats3_dagster.objects import faults
+from nats3_dagster.objects.store_options import StoreOptions
+
+# The SDK renews credentials 10 minutes before they end at the latest, and obstore asks again 5 minutes before this has
+# passed: so it never uses what has expired. obstore's default of 30 minutes does.
+_TTL: Final = timedelta(minutes=9)
+
+
+def sdk_session(profile: str | None) -> Any:
+    """A boto3 session of its own: the default one keeps what it read of the SDK's files for the life of the process.
+    boto3 takes 0.3 s to import, so only here. Raises OperatorError where there is no such profile."""
+    import boto3
+    from botocore.exceptions import ProfileNotFound
+
+    try:
+        return boto3.Session(profile_name=profile)
+    except ProfileNotFound:
+        name = profile or "that AWS_PROFILE names"
+        raise OperatorError(
+            f"There is no AWS profile {name} in the SDK's files",
+            "Correct AWS_PROFILE, or AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE",
+        ) from None
+
+
+def profile_place(profile: str) -> tuple[str | None, str | None]:
+    """Region and S3 endpoint of a profile. Raises OperatorError where there is none of that name."""
+    core = sdk_session(profile)._session
+    config: dict[str, Any] = core.get_scoped_config()
+    service: dict[str, Any] = core.full_config.get("services", {}).get(config.get("services"), {}).get("s3", {})
+    return config.get("region"), service.get("endpoint_url") or config.get("endpoint_url")
+
+
+def sdk_credentials(options: StoreOptions, where: faults.Place) -> Any:
+    """What gives obstore the credentials that the SDK finds, and renews them: profile, single sign-on, web identity,
+    container or instance role. Raises OperatorError and StoreError.
+
+    obstore's own search knows no profile, and waits minutes for an instance role where there is none."""
+    from botocore.exceptions import BotoCoreError
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    try:
+        return Boto3CredentialProvider(sdk_session(options.profile), ttl=_TTL)
+    except (BotoCoreError, ValueError) as error:
+        raise faults.refused(where, "NoCredentials", 0, "") from error
+
+
+# What the SDK calls the ways by which it found credentials.
+_WAYS: Final = {
+    "env": "environment variables", "shared-credentials-file": "shared credentials file",
+    "custom-process": "a process of the profile", "config-file": "config file",
+    "assume-role": "a role of the profile", "assume-role-with-web-identity": "a role by web identity",
+    "sso": "single sign-on", "container-role": "the container's role", "iam-role": "the instance's role",
+}  # fmt: skip
+
+
+def identity(options: StoreOptions) -> str:
+    """Who we are to the store, in words: never with a secret. Raises OperatorError, and StoreError where the SDK finds
+    no credentials."""
+    from botocore.exceptions import BotoCoreError
+
+    if options.access_key_id:
+        return f"static keys, access key {options.access_key_id}"
+    way = f"profile {options.profile}" if options.profile else "the AWS SDK's search"
+    try:
+        found = sdk_session(options.profile).get_credentials()
+    except BotoCoreError as error:
+        raise StoreError(f"The AWS SDK cannot log in: {type(error).__name__}", "Look at its settings") from None
+    if found is None:
+        raise faults.refused(faults.Place(options.place, "none"), "NoCredentials", 0, "")
+    return f"{way}: {_WAYS.get(found.method, found.method)}"

@@ -1,0 +1,133 @@
+"""The settings: name, type and default of each. What needs two of them is checked where they are used.
+
+Invariant: no message of a check here repeats the value, for it may be a secret.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, SecretStr
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import parse_duration
+
+
+def _seconds(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_duration(value)
+    except OperatorError as error:
+        raise ValueError(f"not a duration. {error.hint}") from None
+
+
+def _http(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError("not an address. Write it as http://host:port or https://host")
+    return url.rstrip("/")
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:8080`, `[::1]:8080` or `:8080` (all addresses). Raises ValueError."""
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/@]*):(\d{1,5})", text)
+    if not match or int(match[2]) > 65535:
+        raise ValueError("not an address to listen on. Write it as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080")
+    return match[1].strip("[]") or "0.0.0.0", int(match[2])  # noqa: S104  it was asked for
+
+
+def token_hashes(text: str) -> tuple[str, ...]:
+    """The hashes in lower case. Raises ValueError."""
+    hashes = tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    if not all(re.fullmatch(r"[0-9a-f]{64}", part) for part in hashes):
+        raise ValueError("not the SHA-256 of a token: each is 64 hexadecimal digits, several are joined by commas")
+    return hashes
+
+
+def _checked(parse: Any) -> AfterValidator:
+    """A validator that keeps the text if `parse` takes it."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
+
+
+Seconds = Annotated[int, BeforeValidator(_seconds), Field(ge=0, le=3650 * 86400)]
+HttpUrl = Annotated[str, AfterValidator(_http)]
+# What must not show: the SHA-256 of tokens is not a secret, and is nobody's business either.
+TokenHashes = Annotated[str, _checked(token_hashes), Field(repr=False)]
+StorageClass = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+
+
+def _aws(*names: str, default: Any = None) -> Any:
+    """A setting that the AWS SDKs have as well: the names under which they read it, the first one counts."""
+    return Field(default, json_schema_extra={"variables": list(names)})
+
+
+class Fields(BaseModel):
+    """Each is read from the variable NATS3_<NAME>, and from those of the AWS SDKs that it names."""
+
+    # `get_secret_value` is the only way to a secret; unknown names are refused before, with the nearest known one.
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    # NATS: where it is and how to log in. A context of the `nats` CLI, by name; what is set beside it wins.
+    nats_context: str | None = None
+    nats_url: str | None = None  # several joined by commas; it may hold a login
+    nats_user: str | None = None
+    nats_password: SecretStr | None = None
+    nats_token: SecretStr | None = None
+    nats_creds: Path | None = None  # a file, and so are the next four
+    nats_nkey: Path | None = None
+    nats_tls_ca: Path | None = None
+    nats_tls_cert: Path | None = None
+    nats_tls_key: Path | None = None
+    nats_user_jwt: SecretStr | None = None  # what a creds file holds, with the next one
+    nats_user_seed: SecretStr | None = None
+    nats_tls_first: bool = False
+    nats_domain: str | None = None
+    nats_api_prefix: str | None = None
+    nats_inbox_prefix: str = "_INBOX"
+    nats_monitor_url: str | None = None
+    # The catalog.
+    postgres_url: SecretStr | None = None
+    # The store: s3:// or file:///folder.
+    store_url: str = "s3://"
+    s3_endpoint: str | None = _aws("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    s3_region: str | None = _aws("AWS_REGION", "AWS_DEFAULT_REGION")
+    s3_access_key_id: str | None = _aws("AWS_ACCESS_KEY_ID")
+    s3_secret_access_key: SecretStr | None = _aws("AWS_SECRET_ACCESS_KEY")
+    s3_session_token: SecretStr | None = _aws("AWS_SESSION_TOKEN")
+    s3_profile: str | None = _aws("AWS_PROFILE")  # of the SDK's shared files; its name travels to Spark's workers
+    s3_storage_class: StorageClass | None = None  # STANDARD_IA, GLACIER_IR ...; None: the bucket's default
+    s3_sse: Literal["AES256", "aws:kms"] | None = None  # None: the bucket's default
+    s3_sse_kms_key_id: str | None = None  # None: the account's default key
+    # Seconds for which the objects of deleted chunks stay.
+    delete_grace: Seconds = 3600
+    # Spark: a master, or sc://host:port[/;token=...]: a server of Spark Connect, instead of a JVM of each process.
+    spark_master: str | None = None
+    spark_remote: SecretStr | None = None
+    # The webserver that is asked to reload when an archive is created or deleted.
+    dagster_url: str | None = None
+    # Owners of the assets in Dagster, joined by commas: mail addresses, or `team:platform`.
+    owners: str = ""
+    # The HTTP API: host:port; the SHA-256 of tokens that may write, and of those that may read; PEM files.
+    api_listen: Annotated[str, _checked(listen_address)] = "127.0.0.1:8080"
+    api_tokens: TokenHashes = ""
+    api_read_tokens: TokenHashes = ""
+    api_tls_cert: Path | None = None
+    api_tls_key: Path | None = None
+    api_max_body: Annotated[ByteSize, Field(gt=0)] = ByteSize(1 << 20)  # bytes of a request
+    # What the API's server logs at least.
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    # The API that commands ask instead of the catalog.
+    server_url: HttpUrl | None = None
+    # What commands print where no -o is given.
+    output_format: Literal["table", "json", "yaml"] = "table"

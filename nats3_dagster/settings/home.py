@@ -1,0 +1,26 @@
+"""The folder of the embedded stack, and the settings that the stack wrote there when it started."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from nats3_dagster.errors import OperatorError
+
+
+def home() -> Path:
+    """The folder of the embedded stack: `NATS3_HOME`, else `.nats3` in the working directory."""
+    return Path(os.environ.get("NATS3_HOME", ".nats3")).absolute()
+
+
+def stack_settings() -> dict[str, Any]:
+    """What `stack.json` has, by key; empty if there is no stack. Raises OperatorError for a file that is no JSON."""
+    path = home() / "stack.json"
+    try:
+        values = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
+        raise OperatorError(f"{path} cannot be read: {reason}", "Correct or remove it") from None
+    return values if isinstance(values, dict) else {}

@@ -1,0 +1,70 @@
+"""The names of settings: keys in nats3.toml, variables of the environment, and which is nearest to a wrong one."""
+
+import os
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import SecretStr
+
+from nats3_dagster.settings.fields import Fields
+
+PREFIX = "NATS3_"
+# Variables of ours that are no settings: each says where settings are, or is for dagster.yaml, tests and `make`.
+OTHERS = frozenset({
+    "NATS3_HOME", "NATS3_CONFIG", "NATS3_COMPUTE_LOGS_BUCKET", "NATS3_FAULT", "NATS3_SCREENSHOTS",
+    "NATS3_WRITE_INTERFACE",
+})  # fmt: skip
+# Those of the fault tests and of the tests.
+_OTHER_PREFIXES = ("NATS3_FAULTS_", "NATS3_TEST_")
+KEYS = tuple(Fields.model_fields)
+
+
+def variables(key: str) -> tuple[str, ...]:
+    """The environment variables of a setting: the first one that is set counts."""
+    extra: Any = Fields.model_fields[key].json_schema_extra or {}
+    return (PREFIX + key.upper(), *extra.get("variables", ()))
+
+
+def is_secret(key: str) -> bool:
+    """Whether all of the value is a secret, or a URL that may hold one."""
+    annotation = Fields.model_fields[key].annotation
+    return SecretStr in (annotation, *get_args(annotation))
+
+
+def has_file(key: str) -> bool:
+    """Whether the value may come from the file that `<variable>_FILE` names: Docker's and Kubernetes' secrets."""
+    return is_secret(key) or key in ("nats_url", "api_tokens", "api_read_tokens")
+
+
+def key_of(text: str) -> str | None:
+    """The key that `server-url`, `NATS3_SERVER_URL` or an SDK's name in lower case (`aws_region`) stands for."""
+    return _KEY_OF.get(text.lower().replace("-", "_"))
+
+
+def nearest(text: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like this one; None if none is."""
+    return next(iter(get_close_matches(text, list(known), 1, 0.75)), None)
+
+
+def nearest_key(text: str) -> str | None:
+    name = text.lower().replace("-", "_")
+    return nearest(name, KEYS) or next((key for key in KEYS if name and key.endswith(f"_{name}")), None)
+
+
+def unknown_variables() -> dict[str, str | None]:
+    """The NATS3_* variables of the environment that nothing reads, each with the known one that is most like it."""
+    return {
+        name: nearest(name, _VARIABLES)
+        for name in sorted(os.environ)
+        if name.startswith(PREFIX) and name not in _VARIABLES and not name.startswith(_OTHER_PREFIXES)
+    }
+
+
+_VARIABLES = OTHERS | {
+    name + suffix
+    for key in KEYS
+    for name in variables(key)
+    for suffix in (("", "_FILE") if has_file(key) else ("",))
+}
+_KEY_OF = {name.lower(): key for key in KEYS for name in (key, *variables(key))}

@@ -1,0 +1,134 @@
+"""Where each value comes from: environment, NATS context, nats3.toml, embedded stack, or the default.
+
+Invariant: an empty variable is as good as none, and a variable and its _FILE are never both used.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.settings.config_file import config_label, read_config
+from nats3_dagster.settings.home import stack_settings
+from nats3_dagster.settings.names import KEYS, has_file, variables
+from nats3_dagster.settings.nats_context import read_context
+
+DEFAULT: Final = "default"
+STACK: Final = "embedded stack"
+# A login is taken whole, from the first source that has one; a password or a seed alone adds to it.
+_LOGINS: Final = ("nats_user", "nats_token", "nats_creds", "nats_nkey", "nats_user_jwt")
+_PARTS: Final = (*_LOGINS, "nats_password", "nats_user_seed")
+# Two ways to say where JetStream's API is.
+_APIS: Final = ("nats_domain", "nats_api_prefix")
+_S3_KEYS: Final = ("s3_access_key_id", "s3_secret_access_key", "s3_session_token")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value as its source has it."""
+
+    value: Any = field(repr=False)
+    # `environment variable NATS3_NATS_URL`, `nats3.toml`, `NATS context prod`, `embedded stack`.
+    source: str
+
+
+def find_values() -> dict[str, Found]:
+    """The values in force, by key; a setting that is missing here has its default. Raises OperatorError."""
+    environment, config, stack = _environment(), _named(read_config(), config_label()), _named(stack_settings(), STACK)
+    # A context ranks just below the source that names it.
+    if "nats_context" in environment:
+        layers = [environment, _context(environment), config, stack]
+    elif "nats_context" in config:
+        layers = [environment, config, _context(config), stack]
+    else:
+        layers = [environment, config, stack]
+    values: dict[str, Found] = {}
+    for layer in layers:
+        rest = {key: found for key, found in layer.items() if key not in values}
+        for key in _displaced(values, layer):
+            rest.pop(key, None)
+        values |= rest
+    return _one_identity(values, environment, config)
+
+
+def environment_source(key: str) -> str | None:
+    """What of the environment sets a key, and so wins over nats3.toml; None if nothing does. Raises OperatorError."""
+    found = _environment().get(key)
+    return found.source if found else None
+
+
+def _environment() -> dict[str, Found]:
+    values: dict[str, Found] = {}
+    for key in KEYS:
+        for name in variables(key):
+            text, file = os.environ.get(name), os.environ.get(f"{name}_FILE") if has_file(key) else None
+            if text and file:
+                raise OperatorError(f"{name} and {name}_FILE are both set", "Unset one of them")
+            if text or file:
+                source = f"environment variable {name}" if text else f"file {file} ({name}_FILE)"
+                values[key] = Found(text or _content(f"{name}_FILE", str(file)), source)
+                break
+    return values
+
+
+def _content(name: str, file: str) -> str:
+    try:
+        text = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise OperatorError(f"{name} names a file that is not text: {file}", "Save it as UTF-8") from None
+    except OSError as error:
+        reason = f"{file} cannot be read: {error.strerror}"
+        raise OperatorError(f"{name}: {reason}", "Correct the path, or the mode of the file") from None
+    if not text:
+        raise OperatorError(f"{name} names an empty file: {file}", "Write the value into it")
+    return text
+
+
+def _context(layer: Mapping[str, Found]) -> dict[str, Found]:
+    name = layer["nats_context"].value
+    if not isinstance(name, str):
+        raise OperatorError(f"nats_context in {config_label()} is not a text", 'Write nats_context = "name"')
+    return _named(read_context(name), f"NATS context {name}")
+
+
+def _named(values: Mapping[str, Any], source: str) -> dict[str, Found]:
+    return {key: Found(value, source) for key, value in values.items() if key in KEYS}
+
+
+def _displaced(values: Mapping[str, Found], layer: Mapping[str, Found]) -> set[str]:
+    """What a layer does not add to the values of the higher ones."""
+    displaced: set[str] = set()
+    if _names_login(values) and any(key in layer for key in _LOGINS):
+        displaced.update(_PARTS)
+    if any(key in values for key in _APIS):
+        displaced.update(_APIS)
+    return displaced
+
+
+def _names_login(values: Mapping[str, Found]) -> bool:
+    return any(key in values for key in _LOGINS) or ("nats_url" in values and "@" in str(values["nats_url"].value))
+
+
+def _one_identity(
+    values: dict[str, Found], environment: Mapping[str, Found], config: Mapping[str, Found]
+) -> dict[str, Found]:
+    """One S3 identity: static keys, or a profile. The higher source wins, and of one source the keys, as in the SDKs.
+    AWS_PROFILE wins over nothing: it may be there for something else. The stack's values go together."""
+    if (endpoint := values.get("s3_endpoint")) and endpoint.source != STACK:
+        values = _without_stack(values)
+    profile = values.get("s3_profile")
+    keys = [values[key].source for key in _S3_KEYS if key in values]
+    if profile is None or not keys:
+        return values
+    ranks = {id(found): rank for rank, layer in enumerate((environment, config)) for found in layer.values()}
+    of_keys = min(ranks.get(id(values[key]), 2) for key in _S3_KEYS if key in values)
+    of_profile = 2 if profile.source.endswith(" AWS_PROFILE") else ranks.get(id(profile), 2)
+    if of_profile < of_keys:
+        return {key: found for key, found in _without_stack(values).items() if key not in _S3_KEYS}
+    return {key: found for key, found in values.items() if key != "s3_profile"}
+
+
+def _without_stack(values: dict[str, Found]) -> dict[str, Found]:
+    return {key: found for key, found in values.items() if not (key.startswith("s3_") and found.source == STACK)}
