@@ -29,6 +29,7 @@ _CODES: Final[Mapping[str, tuple[str, str | Step]]] = {
     "RequestTimeTooSkewed": ("{place} says that this machine's clock is wrong", "Set the clock, then try again"),
     "PermanentRedirect": ("The bucket {bucket!r} is in another region than {place}", "Set AWS_REGION to its region"),
     "AuthorizationHeaderMalformed": ("{place} expects another region", "Set AWS_REGION to the region it uses"),
+    "InvalidStorageClass": ("{place} does not know the storage class", "Correct or unset NATS3_S3_STORAGE_CLASS"),
     "BucketAlreadyExists": ("The bucket name {bucket!r} is taken by somebody else in {place}", "Choose another name"),
     "InvalidBucketName": ("{place} does not allow the bucket name {bucket!r}", "Use lower case letters, digits and -"),
 }
@@ -62,7 +63,7 @@ class Place:
 
 def explain(where: Place, text: str) -> StoreError:
     """The StoreError for an exception of obstore, whose `text` is its only content."""
-    code = re.search(r"<Code>\s*(\w+)", text)
+    code = re.search(r"<Code>\s*([\w.]+)", text)
     message = re.search(r"<Message>([^<]{1,200})", text)
     status = re.search(r"status code: (\d{3})", text)
     if code or status:
@@ -95,6 +96,11 @@ def not_s3(where: Place) -> StoreError:
 
 def refused(where: Place, code: str, status: int, message: str) -> StoreError:
     """The StoreError for a refusal of the store: S3's error code and message (or empty) and the HTTP status (or 0)."""
+    if code.startswith("KMS.") or "ncryption" in message:
+        return StoreError(
+            f"{where.place} does not encrypt as it is asked to: {' '.join((code, message)).strip()}",
+            "Correct or unset NATS3_S3_SSE and NATS3_S3_SSE_KMS_KEY_ID",
+        )
     what, hint = _CODES.get(code) or _STATUSES.get(status) or ("", "")
     if not what:
         answer = " ".join(part for part in (str(status) if status else "", code, message) if part)

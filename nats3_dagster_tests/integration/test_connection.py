@@ -185,6 +185,72 @@ def test_tls_first_by_the_settings(nats_factory, authority, monkeypatch):
     assert connected(Settings.load().nats)
 
 
+# By a context of the nats CLI
+
+
+def login_by_user(folder, authority):
+    return f'authorization {{user: "u s", password: "{SECRET}"}}', {"user": "u s", "password": SECRET}
+
+
+def login_by_token(folder, authority):
+    return f'authorization {{token: "{SECRET}"}}', {"token": SECRET}
+
+
+def login_by_nkey(folder, authority):
+    ours = seed()
+    (folder / "user.nk").write_bytes(bytes(ours))
+    public = name_of(nkeys.from_seed(ours))
+    return f"authorization {{users: [{{nkey: {public}}}]}}", {"nkey": "~/user.nk"}
+
+
+def login_by_creds(folder, authority):
+    config, creds = operator_mode()
+    (folder / "user.creds").write_text(creds)
+    return config, {"creds": "~/user.creds"}
+
+
+def login_by_jwt(folder, authority):
+    config, creds = operator_mode()
+    lines = creds.splitlines()
+    return config, {"user_jwt": lines[1], "user_seed": lines[5]}
+
+
+def login_by_tls(folder, authority):
+    return tls_config(authority), {"ca": authority.file}
+
+
+def login_by_certificate(folder, authority):
+    cert, key = authority.issue("client")
+    return tls_config(authority, "verify_and_map: true") + "\nauthorization {users: [{user: \"CN=client\"}]}", {
+        "ca": authority.file, "cert": cert, "key": key,
+    }  # fmt: skip
+
+
+def login_by_tls_first(folder, authority):
+    return tls_config(authority, "handshake_first: true"), {"ca": authority.file, "tls_first": True}
+
+
+@pytest.mark.parametrize("login", [
+    login_by_user, login_by_token, login_by_nkey, login_by_creds, login_by_jwt, login_by_tls, login_by_certificate,
+    pytest.param(login_by_tls_first, marks=pytest.mark.needs_nats("2.10.4")),
+])  # fmt: skip
+def test_a_login_by_a_context(login, nats_factory, authority, tmp_path, monkeypatch):
+    config, fields = login(tmp_path, authority)
+    server = nats_factory(config=config)
+    contexts = tmp_path / "nats" / "context"
+    contexts.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NATS3_NATS_CONTEXT", "ours")
+    # As the CLI writes it, with the fields that are not set.
+    empty = dict.fromkeys(["description", "token", "user", "creds", "nsc", "socks_proxy", "color_scheme"], "")
+    (contexts / "ours.json").write_text(json.dumps(empty | {"url": server.url} | fields))
+    with Link(Settings.load().nats) as link:
+        assert stream_names(link) == []
+    (contexts / "ours.json").write_text(json.dumps(empty | {"url": server.url}))
+    refusal(replace(Settings.load().nats, connect_timeout_s=0.5))
+
+
 # JetStream's API and inboxes
 
 
