@@ -49,6 +49,11 @@ class Settings(Fields):
         """Where a value comes from: `environment variable NATS3_NATS_URL`, `nats3.toml`, `default` and so on."""
         return self._sources.get(key, DEFAULT)
 
+    def origins(self) -> list[str]:
+        """Where the values come from, each once: `the environment`, `nats3.toml`, `NATS context prod` and so on."""
+        of_environment = ("environment variable ", "file ")
+        return sorted({"the environment" if s.startswith(of_environment) else s for s in self._sources.values()})
+
     def shown(self, key: str) -> object:
         """A value as it may be shown: secrets are stars."""
         return masked(key, getattr(self, key))

@@ -205,7 +205,7 @@ def test_servers_that_are_down_are_all_told_at_once(
     failed = [f for f in ran.json if f["status"] == "fail"]
     assert [f["area"] for f in failed] == ["nats", "postgres", "store", "java"]
     assert all(f["do"] for f in failed)
-    assert ran.error == "Error: 4 of 5 checks fail. Do what stands beside them, then run it again"
+    assert ran.error == "Error: 4 of 7 checks fail. Do what stands beside them, then run it again"
     assert "Pl4nted" not in ran.out + ran.err
 
 
@@ -341,3 +341,26 @@ def test_the_java_that_spark_would_start(
     ((what, do),) = findings(nats3("doctor", "-o", "json"), "java", status)
     assert str(java) in what
     assert bool(do) == (status == "fail")
+
+
+def test_settings_without_effect_and_a_secret_that_all_may_read(
+    nats3: Command, on_s3: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "etc.toml"
+    path.write_text('nats_password = "s3cr"\n')
+    path.chmod(0o644)
+    monkeypatch.setenv("NATS3_CONFIG", str(path))
+    monkeypatch.setenv("NATS3_POSTGRESQL_URL", "postgresql://u:s3cr@h/d")
+    monkeypatch.setenv("NATS3_ELSEWHERE", "1")
+    ran = nats3("doctor", "-o", "json")
+    assert findings(ran, "settings", "ok") == [(f"Settings come from: {path}, the environment", None)]
+    assert findings(ran, "settings", "warn") == [
+        ("NATS3_ELSEWHERE is not a setting", "Unset it"),
+        ("NATS3_POSTGRESQL_URL is not a setting", "Did you mean NATS3_POSTGRES_URL?"),
+        (f"Every user of this machine can read {path}, which holds a secret", "Take the permission away: chmod 600"),
+    ]
+    whats = [what for what, _ in findings(ran, "store", "ok")]
+    assert whats[0].startswith("S3 identity: static keys, access key ")
+    assert "s3cr" not in ran.out + ran.err
+    path.chmod(0o600)
+    assert len(findings(nats3("doctor", "-o", "json"), "settings", "warn")) == 2

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from nats3_dagster.archive.health import catalog_health, nats_health, store_health
+from nats3_dagster.archive.health import catalog_health, nats_health, settings_health, store_health
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
@@ -12,6 +12,7 @@ from nats3_dagster.workspace import Workspace
 def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding]:
     """`buckets` are tried; without any, those of the archives."""
     with Workspace(settings) as workspace:
+        yield from findings(settings_health.AREA, lambda: settings_health.check(settings))
         yield from findings(nats_health.AREA, lambda: nats_health.check(workspace))
         yield from findings(catalog_health.AREA, lambda: catalog_health.check(settings))
         yield from findings(store_health.AREA, lambda: store_health.check(settings, buckets or _buckets(workspace)))

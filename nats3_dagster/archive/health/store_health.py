@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.errors import StoreError
-from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists
+from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, identity
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 
@@ -22,6 +22,8 @@ BUCKETS = 4
 def check(settings: Settings, buckets: Sequence[str]) -> Iterator[Finding]:
     """Each of these buckets; without any, only whether the store can be reached with these credentials."""
     options = settings.store
+    if options.folder is None:
+        yield Finding("ok", AREA, f"S3 identity: {identity(options)}")
     if not buckets:
         # The name is free, and the answer tells reachability and credentials from each other.
         bucket_exists(options, f"nats3-doctor-{secrets.token_hex(8)}")
