@@ -62,7 +62,7 @@ def _call(options: StoreOptions, where: faults.Place, operation: str, **argument
     from botocore.parsers import ResponseParserError
 
     try:
-        client = sdk_session(options.profile).client(
+        client = sdk_session(options.profile, has_keys=bool(options.access_key_id)).client(
             "s3",
             region_name=options.region,
             endpoint_url=options.endpoint,

@@ -16,12 +16,17 @@ from nats3_dagster.objects.store_options import StoreOptions
 _TTL: Final = timedelta(minutes=9)
 
 
-def sdk_session(profile: str | None) -> Any:
+def sdk_session(profile: str | None, *, has_keys: bool = False) -> Any:
     """A boto3 session of its own: the default one keeps what it read of the SDK's files for the life of the process.
-    boto3 takes 0.3 s to import, so only here. Raises OperatorError where there is no such profile."""
+    With keys of ours, AWS_PROFILE is none of its business. boto3 takes 0.3 s to import, so only here. Raises
+    OperatorError where there is no such profile."""
     import boto3
+    import botocore.session
     from botocore.exceptions import ProfileNotFound
 
+    if has_keys:
+        no_profile = {"profile": (None, None, None, None)}
+        return boto3.Session(botocore_session=botocore.session.Session(session_vars=no_profile))
     try:
         return boto3.Session(profile_name=profile)
     except ProfileNotFound:

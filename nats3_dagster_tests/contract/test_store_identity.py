@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -153,6 +154,11 @@ def test_a_profile(
     assert Bucket(options, bucket).exists("of-a-worker")
 
 
+def test_keys_need_no_profile(s3: StoreOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "of-other-work")
+    use(s3)
+
+
 def test_a_profile_that_is_not_there(profile: str, s3: StoreOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "other")
     with pytest.raises(OperatorError, match="There is no AWS profile other in the SDK's files"):
@@ -270,9 +276,27 @@ def test_nobody(nameless: None) -> None:
             ask()
 
 
-def test_credentials_are_asked_for_again_before_the_sdk_lets_them_end() -> None:
-    """obstore asks 5 minutes before this has passed; the SDK renews what ends in 10."""
-    assert timedelta(minutes=5) < identities_module()._TTL < timedelta(minutes=10)
+def test_credentials_are_asked_for_again_before_the_sdk_lets_them_end(
+    nameless: None, service: Service, aws: Path, monkeypatch: pytest.MonkeyPatch, bucket: str
+) -> None:
+    """obstore asks 5 minutes before the time that it was given has passed; the SDK renews what ends in 10."""
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{service.url}/credentials")
+
+    def asked_again(ttl: timedelta) -> bool:
+        monkeypatch.setattr(identities_module(), "_TTL", ttl)
+        store = Bucket(Settings.load().store, bucket)
+        store.create("a", DATA)
+        store.get("a")
+        before, until = len(service.asked), time.monotonic() + 0.5
+        while len(service.asked) == before and time.monotonic() < until:  # it asks once in 0.1 s at most
+            store.get("a")
+        return len(service.asked) > before
+
+    ours = identities_module()._TTL
+    assert timedelta(minutes=5, seconds=30) < ours < timedelta(minutes=10)
+    assert not asked_again(ours)
+    assert not asked_again(timedelta(minutes=5, seconds=30))
+    assert asked_again(timedelta(minutes=4, seconds=30))
 
 
 def identities_module() -> Any:
