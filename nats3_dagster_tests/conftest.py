@@ -25,12 +25,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from nats3_dagster.archive.proof.seal import CLOCKS_S
 from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_of
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3server import S3Server, require_xattrs
 from nats3_dagster.errors import EngineError
+from nats3_dagster.hours import CLOCKS_S
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.workspace import Workspace

@@ -1,15 +1,17 @@
 """An archive of a stream, and a replay of it, on real servers and without Spark."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from nats3_dagster.archive import capture
 from nats3_dagster.archive.create import create
-from nats3_dagster.model import ArchiveSpec, Replay, ReplaySpec
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.model import ArchiveSpec, Chunk, ChunkResult, Replay, ReplaySpec
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.pipeline.replay_run import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.job import shares
+from nats3_dagster.replay.job import ReplayJob, shares
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import hours_of
 from nats3_dagster_tests.wire import Wire
@@ -38,3 +40,13 @@ def driven(workspace: Workspace, replay_id: str) -> Replay:
     attempt.record(workspace, started.job, results, None)
     return workspace.catalog.replays.get(replay_id)
 
+
+def publish_here(job: ReplayJob, chunks: tuple[Chunk, ...]) -> tuple[Sequence[ChunkResult], Nats3Error | None]:
+    """As a task of Spark's, in this process: for replay.drive."""
+    results: list[ChunkResult] = []
+    try:
+        for share in shares(job, chunks, 1):
+            results.extend(publish_share(share))
+    except Nats3Error as error:
+        return results, error
+    return results, None

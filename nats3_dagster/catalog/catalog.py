@@ -40,6 +40,10 @@ class Catalog:
         with self.session.reading() as sql:
             return sql.value(datetime, "now")
 
+    def rest(self) -> None:
+        """Close the connections until the next call: for one that waits long."""
+        self.session.rest()
+
     def close(self) -> None:
         self.session.close()
 

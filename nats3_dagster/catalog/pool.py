@@ -44,6 +44,11 @@ class Session:
         """Close the connections; those that other threads use are closed when their calls end."""
         with self._lock:
             self._closed = True
+        self.rest()
+
+    def rest(self) -> None:
+        """Close the connections that no call uses; the next call opens one."""
+        with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()

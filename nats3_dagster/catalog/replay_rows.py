@@ -32,6 +32,15 @@ class DoneRow:
 
 
 @dataclass(slots=True, kw_only=True)
+class EndRow:
+    """The last chunk of a replay."""
+
+    stream: str
+    created_ns: int
+    seqs: SeqRange
+
+
+@dataclass(slots=True, kw_only=True)
 class ReplayRow:
     """A replay with its targets and runs: units as in Replay."""
 

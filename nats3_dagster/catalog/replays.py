@@ -5,6 +5,7 @@ a chunk as done that does not account for all its messages, and a success with c
 """
 
 import json
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,10 +14,10 @@ from typing import NoReturn
 import psycopg
 from psycopg import errors
 
-from nats3_dagster.catalog.connection import open_connection
+from nats3_dagster.catalog.connection import Connection, open_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, ReplayHourRow, ReplayRow, spec_json
+from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, EndRow, ReplayHourRow, ReplayRow, spec_json
 from nats3_dagster.catalog.rows import ChunkRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict, Unknown
@@ -34,6 +35,29 @@ from nats3_dagster.model import (
     SeqRange,
 )
 from nats3_dagster.steps import Next
+
+
+class ReplayLock:
+    """The lock of the process that drives a replay: a connection of its own, on which it is asked to pause."""
+
+    def __init__(self, connection: Connection, replay_id: str, where: str) -> None:
+        self._connection, self._replay_id, self._where = connection, replay_id, where
+
+    def wait(self, seconds: float) -> bool:
+        """Whether somebody asks for a pause within so many seconds. Raises CatalogError at once when the connection is
+        lost: another process may then have the lock."""
+        until = time.monotonic() + seconds
+        try:
+            self._connection.execute("")
+            while True:
+                rest = max(0.0, until - time.monotonic())
+                asked = list(self._connection.notifies(timeout=rest, stop_after=1))
+                if any(notice.payload == self._replay_id for notice in asked):
+                    return True
+                if not asked and time.monotonic() >= until:
+                    return False
+        except psycopg.Error as error:
+            raise failed(error, self._where) from error
 
 
 class Replays:
@@ -108,18 +132,24 @@ class Replays:
         return tuple(row.replay() for row in rows)
 
     @contextmanager
-    def lock(self, replay_id: str) -> Generator[None]:
+    def lock(self, replay_id: str) -> Generator[ReplayLock]:
         """Lock the replay for this process. The lock has a connection of its own: it ends when the process does, not
         when the catalog loses a connection. Raises Conflict when another process has it."""
         self.get(replay_id)
         with open_connection(self._session.url) as connection:
             try:
                 locked = Statements(connection).value(bool, "try_lock", replay=replay_id)
+                Statements(connection).run("listen_for_pause")
             except psycopg.Error as error:
                 raise failed(error, self._session.where) from error
             if not locked:
                 raise Conflict(f"Replay {replay_id} is being run by another process", "Wait for it, or end it first")
-            yield
+            yield ReplayLock(connection, replay_id, self._session.where)
+
+    def ask_pause(self, replay_id: str) -> None:
+        """Ask the process that drives the replay to pause it, if that one waits for new chunks."""
+        with self._session.reading() as sql:
+            sql.run("ask_pause", replay=replay_id)
 
     def start_attempt(self, replay_id: str, run_id: str | None = None) -> int:
         """The number of the new attempt, from 1. An earlier one that never ended counts as lost. Raises Conflict when
@@ -140,11 +170,7 @@ class Replays:
         has begun, CatalogError when the counts of a chunk do not add up."""
         with self._session.transaction() as sql:
             row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or _unknown(replay_id)
-            if row.attempt != attempt:
-                raise Conflict(
-                    f"Attempt {attempt} of replay {replay_id} was overtaken by attempt {row.attempt}",
-                    "Leave the replay to the process that runs it now",
-                )
+            _check_newest(replay_id, attempt, row)
             try:
                 sql.run(
                     "record_results", replay=replay_id, attempt=attempt, run_id=run_id,
@@ -155,6 +181,36 @@ class Replays:
                     f"Replay {replay_id} does not account for all messages of a chunk: {error.diag.message_detail}",
                     "Run it again: it asks the target what is there",
                 ) from error
+
+    def extend(self, replay_id: str, attempt: int, chunks: Sequence[Chunk]) -> bool:
+        """Add chunks behind those that the replay has; False, and none is added, if one is no longer live. Raises
+        Conflict when a later attempt has begun."""
+        with self._session.transaction() as sql:
+            row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or _unknown(replay_id)
+            _check_newest(replay_id, attempt, row)
+            added = sql.run("extend_replay", replay=replay_id, chunks=[chunk.id for chunk in chunks])
+            sql.run("count_chunks", replay=replay_id, chunks=added)
+            if added != len(chunks):
+                raise psycopg.Rollback
+            return True
+        return False
+
+    def end(self, replay_id: str) -> tuple[Incarnation, int] | None:
+        """Incarnation and last sequence of the last chunk that the replay has; None if it has none."""
+        with self._session.reading() as sql:
+            row = sql.row(EndRow, "replay_end", replay=replay_id)
+        return (Incarnation(row.stream, row.created_ns), row.seqs.last) if row else None
+
+    def behind(self, replay_id: str) -> int:
+        """The archive's live chunks behind the last one of the replay: within its times and sequences, of any
+        subject."""
+        with self._session.reading() as sql:
+            return sql.value(int, "chunks_behind", replay=replay_id)
+
+    def archive_id(self, replay_id: str) -> int:
+        """Of the archive with which the replay began. Raises OperatorError when there is no such replay."""
+        with self._session.reading() as sql:
+            return sql.value_or_none(int, "replay_archive", replay=replay_id) or _unknown(replay_id)
 
     def keep_progress(self, replay_id: str, attempt: int, published: int, found: int) -> None:
         """The attempt's tasks have published so many messages of chunks that are not done, and found so many. Nothing
@@ -194,11 +250,14 @@ class Replays:
             )
         return tuple(row.chunk() for row in rows)
 
-    def done(self, replay_id: str) -> tuple[tuple[Incarnation, SeqRange, int, int], ...]:
-        """Of each chunk that is done, in the order of the plan: incarnation, sequences, and of the messages in the
-        targets the number and the last sequence."""
+    def done(
+        self, replay_id: str, chunks: Sequence[Chunk] | None = None
+    ) -> tuple[tuple[Incarnation, SeqRange, int, int], ...]:
+        """Of each chunk that is done, or those of them, in the order of the plan: incarnation, sequences, and of the
+        messages in the targets the number and the last sequence."""
+        ids = None if chunks is None else [chunk.id for chunk in chunks]
         with self._session.reading() as sql:
-            rows = sql.rows(DoneRow, "done_chunks", replay=replay_id)
+            rows = sql.rows(DoneRow, "done_chunks", replay=replay_id, chunks=ids)
         return tuple((Incarnation(r.stream, r.created_ns), r.seqs, r.messages, r.last_seq) for r in rows)
 
     def chunks(self, replay_id: str) -> tuple[ReplayChunk, ...]:
@@ -219,6 +278,14 @@ class Replays:
         """What replays did with this chunk, newest first."""
         with self._session.reading() as sql:
             return tuple(sql.rows(ReplayChunk, "published_by", chunk=chunk_id))
+
+
+def _check_newest(replay_id: str, attempt: int, row: AttemptRow) -> None:
+    if row.attempt != attempt:
+        raise Conflict(
+            f"Attempt {attempt} of replay {replay_id} was overtaken by attempt {row.attempt}",
+            "Leave the replay to the process that runs it now",
+        )
 
 
 def _unknown(replay_id: str) -> NoReturn:

@@ -14,7 +14,7 @@ from nats3_dagster.cli import load_views as views
 from nats3_dagster.cli import processes
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup
-from nats3_dagster.cli.options import Hours, Output, parse_size
+from nats3_dagster.cli.options import Hours, Output, parse_duration, parse_size
 from nats3_dagster.cli.output import Format, counted, show, show_one
 from nats3_dagster.cli.progress import note, step
 from nats3_dagster.model import ORDERS, Order, Pace, ReplaySpec, Selection, SeqRange, parse_sequences
@@ -107,6 +107,13 @@ def create(
         bool,
         typer.Option("--delete-chunks", help="After success, delete the chunks that were replayed whole. Asks first."),
     ] = False,
+    poll_interval: Annotated[
+        int | None,
+        typer.Option(
+            "--poll-interval", metavar="DURATION", parser=parse_duration,
+            help="Follow the archive: look for new chunks every 5s, 1m, ..., until it is paused.",
+        ),
+    ] = None,
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and do nothing.")] = False,
     detach: Detach = False,
@@ -119,6 +126,7 @@ def create(
         order=cast("Order", order),  # any other text is refused by ReplaySpec
         pace=Pace(rate, byte_rate, speed), create_stream=create_stream, into_own_stream=into_own_stream,
         over_gaps=over_gaps, delete_chunks=delete_chunks, live=live, marks=not no_marks, like_source=like_source,
+        poll_interval_s=poll_interval,
     )  # fmt: skip
     with Workspace(Settings.load()) as workspace:
         spec = replace(spec, archive=resolve_archive(workspace, archive, bucket, read_stream, spec.selection.hours))
@@ -224,7 +232,12 @@ def _agree(planned: ReplayPlan, yes: bool) -> None:
         note(text)
     if planned.creation and planned.creation.left_out:
         note(f"Stream {planned.creation.name} is created without {', '.join(planned.creation.left_out)}")
-    if not (parts := planned.to_delete):
+    parts, follows = planned.to_delete, planned.spec.poll_interval_s is not None
+    if follows and planned.spec.delete_chunks:
+        archive = planned.archive.name
+        confirm(f"This deletes each chunk of archive {archive} for good as soon as it was replayed whole", yes)
+        return
+    if not parts:
         return
     most = "" if all(part.is_exact for part in parts) else "up to "
     messages = sum(part.messages for part in parts)

@@ -13,6 +13,8 @@ LIST: Columns = {
     "PUBLISHED": lambda r: r["published"],
     "CREATED": lambda r: when(r["created_at"]),
     "CHUNKS": lambda r: f"{r['chunks_done']:,} of {r['chunks']:,}",
+    # Of a replay that follows its archive: how far it is behind.
+    "WAITING": lambda r: "" if r["chunks_waiting"] is None else r["chunks_waiting"],
     "INTO": lambda r: r["targets"],
     "SUBJECTS": lambda r: f"{r['read_subject']} to {r['write_subject']}",
     "ATTEMPT": lambda r: r["attempt"],
@@ -31,6 +33,8 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
         "messages a second": view["rate"], "bytes a second": view["byte_rate"], "speed": view["speed"],
         "headers": headers_of(view), "into": view["targets"], "attempt": view["attempt"],
         "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
+        "chunks waiting": view["chunks_waiting"],
+        "looks for chunks every": f"{view['poll_interval_s']:g} s" if view["poll_interval_s"] else None,
         "selected": view["selected"], "published": view["published"], "found by a later attempt": view["found"] or None,
         "duplicates": view["duplicates"], "expired": view["expired"] or None,
         "dagster runs": view["dagster_runs"] or None,

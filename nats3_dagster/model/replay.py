@@ -66,6 +66,8 @@ class ReplaySpec:
     marks: bool = True
     # Whether the stream to create is made like the archived one.
     like_source: bool = False
+    # Seconds between two looks for new chunks of a replay that follows its archive; None: it takes what there is.
+    poll_interval_s: float | None = None
 
     def __post_init__(self) -> None:
         if len(self.selection.subjects) > 1:
@@ -90,6 +92,34 @@ class ReplaySpec:
             raise OperatorError(
                 "Only a live replay may leave out the headers that say where a message comes from",
                 "Make it live, or keep them",
+            )
+        if self.poll_interval_s is not None:
+            self._check_follow(self.poll_interval_s)
+
+    def _check_follow(self, poll_interval_s: float) -> None:
+        if not 0 < poll_interval_s < math.inf:
+            raise OperatorError(f"The poll interval is {poll_interval_s} s", "Give one above 0, as 5s")
+        if self.order != "stream":
+            raise OperatorError(
+                f"A replay that follows its archive cannot have the order {self.order}: new messages come in the order "
+                "of the stream",
+                "Use the order stream",
+            )
+        if self.pace.speed is not None:
+            raise OperatorError(
+                "A replay that follows its archive cannot keep the original timing: messages come as they are captured",
+                "Leave out the speed, or the poll interval",
+            )
+        if self.selection.hours:
+            raise OperatorError(
+                "A replay that follows its archive takes no hours: they are what there is now",
+                "Give the time from which on it follows, and the one at which it ends",
+            )
+        if not self.marks:
+            raise OperatorError(
+                "A replay that follows its archive needs the headers that say where a message comes from: without them "
+                "it could not be resumed",
+                "Keep them",
             )
 
     @property

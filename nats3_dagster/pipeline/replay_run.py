@@ -1,18 +1,17 @@
 """Replays: the driver's side. It divides the chunks of an attempt among Spark's tasks."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from nats3_dagster.errors import EngineError
+from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.task_progress import Tally, new_subject, reporting
-from nats3_dagster.model import ChunkResult, OnProgress, Progress
+from nats3_dagster.jetstream.task_progress import reporting
+from nats3_dagster.model import Chunk, ChunkResult, OnProgress
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
-from nats3_dagster.replay import attempt
-from nats3_dagster.replay.job import ReplayResult, Share, shares
+from nats3_dagster.replay.drive import drive
+from nats3_dagster.replay.job import ReplayJob, ReplayResult, Share, shares
 from nats3_dagster.replay.republish import Republisher
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -22,39 +21,19 @@ def run_replay(
     spark: SparkSession, settings: Settings, replay_id: str, *, run_id: str | None = None,
     on_progress: OnProgress | None = None, on_attempt: Callable[[int], None] | None = None,
 ) -> ReplayResult:  # fmt: skip
-    """Publish what the replay has not yet published. Safe to call again after any end, a kill -9 included.
+    """Publish what the replay has not yet published. Safe to call again after any end, a kill -9 included. One that
+    follows its archive goes on until its selection ends, or it is interrupted or paused.
 
     `on_progress` is called with the messages of this attempt that the targets have, and all that it has to publish;
     `on_attempt` with the attempt's number before it publishes. Raises Nats3Error; Conflict if another process runs this
     replay."""
-    began = time.monotonic()
-    with Workspace(settings) as workspace, attempt.lock(workspace, replay_id):
-        subject = new_subject()
-        started = attempt.start(workspace, replay_id, run_id=run_id, progress=subject)
-        if on_attempt:
-            on_attempt(started.job.attempt)
-        job, total = started.job, started.messages
-        try:
-            with Tally(workspace.link, subject, total, on_progress, lambda c: attempt.keep(workspace, job, c)):
-                finished = run_tasks(
-                    spark, f"replay {replay_id}", publish_share, shares(job, started.chunks, parallelism(spark))
-                )
-        except BaseException as error:
-            attempt.abandon(workspace, job, error)
-            raise
-        results = attempt.record(workspace, job, finished.results, finished.error, run_id)
-        if finished.error:
-            raise finished.error
-        selected = sum(r.selected for r in results)
-        if on_progress:
-            on_progress(Progress(selected, selected))
-        return ReplayResult(
-            replay_id, job.spec.archive, job.attempt, len(results), selected=selected,
-            published=sum(r.published for r in results), found=sum(r.found for r in results),
-            duplicates=sum(r.duplicates for r in results), expired=sum(r.expired for r in results),
-            seconds=time.monotonic() - began,
-            replay=workspace.catalog.replays.get(replay_id),
-        )  # fmt: skip
+
+    def publish(job: ReplayJob, chunks: tuple[Chunk, ...]) -> tuple[Sequence[ChunkResult], Nats3Error | None]:
+        finished = run_tasks(spark, f"replay {replay_id}", publish_share, shares(job, chunks, parallelism(spark)))
+        return finished.results, finished.error
+
+    with Workspace(settings) as workspace:
+        return drive(workspace, replay_id, publish, run_id=run_id, on_progress=on_progress, on_attempt=on_attempt)
 
 
 def publish_share(share: Share) -> Iterator[ChunkResult]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive.read.extent import extent
 from nats3_dagster.archive.read.lookup import chunks_of
+from nats3_dagster.catalog.replays import ReplayLock
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
@@ -32,31 +33,35 @@ class Attempt:
     messages: int
 
 
-def lock(workspace: Workspace, replay_id: str) -> AbstractContextManager[None]:
+def lock(workspace: Workspace, replay_id: str) -> AbstractContextManager[ReplayLock]:
     """Drive the replay, as the only process. Raises Conflict when another one does, OperatorError if there is no such
     replay."""
     return workspace.catalog.replays.lock(replay_id)
 
 
-def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None, progress: str | None = None) -> Attempt:
-    """Check the targets and the objects, and begin an attempt at what is not done yet; call it under `lock`.
-    `progress`: see ReplayJob. Raises Nats3Error."""
+def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) -> Attempt:
+    """Check the targets and the objects, and begin an attempt at what is not done yet; call it under `lock`. Raises
+    Nats3Error."""
     replays, settings = workspace.catalog.replays, workspace.settings
     replay = replays.get(replay_id)
     archive = workspace.catalog.archives.get(replay.spec.archive)  # an archive that was deleted is not replayed
     batched = check_resumable(workspace.link, replay.targets)
     chunks = replays.pending(replay_id)
     check_objects(workspace, chunks)
-    pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
-    left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
-    messages = sum(part.messages for part in extent(workspace, left, selection))
     number = replays.start_attempt(replay_id, run_id)
     fault_point("replay.attempt_started")
     if number > 1:
         raise_fence(workspace.link, replay_id, number)
+    if replay.spec.poll_interval_s is not None:
+        # Until this attempt began, an earlier one may have added chunks.
+        chunks = replays.pending(replay_id)
+        check_objects(workspace, chunks)
+    pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
+    left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
+    messages = sum(part.messages for part in extent(workspace, left, selection))
     job = ReplayJob(
-        replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched, progress,
-        joined(replays.done(replay_id)),
+        replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched,
+        done=joined(replays.done(replay_id)),
     )  # fmt: skip
     return Attempt(job, chunks, messages)
 
@@ -79,13 +84,28 @@ def record(
 ) -> tuple[ChunkResult, ...]:  # fmt: skip
     """Record the chunks that are done, and how the attempt ended; the results of those chunks. `error`: of the tasks
     that failed."""
+    done = record_chunks(workspace, job, results, error, run_id)
+    finish(workspace, job, error)
+    return done
+
+
+def record_chunks(
+    workspace: Workspace, job: ReplayJob, results: Iterable[ChunkResult], error: Nats3Error | None,
+    run_id: str | None = None,
+) -> tuple[ChunkResult, ...]:  # fmt: skip
+    """The first half of `record`: the attempt goes on."""
     done = combine(results)
     if job.spec.order == "subject" and error:
         # A chunk is done only when the tasks of all its subjects are, and one of them failed.
         done = ()
     fault_point("replay.before_record")
     workspace.catalog.replays.record(job.id, job.attempt, done, run_id)
+    fault_point("replay.recorded")
+    return done
+
+
+def finish(workspace: Workspace, job: ReplayJob, error: Nats3Error | None) -> None:
+    """The second half of `record`."""
     state = "failed" if error else "succeeded"
     workspace.catalog.replays.finish(job.id, job.attempt, state, str(error) if error else None)
     fault_point("replay.after_record")
-    return done

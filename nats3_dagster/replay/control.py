@@ -1,12 +1,12 @@
-"""Control: pause a replay wherever it runs, delete it, delete the chunks that it published.
+"""Control: pause a replay wherever it runs, delete it, retire the chunks that it published.
 
 Invariant: a replay counts as paused only after its driver has released it (a lock in Postgres).
 """
 
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
-from nats3_dagster.archive.remove import remove_dead
 from nats3_dagster.errors import Conflict, EngineError, OperatorError, TargetError
 from nats3_dagster.jetstream.publish.fence import PAUSE, raise_fence
 from nats3_dagster.model import Replay
@@ -27,6 +27,7 @@ def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
         raise OperatorError(f"Replay {replay_id} does not run: it is {state}", Next.GET_REPLAY(replay=replay_id))
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
+        workspace.catalog.replays.ask_pause(replay_id)  # one that waits for new chunks has no publisher
         with suppress(TargetError):  # a publisher that ends just now may not answer; asked again, nobody is there
             raise_fence(workspace.link, replay_id, PAUSE)
         try:
@@ -48,18 +49,20 @@ def delete(workspace: Workspace, replay_id: str) -> None:
     workspace.catalog.replays.delete(replay_id)
 
 
-def delete_chunks(workspace: Workspace, replay_id: str) -> int:
-    """Retire the chunks that a replay published whole, and delete their objects; how many were retired.
+def delete_chunks(workspace: Workspace, replay_id: str, chunk_ids: Collection[int] | None = None) -> int:
+    """Retire the chunks that a replay published whole, or those of them; how many were retired. Their objects stay
+    until archive.sweep removes them.
 
     Only those that the catalog has as done with every message of theirs in the targets, and only of a replay that
-    succeeded: a chunk that a filter or a time bound cut stays, and one of which messages were left out as expired.
-    Raises StoreError; the next call deletes the objects that are left."""
+    succeeded or follows its archive: a chunk that a filter or a time bound cut stays, and one of which messages were
+    left out as expired. Raises Conflict if the archive was deleted."""
     replay = workspace.catalog.replays.get(replay_id)
     archive = workspace.catalog.archives.get(replay.spec.archive)
-    retired = 0
-    if replay.state == "succeeded":
-        chunks = workspace.catalog.replays.chunks(replay_id)
-        whole = [c.chunk_id for c in chunks if c.state == "done" and c.published + c.found == c.planned]
-        retired = workspace.catalog.chunks.retire(archive, whole) if whole else 0
-    remove_dead(workspace, archive.name)
-    return retired
+    if replay.state != "succeeded" and replay.spec.poll_interval_s is None:
+        return 0
+    chunks = workspace.catalog.replays.chunks(replay_id)
+    whole = [
+        c.chunk_id for c in chunks
+        if c.state == "done" and c.published + c.found == c.planned and (chunk_ids is None or c.chunk_id in chunk_ids)
+    ]  # fmt: skip
+    return workspace.catalog.chunks.retire(archive, whole) if whole else 0

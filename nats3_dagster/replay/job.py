@@ -41,11 +41,13 @@ class ReplayJob:
     progress: str | None = None
     # What earlier attempts are done with.
     done: tuple[DoneRange, ...] = ()
+    # Whether no attempt before this one had any of the chunks.
+    fresh: bool = False
 
     @property
     def resumed(self) -> bool:
         """Whether the tasks must ask the targets first what an earlier attempt published."""
-        return self.attempt > 1
+        return self.attempt > 1 and not self.fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +104,12 @@ def shares(job: ReplayJob, chunks: Sequence[Chunk], parallel: int) -> list[Share
     return [Share(job, part, index, len(parts)) for index, part in enumerate(parts)]
 
 
-def joined(done: Iterable[tuple[Incarnation, SeqRange, int, int]]) -> tuple[DoneRange, ...]:
+def joined(
+    done: Iterable[tuple[Incarnation, SeqRange, int, int]], before: Iterable[DoneRange] = ()
+) -> tuple[DoneRange, ...]:
     """Chunks that are done, in the order of the plan, each with the number and the last sequence of its messages in the
-    targets; those that follow each other as one."""
-    ranges: list[DoneRange] = []
+    targets; those that follow each other, and those that were done `before`, as one."""
+    ranges = list(before)
     for incarnation, covers, messages, last_seq in done:
         last = ranges[-1] if ranges else None
         if last and last.token == incarnation.token and last.covers.last + 1 == covers.first:

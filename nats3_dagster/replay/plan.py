@@ -1,15 +1,16 @@
 """Plan: what a replay would publish and into which streams, checked before its first message goes out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nats3_dagster.archive.read.ahead import ahead
 from nats3_dagster.archive.read.extent import Part, bounds, extent
 from nats3_dagster.archive.read.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import server_info
-from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
+from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, SeqRange, StreamState
 from nats3_dagster.replay.creation import Creation, check_creation, creation
 from nats3_dagster.replay.status import check_forerunner
 from nats3_dagster.replay.targets import (
@@ -23,7 +24,7 @@ from nats3_dagster.replay.targets import (
     takes_batches,
 )
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import Transform
+from nats3_dagster.subjects import Transform, overlap
 from nats3_dagster.workspace import Workspace
 
 # Subjects that a plan shows.
@@ -103,10 +104,14 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     archive = workspace.catalog.archives.get(spec.archive)
     check_forerunner(workspace, archive, spec)
     transform = Transform(spec.read_subject, spec.write_subject)
-    chunks = _selected_chunks(workspace, archive, spec)
+    if spec.poll_interval_s is None:
+        chunks = _selected_chunks(workspace, archive, spec)
+    else:
+        check_no_loop(spec, transform)
+        chunks = _chunks_to_follow(workspace, archive, spec)
     check_objects(workspace, chunks)
     check_subject_sizes(transform, chunks)
-    server, source = server_info(workspace.link), _source(workspace, archive, chunks[-1])
+    server, source = server_info(workspace.link), source_of(workspace, archive, chunks)
     made = creation(spec, transform, source, server)
     streams = listening(workspace.link, made.config["subjects"] if made else [transform.pattern])
     check_own_stream(workspace.link, archive, source, spec, transform, streams)
@@ -191,11 +196,7 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
             f"Archive {archive.name} holds nothing of this selection", Next.LIST_CHUNKS(archive=archive.name)
         )
     if not spec.over_gaps and (lost := uncovered(workspace, archive, spec.selection, chunks)):
-        raise OperatorError(
-            f"Sequences of the selection are not in the archive: {', '.join(map(str, lost[:3]))}"
-            f"{' ...' if len(lost) > 3 else ''}",
-            Next.CAPTURE_OR_REPLAY_OVER_GAPS(),
-        )
+        raise lost_of_selection(lost)
     selected = with_subjects(chunks, spec.selection)
     if not selected:
         raise OperatorError(
@@ -205,9 +206,38 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
     return selected
 
 
-def _source(workspace: Workspace, archive: Archive, chunk: Chunk) -> Mapping[str, Any]:
-    """The configuration of the archived stream, as it was last observed."""
-    state = workspace.catalog.coverage.last_state(chunk.meta.incarnation)
+def _chunks_to_follow(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> tuple[Chunk, ...]:
+    """The chunks to publish first: none where a capture has yet to bring what comes first. Raises OperatorError if
+    messages before or between them were lost."""
+    found = ahead(workspace, archive, spec.selection, None, over_gaps=spec.over_gaps)
+    if found.lost:
+        raise lost_of_selection(found.lost)
+    return with_subjects(found.chunks, spec.selection)
+
+
+def check_no_loop(spec: ReplaySpec, transform: Transform) -> None:
+    """Raises OperatorError if a replay that follows its archive would take again what it published."""
+    if spec.into_own_stream and overlap(transform.pattern, spec.read_subject):
+        raise OperatorError(
+            f"What is published to {transform.pattern} is archived again, and the replay takes {spec.read_subject}: it "
+            "would follow itself without end",
+            "Choose a read subject that does not take what it publishes, or leave out the poll interval",
+        )
+
+
+def lost_of_selection(lost: Sequence[SeqRange]) -> OperatorError:
+    """The error if sequences that a replay is to publish are not in the archive."""
+    return OperatorError(
+        f"Sequences of the selection are not in the archive: {', '.join(map(str, lost[:3]))}"
+        f"{' ...' if len(lost) > 3 else ''}",
+        Next.CAPTURE_OR_REPLAY_OVER_GAPS(),
+    )
+
+
+def source_of(workspace: Workspace, archive: Archive, chunks: Sequence[Chunk]) -> Mapping[str, Any]:
+    """The configuration of the archived stream, as it was last observed; of the newest one without chunks."""
+    newest = chunks[-1].meta.incarnation if chunks else workspace.catalog.coverage.all(archive)[-1].incarnation
+    state = workspace.catalog.coverage.last_state(newest)
     return state.config if state else {"name": archive.spec.stream}
 
 

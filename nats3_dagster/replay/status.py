@@ -16,6 +16,8 @@ class ReplayStatus:
     replay: Replay
     # The catalog's state; `interrupted` for one that is `running` in the catalog and in no process.
     state: str
+    # Chunks that a replay which follows its archive has yet to publish or to look at; None for others.
+    waiting: int | None = None
 
 
 def status(workspace: Workspace, replay_id: str) -> ReplayStatus:
@@ -97,10 +99,14 @@ def _of_hours(selection: Selection) -> bool:
 
 
 def _status(workspace: Workspace, replay: Replay) -> ReplayStatus:
+    waiting = None
+    if replay.spec.poll_interval_s is not None:
+        pending = replay.chunks - replay.chunks_done
+        waiting = pending + (workspace.catalog.replays.behind(replay.id) if replay.state != "succeeded" else 0)
     if replay.state != "running":
-        return ReplayStatus(replay, replay.state)
+        return ReplayStatus(replay, replay.state, waiting)
     try:
         with workspace.catalog.replays.lock(replay.id):
-            return ReplayStatus(replay, "interrupted")
+            return ReplayStatus(replay, "interrupted", waiting)
     except Conflict:
-        return ReplayStatus(replay, "running")
+        return ReplayStatus(replay, "running", waiting)

@@ -16,6 +16,7 @@ def replay(status: ReplayStatus) -> dict[str, Any]:
         "sequences": list(selection.sequences) if selection.sequences else None, "order": spec.order,
         "rate": spec.pace.rate, "byte_rate": spec.pace.byte_rate, "speed": spec.pace.speed,
         "over_gaps": spec.over_gaps, "delete_chunks": spec.delete_chunks, "live": spec.live, "marks": spec.marks,
+        "poll_interval_s": spec.poll_interval_s, "chunks_waiting": status.waiting,
         "targets": [t.incarnation.stream for t in record.targets], "attempt": record.attempt, "chunks": record.chunks,
         "chunks_done": record.chunks_done, "selected": record.selected,
         "published": record.acknowledged, "found": record.found + record.progress_found,

@@ -256,7 +256,7 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     assert control.delete_chunks(ws, replay_id) == 0
     ws.catalog.replays.finish(replay_id, number, "succeeded")
     assert control.delete_chunks(ws, replay_id) == 1
-    assert [o["Key"] for o in s3_client.list_objects_v2(Bucket=bucket)["Contents"]] == ["chunk-1"]
+    assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 2  # until they are swept
     assert set(status.chunks_by_hour(ws, begun)) == set(HOURS)
     control.delete(ws, replay_id)
     assert status.replays(ws, ws.catalog.archives.get("ev")) == ()

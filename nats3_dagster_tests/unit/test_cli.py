@@ -293,7 +293,8 @@ def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
         (
             "nats3 ",
             {
-                "store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve", "stream", "permissions", "config",
+                "store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve", "stream", "permissions",
+                "config",
             },
         ),
         ("nats3 store ", {"create", "list", "get", "run", "pause", "resume", "delete", "seal"}),

@@ -16,14 +16,10 @@ from nats3_dagster.archive.windows import first_at
 from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestOther, ManifestPart
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_bounds, hour_of, hour_start
+from nats3_dagster.hours import CLOCKS_S, HOUR_NS, SECOND_NS, hour_bounds, hour_of, hour_start
 from nats3_dagster.model import Archive, HourPart, Incarnation, Seal
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
-
-# The server's clock says which hour a message belongs to, and ours when the hour has ended: they may differ so much. A
-# message that comes later still is captured, and the hour sealed once more.
-CLOCKS_S = 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,49 @@ from unnest(:chunks::bigint[]) with ordinality as p(chunk_id, position)
 join nats3.chunk c on c.id = p.chunk_id and c.archive_id = :archive and c.deleted_at is null
 order by p.position;
 
+-- name: extend_replay(replay, chunks)
+-- Adds chunks behind those that the replay has, in the order given; those that are no longer live are left out.
+insert into nats3.replay_chunk (replay_id, chunk_id, position, planned)
+select r.id, c.id, r.chunks + p.position, c.messages
+from unnest(:chunks::bigint[]) with ordinality as p(chunk_id, position)
+join nats3.replay r on r.id = :replay
+join nats3.chunk c on c.id = p.chunk_id and c.archive_id = r.archive_id and c.deleted_at is null
+order by p.position;
+
+-- name: count_chunks(replay, chunks)!
+-- The replay has so many chunks more.
+update nats3.replay set chunks = chunks + :chunks where id = :replay;
+
+-- name: replay_end(replay)
+-- The end of the last chunk that the replay has, done or not; no row where it has none.
+select c.stream, c.created_ns, c.seqs
+from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
+where p.replay_id = :replay
+order by p.position desc
+limit 1;
+
+-- name: chunks_behind(replay)
+-- How many live chunks the replay's archive has behind the last one of the replay: within its times and sequences, of
+-- any subject.
+select count(*) from nats3.replay r
+left join lateral (
+    select c.created_ns, upper(c.seqs) as seq
+    from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
+    where p.replay_id = r.id order by p.position desc limit 1
+) e on true
+join nats3.chunk n on n.archive_id = r.archive_id and n.deleted_at is null
+join nats3.incarnation i on i.id = n.incarnation_id
+where r.id = :replay and (e.seq is null or (i.created_ns, lower(n.seqs)) >= (e.created_ns, e.seq))
+  and n.last_ns >= coalesce((r.spec #>> '{selection,from_ns}')::bigint, n.last_ns)
+  and n.first_ns < coalesce((r.spec #>> '{selection,to_ns}')::bigint, 9223372036854775807)
+  and (r.spec #> '{selection,sequences}' = 'null'
+       or n.seqs && int8range((r.spec #>> '{selection,sequences,0}')::bigint,
+                              (r.spec #>> '{selection,sequences,1}')::bigint, '[]'));
+
+-- name: replay_archive(replay)
+-- The id of the replay's archive.
+select archive_id from nats3.replay where id = :replay and deleted_at is null;
+
 -- name: add_targets(replay, streams, created, since)
 -- Records the streams that take what the replay publishes.
 insert into nats3.replay_target (replay_id, stream, created_ns, since_seq)
@@ -115,12 +158,12 @@ from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
 where p.replay_id = :replay and p.state <> 'done'
 order by p.position;
 
--- name: done_chunks(replay)
--- The chunks that the replay has done, in the order of its plan: whose sequences, how many messages the targets took, and
+-- name: done_chunks(replay, chunks)
+-- The chunks that the replay has done, or those of them, in the order of its plan: whose sequences, how many messages the targets took, and
 -- the last sequence of those.
 select c.stream, c.created_ns, c.seqs, p.published + p.found as messages, p.last_seq
 from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
-where p.replay_id = :replay and p.state = 'done'
+where p.replay_id = :replay and p.state = 'done' and (:chunks::bigint[] is null or p.chunk_id = any(:chunks::bigint[]))
 order by p.position;
 
 -- name: replay_chunks(replay)
@@ -162,3 +205,11 @@ order by r.created_at desc;
 -- name: try_lock(replay)
 -- Whether this connection now holds the replay, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.replay.' || :replay, 0));
+
+-- name: listen_for_pause()!
+-- From now on this connection hears of replays that are to pause.
+listen nats3_pause;
+
+-- name: ask_pause(replay)
+-- Asks whoever waits for new chunks of the replay to pause it.
+select pg_notify('nats3_pause', :replay);

@@ -1,0 +1,104 @@
+"""Follow: a replay that goes on with what comes into its archive.
+
+Invariant: chunks are only ever added behind those that a replay has, by its newest attempt, and before a message of
+theirs goes out. So a later attempt knows all that an earlier one may have published.
+"""
+
+from collections.abc import Iterator
+
+from nats3_dagster.archive.read.ahead import ahead, is_over
+from nats3_dagster.archive.read.extent import extent
+from nats3_dagster.archive.read.lookup import with_subjects
+from nats3_dagster.catalog.replays import ReplayLock
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.jetstream.publish.fence import PAUSE, superseded
+from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.model import Archive, Chunk
+from nats3_dagster.replay.job import ReplayJob
+from nats3_dagster.replay.plan import check_objects, lost_of_selection, source_of
+from nats3_dagster.replay.targets import (
+    check_own_stream,
+    check_provable,
+    check_subject_sizes,
+    check_targets,
+    listening,
+    target_state,
+)
+from nats3_dagster.steps import Next
+from nats3_dagster.subjects import Transform
+from nats3_dagster.workspace import Workspace
+
+# Chunks that are added at a time: what an attempt has done is recorded after each of these rounds.
+ROUND = 256
+
+
+def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[tuple[Chunk, ...]]:
+    """The chunks that come into the archive, in stream order, recorded as those of the replay; when the next ones are
+    asked for, these must be done. It ends with the selection, if that has an end. Waits without a connection but that
+    of the lock. Raises Nats3Error: TargetError when it is asked to pause."""
+    spec, interval_s = job.spec, job.spec.poll_interval_s or 0.0
+    after = workspace.catalog.replays.end(job.id)
+    while True:
+        _check_asked(lock.wait(0), job.id)
+        archive = archive_of(workspace, job.id, spec.archive)
+        over = is_over(workspace, archive, spec.selection)
+        found = ahead(workspace, archive, spec.selection, after, over_gaps=spec.over_gaps, limit=ROUND)
+        chunks = with_subjects(found.chunks, spec.selection)
+        if chunks:
+            check_more(workspace, archive, job, chunks)
+            fault_point("replay.before_extend")
+            if not workspace.catalog.replays.extend(job.id, job.attempt, chunks):
+                continue  # one was retired since: what is in its place shows now
+            fault_point("replay.extended")
+        if found.chunks:
+            last = found.chunks[-1].meta
+            after = last.incarnation, last.covers.last
+            if chunks:
+                yield chunks
+            continue
+        if found.lost:
+            raise lost_of_selection(found.lost)
+        if over and not found.is_open:
+            return
+        fault_point("replay.waiting")
+        workspace.catalog.rest()
+        _check_asked(lock.wait(interval_s), job.id)
+
+
+def archive_of(workspace: Workspace, replay_id: str, name: str) -> Archive:
+    """The replay's archive. Raises OperatorError if it was deleted, also if there is another one of its name now."""
+    archive = workspace.catalog.archives.get(name)
+    if archive.id != workspace.catalog.replays.archive_id(replay_id):
+        raise OperatorError(
+            f"Archive {name} was deleted and made again since replay {replay_id} began", Next.BEGIN_NEW_REPLAY()
+        )
+    return archive
+
+
+def check_more(workspace: Workspace, archive: Archive, job: ReplayJob, chunks: tuple[Chunk, ...]) -> None:
+    """Ask of further chunks what a plan asks: the targets may have changed since, and so may what fills the archived
+    stream. Raises Nats3Error."""
+    # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
+    from nats3_dagster.replay.refusals import check_load, check_takes, load_of
+
+    spec, transform = job.spec, Transform(job.spec.read_subject, job.spec.write_subject)
+    check_objects(workspace, chunks)
+    check_subject_sizes(transform, chunks)
+    source = source_of(workspace, archive, chunks)
+    takers = [target_state(workspace.link, target) for target in job.targets]
+    streams = listening(workspace.link, [transform.pattern])
+    check_own_stream(workspace.link, archive, source, spec, transform, streams)
+    check_targets(workspace, spec, transform, chunks, takers)
+    check_provable(spec, takers)
+    server = server_info(workspace.link)
+    parts = extent(workspace, chunks, spec.selection)
+    load = load_of(workspace, spec, transform, parts, takers, server.max_payload, with_ids=not job.batched)
+    check_load(load, server.max_payload)
+    for taker in takers:
+        check_takes(spec, source, taker, load)
+
+
+def _check_asked(pause: bool, replay_id: str) -> None:
+    if pause:
+        raise superseded(replay_id, PAUSE)
