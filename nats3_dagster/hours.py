@@ -17,7 +17,7 @@ HOUR_NS = 60 * MINUTE_NS
 LAST_NS = 2**63 - 1
 # JetStream has no older messages: an earlier time is of a clock that was not set, as 1970 of a device without one.
 FIRST_HOUR = "2020-01-01-00:00"
-# The server's clock says when a message was stored, and ours when an hour or a time has passed: they may differ so much.
+# The server's clock says when a message was stored, and ours when an hour has passed: they may differ so much.
 CLOCKS_S = 30
 _KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")

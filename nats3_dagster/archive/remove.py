@@ -1,4 +1,4 @@
-"""Removing: archives, and objects that no live chunk has any more.
+"""Removing: archives, and objects that no live chunk has any more, now or after a time of grace.
 
 Invariant: the catalog lets go first, then the object goes. Postgres gives out a key only while no live chunk has it
 (catalog.removals), and a process that dies in between leaves an object that the next call removes.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive import status
 from nats3_dagster.archive.take.durables import drop
-from nats3_dagster.errors import OperatorError, SourceError
+from nats3_dagster.errors import OperatorError, SourceError, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.workspace import Workspace
@@ -29,6 +29,15 @@ class Deleted:
     objects: int
     # The durable that was deleted in the stream; None where the archive had none of its own, or it was kept.
     consumer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Objects that were removed, or would be."""
+
+    objects: int
+    # As stored.
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +118,60 @@ def remove_objects(
     workspace: Workspace, bucket_name: str, keys: Sequence[str], on_progress: OnProgress = _ignore
 ) -> int:
     """Delete those of the objects that no live chunk and no seal has; how many. Raises StoreError."""
-    removals, bucket = workspace.catalog.removals, workspace.bucket(bucket_name)
     removed = 0
     for at in range(0, len(keys), PAGE):
-        with removals.alone(bucket_name):
-            claimed = removals.claim(bucket_name, keys[at : at + PAGE])
-            fault_point("delete.claimed")
-            gone: list[str] = []
-            try:
-                for key in claimed:
-                    bucket.delete(key)
-                    fault_point("delete.deleted")
-                    gone.append(key)
-                    on_progress(removed + len(gone), len(keys))
-            finally:
-                removals.finish(bucket_name, gone)
-            fault_point("delete.finished")
-        removed += len(gone)
+        with workspace.catalog.removals.alone(bucket_name):
+            page = keys[at : at + PAGE]
+            removed += len(_remove(workspace, bucket_name, page, lambda n, of=removed: on_progress(of + n, len(keys))))
     return removed
+
+
+def sweepable(workspace: Workspace) -> Swept:
+    """What `sweep` would remove now."""
+    found = workspace.catalog.removals.sweepable(workspace.settings.delete_grace)
+    return Swept(len(found), sum(found.values()))
+
+
+def sweep(workspace: Workspace, limit: int | None = None) -> Swept:
+    """Remove the objects of chunks that were retired, and of manifests after which an hour was sealed again, once
+    `delete_grace` seconds have passed since; at most `limit`. What an archive had that was deleted without its objects
+    stays. A bucket that fails does not stop the others. Raises StoreError; the next call does the rest."""
+    removals, grace_s = workspace.catalog.removals, workspace.settings.delete_grace
+    found = removals.sweepable(grace_s, limit=limit)
+    objects = size = 0
+    failure: StoreError | None = None
+    for bucket_name in sorted({bucket for bucket, _ in found}):
+        rest = sum(1 for bucket, _ in found if bucket == bucket_name)
+        try:
+            while rest > 0:
+                with removals.alone(bucket_name):
+                    # Asked again: another sweep may have been here first.
+                    sizes = removals.sweepable(grace_s, bucket=bucket_name, limit=min(rest, PAGE))
+                    gone = _remove(workspace, bucket_name, [key for _, key in sizes])
+                objects, size = objects + len(gone), size + sum(sizes[bucket_name, key] for key in gone)
+                rest = rest - len(gone) if gone else 0
+        except StoreError as error:
+            failure = failure or error
+    if failure:
+        raise failure
+    return Swept(objects, size)
+
+
+def _remove(
+    workspace: Workspace, bucket_name: str, keys: Sequence[str], on_count: Callable[[int], object] = lambda count: None
+) -> list[str]:
+    """Delete those of the objects that no live chunk and no seal has; their keys. Call it under `removals.alone`."""
+    removals, bucket = workspace.catalog.removals, workspace.bucket(bucket_name)
+    claimed = removals.claim(bucket_name, keys)
+    fault_point("delete.claimed")
+    gone: list[str] = []
+    try:
+        for key in claimed:
+            bucket.delete(key)
+            fault_point("delete.deleted")
+            gone.append(key)
+            on_count(len(gone))
+    finally:
+        removals.finish(bucket_name, gone)
+    fault_point("delete.finished")
+    return gone

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from nats3_dagster.archive.absence import lost_by_reason
 from nats3_dagster.errors import OperatorError, Unknown
@@ -18,6 +19,7 @@ from nats3_dagster.model import (
     ReplayChunk,
     Seal,
     StreamState,
+    Unswept,
 )  # fmt: skip
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -35,6 +37,9 @@ class Holdings:
     hours: int
     # How many are sealed, those without a message too.
     sealed: int
+    # What its retired chunks still have in the store, and until when at least: None where there is nothing.
+    unswept: Unswept
+    kept_until: datetime | None
 
     @property
     def losses(self) -> dict[Reason, int]:
@@ -107,9 +112,11 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
     """Raises OperatorError when there is no such archive."""
     catalog = workspace.catalog
     archive = catalog.archives.get(name)
+    unswept = catalog.removals.unswept(archive)
+    until = unswept.newest and unswept.newest + timedelta(seconds=workspace.settings.delete_grace)
     return Holdings(
         archive, catalog.coverage.all(archive), catalog.gaps.select(archive), catalog.hours.count(archive),
-        len(seals(workspace, archive)),
+        len(seals(workspace, archive)), unswept, until,
     )  # fmt: skip
 
 

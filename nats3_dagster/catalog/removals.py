@@ -12,9 +12,9 @@ import psycopg
 from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.rows import ObjectRow
+from nats3_dagster.catalog.rows import ObjectRow, SweepRow
 from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.model import DeadObject
+from nats3_dagster.model import Archive, DeadObject, Unswept
 
 _PAGE = 1000
 
@@ -42,6 +42,22 @@ class Removals:
             yield from (DeadObject(row.bucket, row.key) for row in rows)
             more = len(rows) == _PAGE
             after = rows[-1].id if rows else after
+
+    def sweepable(
+        self, grace_s: int, *, bucket: str | None = None, limit: int | None = None
+    ) -> dict[tuple[str, str], int]:
+        """The objects, of all buckets or one, that nothing needs for `grace_s` seconds: bucket and key, and bytes; the
+        oldest first. Those of an archive that was deleted as a whole are none of them."""
+        with self._session.reading() as sql:
+            rows = sql.rows(SweepRow, "sweepable", grace_s=grace_s, bucket=bucket, limit_to=limit)
+        return {(row.bucket, row.key): row.bytes for row in rows}
+
+    def unswept(self, archive: Archive) -> Unswept:
+        """What the archive's retired chunks still have in the store."""
+        with self._session.reading() as sql:
+            found = sql.row(Unswept, "unswept", archive=archive.id)
+        assert found is not None
+        return found
 
     @contextmanager
     def alone(self, bucket: str) -> Generator[None]:

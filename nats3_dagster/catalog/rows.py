@@ -206,6 +206,17 @@ class ChunkRow:
 
 
 @dataclass(slots=True, kw_only=True)
+class SweepRow:
+    """An object that nothing needs any more."""
+
+    bucket: str
+    key: str
+    # As stored.
+    bytes: int
+    dead_at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
 class ObjectRow:
     """A chunk or a seal by the object that it has in the store."""
 

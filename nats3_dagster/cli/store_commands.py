@@ -13,7 +13,7 @@ from nats3_dagster.cli import store_views as views
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import ArchiveName, Hours, Output, parse_duration, parse_size
-from nats3_dagster.cli.output import Format, counted, show, show_one
+from nats3_dagster.cli.output import Format, Size, counted, show, show_one
 from nats3_dagster.cli.processes import capture_hours
 from nats3_dagster.cli.progress import bar, note
 from nats3_dagster.cli.reload import reload_dagster
@@ -203,6 +203,24 @@ def delete(
     if deleted.objects:
         note("A bucket with versions keeps what was deleted as earlier versions, until its own rules remove them")
     note(reload_dagster(workspace.settings))
+
+
+@app.command()
+def sweep(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would remove, and remove nothing.")] = False,
+    output: Output = Format.table,
+) -> None:
+    """Remove the objects of chunks that were deleted after their replay, once their time of grace has passed
+    (delete_grace). Dagster's sweep_sensor does it by itself."""
+    with Workspace(Settings.load()) as workspace:
+        swept = remove.sweepable(workspace) if dry_run else remove.sweep(workspace)
+        view = {
+            "objects": swept.objects, "bytes": swept.bytes, "delete_grace_s": workspace.settings.delete_grace,
+            "dry_run": dry_run,
+        }  # fmt: skip
+    show_one(output, view, {"objects removed": swept.objects, "stored": Size(swept.bytes)})
+    if dry_run:
+        note("A dry run: nothing was removed")
 
 
 def _show(archive: Archive, output: Format) -> None:

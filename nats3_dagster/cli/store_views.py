@@ -70,6 +70,9 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     }  # fmt: skip
     for c in view["coverage"]:
         lines[f"stream of {text_of(when(c['stream_created']))}"] = _coverage_line(c)
+    if (left := view["unswept"])["objects"]:
+        size = text_of(Size(left["bytes"]))
+        lines["deleted"] = f"{left['objects']:,} objects ({size}), kept until {text_of(when(left['until']))}"
     for number, g in enumerate(view["gaps"]):
         some = ", ".join(f"{a}-{b}" for a, b in g["ranges"][:5]) + (" ..." if len(g["ranges"]) > 5 else "")
         lines[f"gap {number + 1}"] = f"{g['sequences']:,} {g['reason']}: {some}"

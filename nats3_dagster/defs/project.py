@@ -16,6 +16,7 @@ from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_j
 from nats3_dagster.defs.partitions import ended_hours_from, hours_from
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
+from nats3_dagster.defs.sweep_sensor import sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveTotals
 from nats3_dagster.settings import Settings
@@ -46,10 +47,10 @@ def owners_of(text: str) -> list[str]:
 
 
 def definitions_of(every: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
-    """Three assets with checks, two jobs and two sensors for each archive; two jobs and a sensor for all; resources."""
+    """Three assets with checks, two jobs and two sensors for each archive; two jobs and sensors for all; resources."""
     assets: list[Any] = []
     jobs: list[Any] = [window_job(), check_job()]
-    sensors: list[SensorDefinition] = [catalog_sensor()]
+    sensors: list[SensorDefinition] = [catalog_sensor(), sweep_sensor()]
     streams: set[str] = set()
     asset_checks: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():

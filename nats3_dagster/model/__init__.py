@@ -14,7 +14,17 @@ from nats3_dagster.model.archive import (
     Mode,
     Seal,
 )
-from nats3_dagster.model.chunk import LOSSES, MAX_SUBJECTS, NOT_MISSING, Chunk, ChunkMeta, DeadObject, Gap, Reason
+from nats3_dagster.model.chunk import (
+    LOSSES,
+    MAX_SUBJECTS,
+    NOT_MISSING,
+    Chunk,
+    ChunkMeta,
+    DeadObject,
+    Gap,
+    Reason,
+    Unswept,
+)
 from nats3_dagster.model.hour import HourPart, OtherHour, PlacedGap
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
@@ -35,6 +45,6 @@ __all__ = [
     "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
     "Chunk", "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Gap", "HourPart", "HourSummary", "Incarnation",
     "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay", "ReplayChunk",
-    "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "Witness", "clipped",
-    "parse_sequences", "without",
+    "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "Unswept", "Witness",
+    "clipped", "parse_sequences", "without",
 ]  # fmt: skip

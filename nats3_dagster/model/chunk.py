@@ -102,3 +102,14 @@ class DeadObject:
 
     bucket: str
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unswept:
+    """What retired chunks of an archive still have in the store."""
+
+    objects: int
+    # As stored.
+    bytes: int
+    # When the last of them was retired; None where there is none.
+    newest: datetime | None

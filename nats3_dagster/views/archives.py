@@ -77,6 +77,9 @@ def holdings(report: Holdings, condition: Condition, replayed: int, words: Words
         ],
         "gaps": [gap(g) for g in report.gaps], "hours": report.hours, "hours_sealed": report.sealed,
         "hours_replayed": replayed,
+        "unswept": {
+            "objects": report.unswept.objects, "bytes": report.unswept.bytes, "until": stamp_of(report.kept_until),
+        },
     }  # fmt: skip
 
 

@@ -53,3 +53,39 @@ where c.archive_id = :archive and c.deleted_at is not null and c.id > :after
   and not exists (select from nats3.chunk l where l.bucket = c.bucket and l.key = c.key and l.deleted_at is null)
 order by c.id
 limit :limit_to;
+
+-- name: sweepable(grace_s, bucket, limit_to)
+-- Objects that are no longer needed for so many seconds and that are not removed yet, of all buckets or one, the oldest
+-- first: those of chunks that were retired by themselves, and manifests of seals after which the hour was sealed again. An
+-- archive that was deleted keeps what it had then.
+select * from (
+    select distinct on (c.bucket, c.key) c.bucket, c.key, c.stored_bytes as bytes, c.deleted_at as dead_at
+    from nats3.chunk c join nats3.archive a on a.id = c.archive_id
+    where c.deleted_at < now() - make_interval(secs => :grace_s) and (a.deleted_at is null or c.deleted_at < a.deleted_at)
+      and (:bucket::text is null or c.bucket = :bucket)
+      and not exists (
+          select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at)
+      and not exists (select from nats3.chunk l where l.bucket = c.bucket and l.key = c.key and l.deleted_at is null)
+      and not exists (
+          select from nats3.chunk k join nats3.archive of on of.id = k.archive_id
+          where k.bucket = c.bucket and k.key = c.key and k.deleted_at is not null
+            and (k.deleted_at >= now() - make_interval(secs => :grace_s) or k.deleted_at = of.deleted_at))
+    union all
+    select s.bucket, s.key, s.stored_bytes, n.sealed_at
+    from nats3.seal s
+    join nats3.seal n on n.archive_id = s.archive_id and n.hour = s.hour and n.number = s.number + 1
+    where n.sealed_at < now() - make_interval(secs => :grace_s) and (:bucket::text is null or s.bucket = :bucket)
+      and not exists (
+          select from nats3.removal r where r.bucket = s.bucket and r.key = s.key and r.removed_at >= s.sealed_at)
+) o
+order by dead_at, bucket, key
+limit :limit_to;
+
+-- name: unswept(archive)
+-- What an archive's retired chunks still have in the store: how many, their bytes, and when the last one was retired.
+select count(*) as objects, coalesce(sum(c.stored_bytes), 0)::bigint as bytes, max(c.deleted_at) as newest
+from nats3.chunk c
+where c.archive_id = :archive and c.deleted_at is not null
+  and not exists (
+      select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at)
+  and not exists (select from nats3.chunk l where l.bucket = c.bucket and l.key = c.key and l.deleted_at is null);

@@ -1,0 +1,175 @@
+"""The sweep: objects of retired chunks go after their time of grace, once, and nothing else goes."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.remove import Swept, delete, sweep, sweepable
+from nats3_dagster.errors import Conflict, StoreError
+from nats3_dagster.model import Archive, ChunkMeta
+from nats3_dagster.objects import Bucket
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.catalog_case import HOUR, chunk, spec, state
+
+BODY = b"x" * 10
+
+
+def store(workspace: Workspace, s3_client: Any, archive: Archive, *metas: ChunkMeta) -> None:
+    for meta in metas:
+        s3_client.put_object(Bucket=meta.bucket, Key=meta.key, Body=BODY)
+    workspace.catalog.chunks.commit(archive, metas)
+
+
+def keys(s3_client: Any, bucket: str) -> set[str]:
+    return {item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])}
+
+
+def age(postgres_url: str, seconds: int = 4000) -> None:
+    """Let what was retired or sealed so far be older."""
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("set session_replication_role = replica")  # rows are immutable to everybody else
+        by = f"interval '{seconds} s'"
+        connection.execute(f"update nats3.chunk set deleted_at = deleted_at - {by} where deleted_at is not null")  # type: ignore[arg-type]
+        connection.execute(f"update nats3.archive set deleted_at = deleted_at - {by} where deleted_at is not null")  # type: ignore[arg-type]
+        connection.execute(f"update nats3.seal set sealed_at = sealed_at - {by}")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def metas(bucket: str) -> list[ChunkMeta]:
+    return [chunk(n, n + 9, bucket=bucket) for n in (1, 11, 21, 31)]
+
+
+@pytest.fixture
+def logs(workspace: Workspace, bucket: str, s3_client: Any, metas: list[ChunkMeta]) -> Archive:
+    """An archive with four chunks in the store."""
+    archive = workspace.catalog.archives.create(spec(bucket=bucket), state())
+    store(workspace, s3_client, archive, *metas)
+    return archive
+
+
+def retire(workspace: Workspace, archive: Archive, *metas: ChunkMeta) -> None:
+    wanted = {meta.key for meta in metas}
+    ids = [c.id for c in workspace.catalog.chunks.select(archive) if c.meta.key in wanted]
+    assert workspace.catalog.chunks.retire(archive, ids) == len(metas)
+
+
+def test_an_object_goes_once_its_grace_has_passed(
+    workspace: Workspace, logs: Archive, metas: list[ChunkMeta], bucket: str, s3_client: Any, postgres_url: str
+) -> None:
+    retire(workspace, logs, metas[0], metas[1])
+    assert sweep(workspace) == sweepable(workspace) == Swept(0, 0)
+    held = status.holdings(workspace, "logs")
+    assert (held.unswept.objects, held.unswept.bytes) == (2, sum(m.stored_bytes for m in metas[:2]))
+    age(postgres_url)
+    retire(workspace, logs, metas[2])
+    due = Swept(2, held.unswept.bytes)
+    assert sweepable(workspace) == due
+    assert len(keys(s3_client, bucket)) == 4
+    assert sweep(workspace) == due
+    assert keys(s3_client, bucket) == {metas[2].key, metas[3].key}
+    assert sweep(workspace) == Swept(0, 0)
+    assert status.holdings(workspace, "logs").unswept.objects == 1
+
+
+def test_a_sweep_takes_no_more_than_its_limit(
+    workspace: Workspace, logs: Archive, metas: list[ChunkMeta], postgres_url: str
+) -> None:
+    retire(workspace, logs, *metas[:3])
+    age(postgres_url)
+    assert [sweep(workspace, 2).objects for _ in range(3)] == [2, 1, 0]
+
+
+def test_a_deleted_archive_keeps_what_it_had_and_not_what_was_retired_before(
+    workspace: Workspace, logs: Archive, metas: list[ChunkMeta], bucket: str, s3_client: Any, postgres_url: str
+) -> None:
+    retire(workspace, logs, metas[0])
+    delete(workspace, "logs")
+    age(postgres_url)
+    assert sweep(workspace).objects == 1
+    assert keys(s3_client, bucket) == {meta.key for meta in metas[1:]}
+    assert delete(workspace, "logs", purge=True).objects == 3  # who asks for it gets it at once
+
+
+def test_a_manifest_goes_once_another_one_counts(
+    workspace: Workspace, logs: Archive, metas: list[ChunkMeta], bucket: str, s3_client: Any, postgres_url: str
+) -> None:
+    assert len(list(seal_hours(workspace, logs, [HOUR]))) == 1
+    (first,) = keys(s3_client, bucket) - {meta.key for meta in metas}
+    age(postgres_url)
+    assert sweep(workspace) == Swept(0, 0)
+    store(workspace, s3_client, logs, chunk(41, 50, bucket=bucket))
+    assert len(list(seal_hours(workspace, logs, [HOUR]))) == 1
+    assert sweep(workspace) == Swept(0, 0)
+    age(postgres_url)
+    assert sweep(workspace).objects == 1
+    assert first not in keys(s3_client, bucket)
+    assert len(keys(s3_client, bucket)) == 6
+
+
+def test_an_object_that_is_live_again_stays(
+    workspace: Workspace, logs: Archive, metas: list[ChunkMeta], bucket: str, s3_client: Any, postgres_url: str
+) -> None:
+    """The archive was made again, and captured the same bytes under the same key."""
+    retire(workspace, logs, metas[0], metas[1])
+    delete(workspace, "logs", purge=False)
+    age(postgres_url)
+    again = workspace.catalog.archives.create(spec(bucket=bucket), state())
+    begun = workspace.catalog.now()
+    store(workspace, s3_client, again, metas[0])
+    # A capture has put it and not committed it when the sweep comes: the capture is refused, and not its messages lost.
+    s3_client.put_object(Bucket=bucket, Key=metas[1].key, Body=BODY)
+    assert sweep(workspace).objects == 1
+    assert metas[0].key in keys(s3_client, bucket)
+    with pytest.raises(Conflict, match="was removed from the store while this ran"):
+        workspace.catalog.chunks.commit(again, [metas[1]], begun=begun)
+    store(workspace, s3_client, again, metas[1])
+    age(postgres_url)
+    assert sweep(workspace) == Swept(0, 0)
+    assert {metas[0].key, metas[1].key} < keys(s3_client, bucket)
+
+
+def test_two_sweeps_at_once_remove_each_object_once(
+    workspace: Workspace, logs: Archive, metas: list[ChunkMeta], postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retire(workspace, logs, *metas[:3])
+    age(postgres_url)
+    both, real = threading.Barrier(2), Bucket.delete
+    deleted: list[str] = []
+    found = type(workspace.catalog.removals).sweepable
+
+    def together(self: Any, grace_s: int, **more: Any) -> Any:
+        objects = found(self, grace_s, **more)
+        if more.get("bucket") is None:
+            both.wait(20)  # both have found the same objects
+        return objects
+
+    def counted(self: Bucket, key: str) -> None:
+        deleted.append(key)
+        real(self, key)
+
+    monkeypatch.setattr(type(workspace.catalog.removals), "sweepable", together)
+    monkeypatch.setattr(Bucket, "delete", counted)
+    with ThreadPoolExecutor(2) as pool, Workspace(workspace.settings) as other:
+        done = [future.result() for future in [pool.submit(sweep, w) for w in (workspace, other)]]
+    assert sorted(one.objects for one in done) == [0, 3]
+    assert len(deleted) == 3
+
+
+def test_a_bucket_that_fails_does_not_stop_the_others(
+    workspace: Workspace, logs: Archive, metas: list[ChunkMeta], bucket: str, s3_client: Any, postgres_url: str
+) -> None:
+    lost = workspace.catalog.archives.create(spec("other", bucket="a-bucket-that-is-gone"), state())
+    meta = chunk(1, 10, archive="other", bucket="a-bucket-that-is-gone")
+    workspace.catalog.chunks.commit(lost, [meta])
+    retire(workspace, lost, meta)
+    retire(workspace, logs, metas[0])
+    age(postgres_url)
+    with pytest.raises(StoreError, match="a-bucket-that-is-gone"):
+        sweep(workspace)
+    assert metas[0].key not in keys(s3_client, bucket)
+    assert sweepable(workspace).objects == 1
