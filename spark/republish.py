@@ -36,6 +36,7 @@ def spec_of(arguments: argparse.Namespace) -> ReplaySpec:
         arguments.archive, arguments.write_subject, selection, arguments.order,
         Pace(arguments.rate, byte_rate, arguments.speed), create_stream=arguments.create_stream,
         into_own_stream=arguments.into_own_stream, over_gaps=arguments.over_gaps,
+        poll_interval_s=arguments.poll_interval,
         live=arguments.live, marks=not arguments.no_marks, like_source=arguments.like_source,
     )  # fmt: skip
 
@@ -50,6 +51,9 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("archive", nargs="?")
     add("--resume", metavar="ID", help="go on with this replay")
+    add(
+        "--poll-interval", type=float, metavar="SECONDS", help="follow the archive: look for new chunks this often"
+    )
     add("--write-subject", help="where messages go: replay.orders.>, replay.{{wildcard(1)}}, or one subject")
     add("--read-subject", default=">", help="only these subjects (NATS filter)")
     add("--hour", action="append", default=[], help="UTC, YYYY-MM-DD-HH:00; may be given again")

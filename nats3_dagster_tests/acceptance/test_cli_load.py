@@ -121,7 +121,7 @@ def test_two_archives_of_one_stream_in_one_bucket(nats3: Command, wire: Wire, bu
 
 
 def test_chunks_are_deleted_only_when_they_were_replayed_whole(
-    nats3: Command, wire: Wire, s3_client: Any, bucket: str
+    nats3: Command, wire: Wire, s3_client: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def objects() -> int:
         return s3_client.list_objects_v2(Bucket=bucket)["KeyCount"]
@@ -140,8 +140,16 @@ def test_chunks_are_deleted_only_when_they_were_replayed_whole(
     ).json  # fmt: skip
     assert (done["published"], done["chunks_deleted"], objects()) == (MESSAGES // 2, 0, before)
     done = nats3.ok(*create, "--yes", "-o", "json").json
-    assert (done["published"], done["chunks_deleted"], objects()) == (MESSAGES, before, 0)
+    assert (done["published"], done["chunks_deleted"], objects()) == (MESSAGES, before, before)
     got = nats3.ok("store", "get", "ev", "-o", "json").json
+    assert nats3.ok("chunk", "list", "ev", "-o", "json").json == []
+    assert nats3.ok("store", "sweep", "-o", "json").json["objects"] == 0
+    monkeypatch.setenv("NATS3_DELETE_GRACE", "0")
+    assert got["unswept"]["objects"] == before
+    assert f"{before:,} objects" in nats3.ok("store", "get", "ev").out
+    assert nats3.ok("store", "sweep", "--dry-run", "-o", "json").json["objects"] == objects() == before
+    swept = nats3.ok("store", "sweep", "-o", "json").json
+    assert (swept["objects"], swept["bytes"], objects()) == (before, got["unswept"]["bytes"], 0)
     assert (got["chunks"], [(g["reason"], g["sequences"]) for g in got["gaps"]]) == (0, [("retired", MESSAGES)])
     assert nats3.ok("store", "run", "ev", "-o", "json").json == []
     again = nats3.ok("load", "resume", done["id"], "-o", "json").json
@@ -232,3 +240,29 @@ def test_killed_it_is_told_as_interrupted(nats3: Command, wire: Wire) -> None:
     assert "to go on: nats3 load resume" in nats3.ok("load", "get", replay["id"]).out
     nats3.ok("load", "resume", replay["id"])
     assert back(wire) == ALL
+
+
+def test_it_follows_the_archive_until_it_is_interrupted_or_paused(nats3: Command, wire: Wire) -> None:
+    def more() -> None:
+        first = wire.state("EV")["messages"]
+        wire.publish([(f"ev.{'ab'[n % 2]}", b"", b"%d" % n) for n in range(first, first + 10)])
+        nats3.ok("store", "run", "ev")
+        wait_for(lambda: wire.state("BACK")["messages"] == first + 10)
+
+    command = [*NATS3, "load", "create", "--archive", "ev", *TO_BACK, "--poll-interval", "1s"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: wire.state("BACK")["messages"] == MESSAGES)
+        more()
+        (replay,) = nats3.ok("load", "list", "-o", "json").json
+        assert (replay["state"], replay["poll_interval_s"]) == ("running", 1)
+        wait_for(lambda: nats3.ok("load", "list", "-o", "json").json[0]["chunks_waiting"] == 0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, ""), err
+    assert "Traceback" not in err, err
+    assert nats3.ok("load", "get", replay["id"], "-o", "json").json["state"] == "canceled"
+    started = nats3.ok("load", "resume", replay["id"], "--detach", "-o", "json").json
+    more()
+    assert nats3.ok("load", "pause", replay["id"], "-o", "json").json["state"] == "paused"
+    wait_for(lambda: not alive(started["pid"]))
+    assert [n for _, n in back(wire)] == list(range(MESSAGES + 20))
