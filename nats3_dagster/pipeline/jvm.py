@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from threading import Lock, Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -153,6 +153,10 @@ def end() -> None:
     jvm, _running = _running, None
     if jvm is None:
         return
+    context: Any = SparkContext._active_spark_context  # pyright: ignore[reportPrivateUsage]
+    if (updates := getattr(context, "_accumulatorServer", None)) is not None:
+        # After a first job the JVM holds a connection to it, and socketserver prints that this one is lost.
+        updates.handle_error = lambda *_: None
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
     SparkContext._active_spark_context = SparkSession._instantiatedSession = None  # pyright: ignore[reportPrivateUsage]
     jvm.end()
