@@ -56,6 +56,8 @@ class Next(Enum):
     CREATE_BUCKET_STREAM = "Have it made like the archived bucket, or create the bucket with a client first"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
+    DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it anew"
+    DECLARE_OR_CHANGE = "Declare what the archive has, or change archive {archive} to what is declared"
     DOCTOR_BUCKET = "Try a bucket by name"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
     GET_REPLAY = "See replay {replay}"

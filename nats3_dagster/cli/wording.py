@@ -36,6 +36,8 @@ WORDS = {
     Next.CREATE_BUCKET_STREAM: "Make it like the archived bucket: --like-source. Or create it with a client first",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
+    Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew: nats3 store create",
+    Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
     Next.GET_REPLAY: "See it: nats3 load get {replay}",

@@ -3,7 +3,7 @@
 Invariant: an hour is materialized when the catalog has it, also when another hour of the same run fails.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from dagster import (
@@ -21,18 +21,19 @@ from dagster import (
 )
 
 from nats3_dagster.archive.hour_run import HourRun
+from nats3_dagster.archive.status import find
 from nats3_dagster.defs.backoff import note_failed_hours
 from nats3_dagster.defs.events import seal_events
 from nats3_dagster.defs.failures import step_failures
-from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key, stream_key
+from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
 from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
-from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema, replay_op
+from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema
 from nats3_dagster.defs.runs import capture_hour, observe_stream
-from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL, WORDS
-from nats3_dagster.model import Archive
+from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL
+from nats3_dagster.model import ArchiveSpec, Declaration
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -41,22 +42,25 @@ CAPTURE_HOURS = 24
 CAPTURE_POOL, REPLAY_POOL = "jetstream", "replay"
 
 
-def stream_asset(stream: str) -> AssetSpec:
+def stream_asset(naming: Naming, stream: str) -> AssetSpec:
     """`jetstream/<stream>`: it exists without us."""
     return AssetSpec(
-        stream_key(stream), group_name="jetstream", kinds={"nats", "stream"}, metadata={"stream": stream},
+        naming.stream_key(stream), group_name=naming.group or "jetstream", kinds={"nats", "stream"},
+        metadata={"stream": stream}, tags=naming.tags,
         description=f"Stream {stream} in JetStream. Each capture reports the state of the stream here.",
     )  # fmt: skip
 
 
-def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Sequence[str] = ()) -> AssetsDefinition:
+def chunks_asset(
+    naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefinition, declaration: Declaration | None = None
+) -> AssetsDefinition:
     """`<archive>/chunks`: a partition is complete when every message of its hour is in a chunk, or known to be lost."""
-    name, spec = archive.name, archive.spec
-    key = chunks_key(name)
+    name = spec.name
+    key = naming.chunks_key(name)
 
     @asset(
-        key=key, deps=[AssetDep(stream_key(spec.stream))], partitions_def=hours, group_name=name,
-        kinds={"nats", "pyspark", "parquet", "s3"}, owners=list(owners), pool=CAPTURE_POOL,
+        key=key, deps=[AssetDep(naming.stream_key(spec.stream))], partitions_def=hours, group_name=naming.group or name,
+        kinds={"nats", "pyspark", "parquet", "s3"}, owners=naming.owners, tags=naming.tags, pool=CAPTURE_POOL,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
         description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). "
         + (
@@ -64,18 +68,23 @@ def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
             if spec.mode == "consumer"
             else "Materializing an hour captures what is missing from the archive; materializing it again adds nothing."
         ),
-        metadata={**archive_metadata(archive), "dagster/column_schema": COLUMNS},
+        metadata={**archive_metadata(spec), "dagster/column_schema": COLUMNS},
     )  # fmt: skip
     def chunks(
-        context: AssetExecutionContext, config: CaptureConfig, settings: ResourceParam[Settings],
-        s3: ResourceParam[Any], spark: ResourceParam[Any],
+        context: AssetExecutionContext, config: CaptureConfig, nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any], nats3_spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetMaterialization]:  # fmt: skip
+        from nats3_dagster.archive.declared import settle
+
         captured: dict[str, Metadata] = {}
         try:
-            with step_failures(context, STOPPED_CAPTURE):
+            with step_failures(context, naming, STOPPED_CAPTURE):
                 hours_to_capture = hours_of_run(context, hours, name)
-                settings = with_store(settings, s3)
-                session = start_spark(spark, settings)
+                settings = with_store(nats3_settings, nats3_s3)
+                if declaration is not None:
+                    with Workspace(settings) as workspace:
+                        settle(workspace, declaration)
+                session = start_spark(nats3_spark, settings)
                 earlier = earlier_hours(context.run.tags)
                 run = HourRun([*earlier, *hours_to_capture])
                 for hour in run:
@@ -84,10 +93,10 @@ def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
                         if hour not in earlier:
                             captured[hour] = metadata
                     if hour in run.errors:
-                        context.log.error(f"{name} {hour} failed: {run.errors[hour].text_in(WORDS)}")
+                        context.log.error(f"{name} {hour} failed: {run.errors[hour].text_in(naming.words)}")
                 note_failed_hours(context, run)
                 run.raise_errors()
-                observe_stream(context, settings, name)
+                observe_stream(context, naming, settings, name)
         except BaseException:
             for hour, metadata in captured.items():
                 yield AssetMaterialization(key, partition=hour, metadata=metadata)
@@ -99,60 +108,62 @@ def chunks_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Se
     return chunks
 
 
-def sealed_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Sequence[str] = ()) -> AssetsDefinition:
+def sealed_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefinition) -> AssetsDefinition:
     """`<archive>/sealed`: a partition is an hour that has ended and is complete, with its manifest."""
-    name = archive.name
+    name = spec.name
 
     @asset(
-        key=sealed_key(name), deps=[AssetDep(chunks_key(name))], partitions_def=hours, group_name=name,
-        kinds={"s3", "json"}, owners=list(owners), backfill_policy=BackfillPolicy.single_run(),
-        output_required=False,
+        key=naming.sealed_key(name), deps=[AssetDep(naming.chunks_key(name))], partitions_def=hours,
+        group_name=naming.group or name, kinds={"s3", "json"}, owners=naming.owners, tags=naming.tags,
+        backfill_policy=BackfillPolicy.single_run(), output_required=False,
         description=f"Hours of archive {name} that have ended and are complete. Each has a manifest beside its chunks "
         "that lists them with their hashes, and the gaps. Let assets that read whole hours depend on this one.",
     )  # fmt: skip
     def sealed(
-        context: AssetExecutionContext, settings: ResourceParam[Settings], s3: ResourceParam[Any]
+        context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any]
     ) -> Iterator[AssetMaterialization]:
         # One event for each hour that was sealed, and no output: an output would materialize all hours of the run.
         from nats3_dagster.archive.proof.seal import seal_asked
 
-        with step_failures(context, STOPPED_SEAL):
+        with step_failures(context, naming, STOPPED_SEAL):
             hours_to_seal = hours_of_run(context, hours, name)
-            settings = with_store(settings, s3)
+            settings = with_store(nats3_settings, nats3_s3)
             with Workspace(settings) as workspace:
+                archive = find(workspace, name)
                 for done in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
-                    yield from seal_events(workspace, archive, done)
+                    yield from seal_events(naming, workspace, archive, done)
 
     return sealed
 
 
-def replay_asset(archive: Archive, hours: HourlyPartitionsDefinition, owners: Sequence[str] = ()) -> AssetsDefinition:
+def replay_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefinition) -> AssetsDefinition:
     """`<archive>/replay`: materializing hours publishes them, in order, as one replay."""
-    name, spec = archive.name, archive.spec
-    key = replay_key(name)
+    name = spec.name
+    key = naming.replay_key(name)
 
     @asset(
-        key=key, deps=[AssetDep(chunks_key(name))], partitions_def=hours, group_name=name,
-        kinds={"nats", "pyspark"}, owners=list(owners), pool=REPLAY_POOL, backfill_policy=BackfillPolicy.single_run(),
+        key=key, deps=[AssetDep(naming.chunks_key(name))], partitions_def=hours, group_name=naming.group or name,
+        kinds={"nats", "pyspark"}, owners=naming.owners, tags=naming.tags, pool=REPLAY_POOL,
+        backfill_policy=BackfillPolicy.single_run(),
         # A dry run materializes nothing.
         output_required=False, config_schema=hours_schema(),
         description=f"Replays of archive {name} into NATS. Materializing hours publishes their messages, exactly once "
         "and in order, to the subjects that the run config names; a run that was stopped goes on when re-executed.\n\n"
-        f"Config to begin with:\n\n```yaml\nops:\n  {replay_op(name)}:\n    config:\n"
+        f"Config to begin with:\n\n```yaml\nops:\n  {naming.replay_op(name)}:\n    config:\n"
         f"      write_subject: \"replay.>\"\n      create_stream: REPLAYED\n```",
         metadata={"source_stream": spec.stream},
     )  # fmt: skip
     def replay_hours(
-        context: AssetExecutionContext, settings: ResourceParam[Settings], s3: ResourceParam[Any],
-        spark: ResourceParam[Any],
+        context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any],
+        nats3_spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetObservation]:  # fmt: skip
-        with step_failures(context, STOPPED_BEFORE_REPLAY):
-            config = hours_config(name, context.op_execution_context.op_config)
+        with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
+            config = hours_config(naming.replay_op(name), context.op_execution_context.op_config)
             hours_to_replay = hours_of_run(context, hours, name)
-            settings = with_store(settings, s3)
+            settings = with_store(nats3_settings, nats3_s3)
             replay_spec = config.spec(name, hours=hours_to_replay)
             plan = dry_run(settings, replay_spec) if config.dry_run else None
-            replayed = None if config.dry_run else replay(context, spark, settings, replay_spec)
+            replayed = None if config.dry_run else replay(context, nats3_spark, settings, replay_spec)
         if plan is not None:
             yield AssetObservation(key, description="Dry run: nothing was published", metadata=plan)
         if replayed is not None:

@@ -21,7 +21,7 @@ from nats3_dagster.defs.internals import (
     BulkActionsFilter,
     BulkActionStatus,
 )
-from nats3_dagster.defs.keys import chunks_key
+from nats3_dagster.defs.keys import ARCHIVE_TAG, Naming
 
 # After n failures in a row the next try waits for 30 s times 2^(n-1), up to 15 minutes.
 FIRST_WAIT_S, LONGEST_WAIT_S, LOOK_BACK = 30, 900, 8
@@ -38,10 +38,12 @@ UNFINISHED = [
 _BACKFILLING = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
 
 
-def active_capture(instance: DagsterInstance, archive: str) -> str | None:
-    """The run or backfill that captures the archive or is about to, however it was started, in a sentence."""
-    key, job = chunks_key(archive), f"{archive}_capture"
-    runs = list(instance.get_runs(RunsFilter(job_name=job, statuses=UNFINISHED), limit=1))
+def active_capture(instance: DagsterInstance, naming: Naming, archive: str) -> str | None:
+    """The run or backfill that captures the archive or is about to, however it was started, in a sentence; a run of a
+    job in another code location too."""
+    key, job = naming.chunks_key(archive), naming.capture_job(archive)
+    tagged = instance.get_runs(RunsFilter(tags={ARCHIVE_TAG: archive}, statuses=UNFINISHED))
+    runs = [run for run in tagged if run.job_name.endswith("_capture")]
     if not runs:
         by_hand = instance.get_runs(RunsFilter(job_name=IMPLICIT_ASSET_JOB_NAME, statuses=UNFINISHED))
         runs = [run for run in by_hand if key in (run.asset_selection or ())]

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from dagster import (
@@ -19,9 +19,8 @@ from nats3_dagster.archive import status
 from nats3_dagster.defs.failures import CannotTick, tick_failures
 from nats3_dagster.defs.heard import Heard, read, write
 from nats3_dagster.defs.instance import dagster_home
-from nats3_dagster.defs.keys import keys_of
+from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.reconcile import Reconciled, reconcile
-from nats3_dagster.defs.wording import WORDS
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -43,20 +42,21 @@ class Resynced:
     wiped: tuple[str, ...]
 
 
-def catalog_sensor() -> SensorDefinition:
-    """`catalog_sensor`: one for all archives, on unless switched off in the UI."""
+def catalog_sensor(naming: Naming = PROJECT, chosen: Collection[str] | None = None) -> SensorDefinition:
+    """`catalog_sensor`: one for all archives, or the `chosen` ones; on unless switched off in the UI."""
 
     @sensor(
-        name="catalog_sensor", minimum_interval_seconds=INTERVAL_S, default_status=DefaultSensorStatus.RUNNING,
+        name=naming.name("catalog_sensor"), minimum_interval_seconds=INTERVAL_S,
+        default_status=DefaultSensorStatus.RUNNING,
         description="Keeps what Dagster shows of archives equal to the catalog, whoever changed it: a run, a command, "
         "another program. It starts no runs.",
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
-        with tick_failures(), Workspace(Settings.load()) as workspace:
-            found = reconcile(context.instance, workspace, read(context.cursor))
+        with tick_failures(naming), Workspace(Settings.load()) as workspace:
+            found = reconcile(context.instance, workspace, read(context.cursor), naming, chosen)
         if found.problems and not found.events:
-            raise CannotTick(found.problems[0])
-        return SensorResult(asset_events=found.events, cursor=write(found.heard), skip_reason=_summary(found))
+            raise CannotTick(found.problems[0], naming)
+        return SensorResult(asset_events=found.events, cursor=write(found.heard), skip_reason=_summary(found, naming))
 
     return evaluate
 
@@ -72,7 +72,7 @@ def resync(settings: Settings, on_progress: Progress = lambda done, total: None)
         heard: dict[int, Heard] = {}
         shown: set[tuple[AssetKey, str | None]] = set()
         while True:
-            found = reconcile(instance, workspace, heard)
+            found = reconcile(instance, workspace, heard, PROJECT)
             if found.problems:
                 raise found.problems[0]
             if not found.wiped and {(e.asset_key, e.partition) for e in found.events} <= shown:
@@ -85,7 +85,7 @@ def resync(settings: Settings, on_progress: Progress = lambda done, total: None)
             reported.update(event.asset_key for event in found.events)
             wiped += found.wiped
         names = {version.archive.name for version in status.versions(workspace)}
-    names |= {key.path[0] for key in wiped if key in keys_of(key.path[0])}
+    names |= {key.path[0] for key in wiped if key in PROJECT.keys_of(key.path[0])}
     return [_resynced(name, reported, wiped) for name in sorted(names)]
 
 
@@ -94,12 +94,12 @@ def _resynced(name: str, reported: Counter[AssetKey], wiped: list[AssetKey]) -> 
     return Resynced(name, **counts, wiped=tuple(sorted({key.path[1] for key in wiped if key.path[0] == name})))
 
 
-def _summary(found: Reconciled) -> str:
+def _summary(found: Reconciled, naming: Naming) -> str:
     """What the tick did."""
     counts = Counter(event.asset_key.to_user_string() for event in found.events)
     done = [f"{count:,} hours of {key}" if count > 1 else f"an hour of {key}" for key, count in counts.items()]
     said = [f"Reported {', '.join(done)}"] if done else []
     if found.wiped:
         said.append(f"Wiped what the catalog does not have: {', '.join(k.to_user_string() for k in found.wiped)}")
-    said += [f"Not compared: {problem.text_in(WORDS)}" for problem in found.problems]
+    said += [f"Not compared: {problem.text_in(naming.words)}" for problem in found.problems]
     return "; ".join(said) or "Dagster has what the catalog has"

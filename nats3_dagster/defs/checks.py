@@ -24,11 +24,11 @@ from pydantic import Field
 
 from nats3_dagster.archive.status import find
 from nats3_dagster.defs.failures import step_failures
-from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, chunks_key
+from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, Naming
 from nats3_dagster.defs.resources import with_store
-from nats3_dagster.defs.wording import STOPPED_CHECKS, WORDS
+from nats3_dagster.defs.wording import STOPPED_CHECKS
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.model import NOT_MISSING, Archive, Reason
+from nats3_dagster.model import NOT_MISSING, Archive, ArchiveSpec, Reason
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -48,21 +48,21 @@ class IntactConfig(Config):
     )
 
 
-def checks(archive: Archive) -> AssetChecksDefinition:
+def checks(naming: Naming, spec: ArchiveSpec) -> AssetChecksDefinition:
     """The three checks of an archive, in one definition: Dagster takes time for each definition times each job."""
-    name = archive.name
+    name = spec.name
 
-    @multi_asset_check(name=f"{name}__checks", can_subset=True, specs=[
+    @multi_asset_check(name=naming.checks_op(name), can_subset=True, specs=[
         # It blocks by errors alone: a capture must not fail because an earlier hour is not captured yet.
-        AssetCheckSpec(NO_GAPS, asset=chunks_key(name), blocking=True, description=(
+        AssetCheckSpec(NO_GAPS, asset=naming.chunks_key(name), blocking=True, description=(
             "Every sequence up to the newest captured one is in a chunk, or known to be lost with its reason. Warns of "
             "holes that a capture can still fill; fails for those that the stream no longer has, and then nothing is "
             "sealed until a capture has recorded them."
         )),
-        AssetCheckSpec(INTACT, asset=chunks_key(name), description=(
+        AssetCheckSpec(INTACT, asset=naming.chunks_key(name), description=(
             "Objects are in the store and hold, by their hash and to the last message, what was written."
         )),
-        AssetCheckSpec(KEEPS_UP, asset=chunks_key(name), description=(
+        AssetCheckSpec(KEEPS_UP, asset=naming.chunks_key(name), description=(
             "Captures come before the stream's limits delete what they have not read: warns at 50% of the way and "
             "while the archive is paused, fails at 90%. The capture sensor evaluates it too."
         )),
@@ -70,44 +70,46 @@ def checks(archive: Archive) -> AssetChecksDefinition:
     def run_checks(
         context: AssetCheckExecutionContext,
         config: IntactConfig,
-        settings: ResourceParam[Settings],
-        s3: ResourceParam[Any],
+        nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any],
     ) -> Iterator[AssetCheckResult]:
         chosen = {key.name for key in context.selected_asset_check_keys}
-        with step_failures(context, STOPPED_CHECKS), Workspace(with_store(settings, s3)) as workspace:
+        settings = nats3_settings
+        with step_failures(context, naming, STOPPED_CHECKS), Workspace(with_store(settings, nats3_s3)) as workspace:
             current = find(workspace, name)
             if NO_GAPS in chosen:
-                yield _no_gaps(workspace, current)
+                yield _no_gaps(naming, workspace, current)
             if INTACT in chosen:
-                yield _intact(workspace, current, config.sample)
+                yield _intact(naming, workspace, current, config.sample)
             if KEEPS_UP in chosen:
-                yield _keeps_up(workspace, current)
+                yield _keeps_up(naming, workspace, current)
 
     return run_checks
 
 
-def keeps_up(archive: str, loss: "Loss") -> AssetCheckEvaluation:
+def keeps_up(naming: Naming, archive: str, loss: "Loss") -> AssetCheckEvaluation:
     """The evaluation of `capture_keeps_up` that the sensor reports."""
     return AssetCheckEvaluation(
-        chunks_key(archive), KEEPS_UP, loss.level == "ok", _loss_metadata(loss), severity=_severity(loss),
-        description=_loss_text(archive, loss),
+        naming.chunks_key(archive), KEEPS_UP, loss.level == "ok", _loss_metadata(loss), severity=_severity(loss),
+        description=_loss_text(naming, archive, loss),
     )  # fmt: skip
 
 
-def paused_out_of_reach(archive: str, error: Nats3Error) -> AssetCheckEvaluation:
+def paused_out_of_reach(naming: Naming, archive: str, error: Nats3Error) -> AssetCheckEvaluation:
     """The same of a paused archive whose stream cannot be asked."""
     return AssetCheckEvaluation(
-        chunks_key(archive), KEEPS_UP, False, severity=AssetCheckSeverity.WARN,
-        description=f"Paused: nothing is captured, and how near that is to loss is unknown. {error.text_in(WORDS)}",
+        naming.chunks_key(archive), KEEPS_UP, False, severity=AssetCheckSeverity.WARN,
+        description="Paused: nothing is captured, and how near that is to loss is unknown. "
+        f"{error.text_in(naming.words)}",
     )  # fmt: skip
 
 
-def _no_gaps(workspace: Workspace, archive: Archive) -> AssetCheckResult:
+def _no_gaps(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
     from nats3_dagster.archive.proof.verify import find_holes
 
     holes = find_holes(workspace, archive)
     return AssetCheckResult(
-        asset_key=chunks_key(archive.name), check_name=NO_GAPS, passed=not holes.ranges,
+        asset_key=naming.chunks_key(archive.name), check_name=NO_GAPS, passed=not holes.ranges,
         severity=AssetCheckSeverity.ERROR if holes.gone else AssetCheckSeverity.WARN,
         description=f"{holes.sequences:,} sequences are in no chunk and no gap" if holes.ranges
         else _accounted(holes.gaps),
@@ -126,7 +128,7 @@ def _accounted(gaps: Mapping[Reason, int]) -> str:
     return f"Every sequence is accounted for{': not in the archive are ' if lacking else ''}{', '.join(lacking)}"
 
 
-def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckResult:
+def _intact(naming: Naming, workspace: Workspace, archive: Archive, sample: int) -> AssetCheckResult:
     from nats3_dagster.archive.proof.verify import sample_chunks, verify_chunks
 
     chunks, total = sample_chunks(workspace, archive, sample)
@@ -135,10 +137,10 @@ def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckRe
     for verified in verify_chunks(workspace, chunks):
         count += 1
         if verified.error:
-            damaged.append(f"- chunk {verified.chunk.id}: {verified.error.text_in(WORDS)}")
+            damaged.append(f"- chunk {verified.chunk.id}: {verified.error.text_in(naming.words)}")
     more = [f"- and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
     return AssetCheckResult(
-        asset_key=chunks_key(archive.name), check_name=INTACT, passed=not damaged,
+        asset_key=naming.chunks_key(archive.name), check_name=INTACT, passed=not damaged,
         description=f"{len(damaged)} of {count} chunks verified are damaged" if damaged
         else f"{count} of {total} chunks verified",
         metadata={
@@ -148,7 +150,7 @@ def _intact(workspace: Workspace, archive: Archive, sample: int) -> AssetCheckRe
     )  # fmt: skip
 
 
-def _keeps_up(workspace: Workspace, archive: Archive) -> AssetCheckResult:
+def _keeps_up(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
     from nats3_dagster.archive.backlog import backlog
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
@@ -156,13 +158,13 @@ def _keeps_up(workspace: Workspace, archive: Archive) -> AssetCheckResult:
     waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
     loss = time_to_loss(waiting, paused=archive.paused)
     return AssetCheckResult(
-        asset_key=chunks_key(archive.name), check_name=KEEPS_UP, passed=loss.level == "ok", severity=_severity(loss),
-        description=_loss_text(archive.name, loss), metadata=_loss_metadata(loss),
+        asset_key=naming.chunks_key(archive.name), check_name=KEEPS_UP, passed=loss.level == "ok",
+        severity=_severity(loss), description=_loss_text(naming, archive.name, loss), metadata=_loss_metadata(loss),
     )  # fmt: skip
 
 
-def _loss_text(archive: str, loss: "Loss") -> str:
-    return f"{loss.text}. {Next.RESUME_ARCHIVE(archive=archive).worded(WORDS)}" if loss.paused else loss.text
+def _loss_text(naming: Naming, archive: str, loss: "Loss") -> str:
+    return f"{loss.text}. {Next.RESUME_ARCHIVE(archive=archive).worded(naming.words)}" if loss.paused else loss.text
 
 
 def _loss_metadata(loss: "Loss") -> dict[str, Any]:

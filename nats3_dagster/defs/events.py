@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dagster import AssetKey, AssetMaterialization
 
 from nats3_dagster.archive import status
-from nats3_dagster.defs.keys import chunks_key, replay_key, sealed_key
+from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, replay_metadata, seal_metadata
 from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
 from nats3_dagster.replay.status import chunks_by_hour
@@ -35,30 +35,32 @@ class Replayed:
         targets = [t.incarnation.stream for t in self.replay.targets]
         return replay_metadata(chunks, self.replay.id, targets, f"{spec.read_subject} to {spec.write_subject}")
 
-    def event(self, archive: Archive, hour: str) -> AssetMaterialization:
+    def event(self, naming: Naming, archive: Archive, hour: str) -> AssetMaterialization:
         """Of an hour, without a run."""
-        return _event(replay_key(archive.name), hour, self.metadata(hour))
+        return _event(naming.replay_key(archive.name), hour, self.metadata(hour))
 
 
-def seal_events(workspace: Workspace, archive: Archive, seal: Seal) -> Iterator[AssetMaterialization]:
+def seal_events(
+    naming: Naming, workspace: Workspace, archive: Archive, seal: Seal
+) -> Iterator[AssetMaterialization]:
     """The materializations that a seal stands for, in a run."""
     metadata = seal_metadata(archive, seal, workspace.settings)
-    yield AssetMaterialization(sealed_key(archive.name), partition=seal.hour, metadata=metadata)
+    yield AssetMaterialization(naming.sealed_key(archive.name), partition=seal.hour, metadata=metadata)
     if not seal.chunks:
         # The archive has nothing of this hour, and its partition would look as if it still had to be captured.
         nothing = hour_metadata(status.hour(workspace, archive, seal.hour), workspace.settings)
-        yield AssetMaterialization(chunks_key(archive.name), partition=seal.hour, metadata=nothing)
+        yield AssetMaterialization(naming.chunks_key(archive.name), partition=seal.hour, metadata=nothing)
 
 
-def seal_event(archive: Archive, seal: Seal, settings: Settings) -> AssetMaterialization:
+def seal_event(naming: Naming, archive: Archive, seal: Seal, settings: Settings) -> AssetMaterialization:
     """Of a seal, without a run."""
-    return _event(sealed_key(archive.name), seal.hour, seal_metadata(archive, seal, settings))
+    return _event(naming.sealed_key(archive.name), seal.hour, seal_metadata(archive, seal, settings))
 
 
-def hour_event(workspace: Workspace, archive: Archive, hour: str) -> AssetMaterialization:
+def hour_event(naming: Naming, workspace: Workspace, archive: Archive, hour: str) -> AssetMaterialization:
     """Of an hour of chunks as the catalog has it now, without a run; it takes some milliseconds."""
     report = status.hour(workspace, archive, hour)
-    return _event(chunks_key(archive.name), hour, hour_metadata(report, workspace.settings))
+    return _event(naming.chunks_key(archive.name), hour, hour_metadata(report, workspace.settings))
 
 
 def replayed(workspace: Workspace, replay: Replay) -> Replayed:

@@ -18,28 +18,26 @@ from dagster import (
 )
 
 from nats3_dagster.defs.internals import REPOSITORY_LABEL_TAG, DagsterUserCodeProcessError, SerializableErrorInfo
-from nats3_dagster.defs.keys import REPLAY_TAG
-from nats3_dagster.defs.wording import STOPPED_REPLAY, WORDS
+from nats3_dagster.defs.keys import PROJECT, REPLAY_TAG, Naming
+from nats3_dagster.defs.wording import STOPPED_REPLAY
 from nats3_dagster.errors import Nats3Error
 
 Context = AssetExecutionContext | AssetCheckExecutionContext | OpExecutionContext
-# The repository that `definitions` is loaded as, at the code location that workspace.yaml names.
-REPOSITORY_LABEL = "__repository__@nats3"
 
 
 class CannotLoad(DagsterUserCodeProcessError, click.ClickException):
     """Nothing can be defined or stored. Dagster's commands print a ClickException as one line; a code server, and with
     it the UI, shows of the other class `user_code_process_error_infos`, without Dagster's frames."""
 
-    def __init__(self, error: Nats3Error) -> None:
-        super().__init__(error.text_in(WORDS), user_code_process_error_infos=[_without_frames(error)])
+    def __init__(self, error: Nats3Error, naming: Naming = PROJECT) -> None:
+        super().__init__(error.text_in(naming.words), user_code_process_error_infos=[_without_frames(error, naming)])
 
 
 class CannotTick(DagsterUserCodeProcessError):
     """A Nats3Error as the end of a tick: its two sentences, without Dagster's frames around them."""
 
-    def __init__(self, error: Nats3Error) -> None:
-        super().__init__(error.text_in(WORDS), user_code_process_error_infos=[_without_frames(error)])
+    def __init__(self, error: Nats3Error, naming: Naming = PROJECT) -> None:
+        super().__init__(error.text_in(naming.words), user_code_process_error_infos=[_without_frames(error, naming)])
 
 
 class ForeseenFailure(DagsterUserCodeProcessError, Failure):
@@ -48,12 +46,12 @@ class ForeseenFailure(DagsterUserCodeProcessError, Failure):
     Dagster prints a Failure with forty lines of its own frames, twice. Of an error of the first class it shows
     `user_code_process_error_infos` instead: the sentences, and no frame."""
 
-    def __init__(self, error: Nats3Error) -> None:
+    def __init__(self, error: Nats3Error, naming: Naming = PROJECT) -> None:
         super().__init__(
-            error.text_in(WORDS),
-            metadata={"what": error.what, **({"next_step": error.hint_in(WORDS)} if error.hint else {})},
+            error.text_in(naming.words),
+            metadata={"what": error.what, **({"next_step": error.hint_in(naming.words)} if error.hint else {})},
             allow_retries=False,
-            user_code_process_error_infos=[_without_frames(error)],
+            user_code_process_error_infos=[_without_frames(error, naming)],
         )
 
 
@@ -65,21 +63,21 @@ class Stopped(DagsterUserCodeProcessError, DagsterExecutionInterruptedError):
         super().__init__(text, user_code_process_error_infos=[SerializableErrorInfo(text, [], type(self).__name__)])
 
 
-def _without_frames(error: Nats3Error) -> SerializableErrorInfo:
-    return SerializableErrorInfo(error.text_in(WORDS), [], type(error).__name__)
+def _without_frames(error: Nats3Error, naming: Naming) -> SerializableErrorInfo:
+    return SerializableErrorInfo(error.text_in(naming.words), [], type(error).__name__)
 
 
 @contextmanager
-def tick_failures() -> Iterator[None]:
+def tick_failures(naming: Naming) -> Iterator[None]:
     """Turn a Nats3Error of a sensor into the tick that shows it."""
     try:
         yield
     except Nats3Error as error:
-        raise CannotTick(error) from None
+        raise CannotTick(error, naming) from None
 
 
 @contextmanager
-def step_failures(context: Context, stopped: str) -> Iterator[None]:
+def step_failures(context: Context, naming: Naming, stopped: str) -> Iterator[None]:
     """Turn a Nats3Error into the step's failure that shows it, and an interrupt into its end in one line: `stopped`
     says what is kept, unless the run has a replay. See to it that a shell shows it, and the UI the run of a shell."""
     if context.run.remote_job_origin is None:
@@ -87,11 +85,12 @@ def step_failures(context: Context, stopped: str) -> Iterator[None]:
         # and ends it with the step. The last lines, which say what was done or what failed, would be lost.
         os.environ.setdefault("DAGSTER_COMPUTE_LOG_TAIL_WAIT_AFTER_FINISH", "1.2")
         # The UI lists the runs of a job by this tag, which Dagster gives to those alone that its daemon or UI starts.
-        context.instance.add_run_tags(context.run.run_id, {REPOSITORY_LABEL_TAG: REPOSITORY_LABEL})
+        if naming.repository:
+            context.instance.add_run_tags(context.run.run_id, {REPOSITORY_LABEL_TAG: naming.repository})
     try:
         yield
     except Nats3Error as error:
-        raise ForeseenFailure(error) from None
+        raise ForeseenFailure(error, naming) from None
     except (KeyboardInterrupt, DagsterExecutionInterruptedError):
         run = context.instance.get_run_by_id(context.run.run_id)
         replay = run.tags.get(REPLAY_TAG) if run else None

@@ -3,6 +3,7 @@
 A run is one process with one JVM (`in_process_executor`); its Python workers are Spark's.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from dagster import (
@@ -19,72 +20,77 @@ from dagster import (
 
 from nats3_dagster.defs.assets import REPLAY_POOL
 from nats3_dagster.defs.failures import step_failures
-from nats3_dagster.defs.keys import INTACT, check_key, chunks_key, replay_key
+from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, INTACT, Naming
 from nats3_dagster.defs.replays import began_at, dry_run, replay
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.run_config import WindowConfig
 from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY
-from nats3_dagster.model import Archive
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 
-ARCHIVE_TAG = "nats3/archive"
 
-
-def capture_job(archive: Archive) -> Any:
+def capture_job(naming: Naming, spec: ArchiveSpec) -> Any:
     """`<archive>_capture`: the hours named by the run's partition tags."""
     return define_asset_job(
-        f"{archive.name}_capture",
+        naming.capture_job(spec.name),
         # The check of objects reads them: it is for the job `checks` and for a seal.
-        AssetSelection.assets(chunks_key(archive.name)) - AssetSelection.checks(check_key(archive.name, INTACT)),
-        description=f"Capture hours of stream {archive.spec.stream} into archive {archive.name}.",
-        tags={ARCHIVE_TAG: archive.name}, executor_def=in_process_executor,
+        AssetSelection.assets(naming.chunks_key(spec.name))
+        - AssetSelection.checks(naming.check_key(spec.name, INTACT)),
+        description=f"Capture hours of stream {spec.stream} into archive {spec.name}.",
+        tags={ARCHIVE_TAG: spec.name}, executor_def=in_process_executor,
     )  # fmt: skip
 
 
-def check_job() -> Any:
+def check_job(naming: Naming, archives: Iterable[str]) -> Any:
     """`checks`: all checks of all archives; `-o events__checks` chooses those of one."""
+    keys = [naming.check_key(archive, check) for archive in archives for check in CHECKS]
     return define_asset_job(
-        "checks", AssetSelection.all_asset_checks(), executor_def=in_process_executor,
+        naming.name("checks"), AssetSelection.checks(*keys), executor_def=in_process_executor,
         description="Check that archives are complete, intact and in time. Choose archives by their ops.",
     )  # fmt: skip
 
 
-def replay_job(archive: Archive) -> Any:
+def replay_job(naming: Naming, spec: ArchiveSpec) -> Any:
     """`<archive>_replay`: the hours named by the run's partition tags."""
     return define_asset_job(
-        f"{archive.name}_replay", AssetSelection.assets(replay_key(archive.name)),
-        description=f"Replay hours of archive {archive.name} into NATS.", tags={ARCHIVE_TAG: archive.name},
+        naming.name(f"{spec.name}_replay"), AssetSelection.assets(naming.replay_key(spec.name)),
+        description=f"Replay hours of archive {spec.name} into NATS.", tags={ARCHIVE_TAG: spec.name},
         executor_def=in_process_executor,
     )  # fmt: skip
 
 
-@op(
-    name="replay_window", pool=REPLAY_POOL, tags={"kind": "pyspark"},
-    description="Publish messages of an archive, selected by time or sequence, with PySpark.",
-)  # fmt: skip
-def replay_window(
-    context: OpExecutionContext, config: WindowConfig, settings: ResourceParam[Settings], s3: ResourceParam[Any],
-    spark: ResourceParam[Any],
-) -> None:  # fmt: skip
-    with step_failures(context, STOPPED_BEFORE_REPLAY):
-        settings = with_store(settings, s3)
-        spec = config.window(began_at(context.instance, context.run))
-        if config.dry_run:
-            metadata, what = dry_run(settings, spec), "Dry run: nothing was published"
-        else:
-            metadata, what = replay(context, spark, settings, spec).metadata(), "Replay of a window"
-    # Not a materialization: a window need not hold any hour as a whole.
-    context.log_event(AssetObservation(replay_key(spec.archive), description=what, metadata=metadata))
+def window_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDefinition:
+    """`replay`; of the `chosen` archives, or of any."""
 
+    @op(
+        name=naming.name("replay_window"), pool=REPLAY_POOL, tags={"kind": "pyspark"},
+        description="Publish messages of an archive, selected by time or sequence, with PySpark.",
+    )  # fmt: skip
+    def replay_window(
+        context: OpExecutionContext, config: WindowConfig, nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any], nats3_spark: ResourceParam[Any],
+    ) -> None:  # fmt: skip
+        with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
+            settings = with_store(nats3_settings, nats3_s3)
+            spec = config.window(began_at(context.instance, context.run))
+            if chosen is not None and spec.archive not in chosen:
+                raise OperatorError(
+                    f"This code location does not have the archive {spec.archive!r}",
+                    f"It has {', '.join(sorted(chosen))}; replay another one where it is defined",
+                )
+            if config.dry_run:
+                metadata, what = dry_run(settings, spec), "Dry run: nothing was published"
+            else:
+                metadata, what = replay(context, nats3_spark, settings, spec).metadata(), "Replay of a window"
+        # Not a materialization: a window need not hold any hour as a whole.
+        context.log_event(AssetObservation(naming.replay_key(spec.archive), description=what, metadata=metadata))
 
-@job(
-    name="replay", executor_def=in_process_executor,
-    description="Replay a window of any archive into NATS: by time to the nanosecond, or by sequence.",
-)  # fmt: skip
-def replay_window_job() -> None:
-    replay_window()
+    @job(
+        name=naming.name("replay"), executor_def=in_process_executor,
+        description="Replay a window of any archive into NATS: by time to the nanosecond, or by sequence.",
+    )  # fmt: skip
+    def replay_window_job() -> None:
+        replay_window()
 
-
-def window_job() -> JobDefinition:
-    """`replay`."""
     return replay_window_job

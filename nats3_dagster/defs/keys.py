@@ -1,6 +1,18 @@
-"""Keys: assets of a stream and of an archive, checks of an archive, and the tag of a run that replays."""
+"""Keys and names: assets, checks, jobs, sensors and ops of an archive, and tags of runs.
+
+Invariant: everything that a code location defines is named by its `Naming`, so that two with different prefixes share
+an instance and a catalog, and each reports and forgets its own assets only.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from dagster import AssetCheckKey, AssetKey
+
+from nats3_dagster.defs.wording import WORDS
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.steps import Next
 
 # Checks of `<archive>/chunks`.
 NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
@@ -9,28 +21,89 @@ CHECKS = (NO_GAPS, INTACT, KEEPS_UP)
 REPLAY_TAG, ATTEMPT_TAG = "nats3/replay", "nats3/attempt"
 # Tag of a run: hours to capture before the first partition, joined by commas.
 EARLIER_TAG = "nats3/earlier"
+# Tag of the runs of an archive's jobs, in whichever code location: its name.
+ARCHIVE_TAG = "nats3/archive"
 
 
-def stream_key(stream: str) -> AssetKey:
-    return AssetKey(["jetstream", stream])
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a code location names what it defines. Raises OperatorError for a prefix or an owner that Dagster would
+    refuse."""
+
+    # Parts of each asset key before the archive's name; joined by _ they begin each name of a job, sensor or op.
+    prefix: tuple[str, ...] = ()
+    # Of the assets of all archives; None for a group for each archive, by its name.
+    group: str | None = None
+    # Mail addresses, or `team:platform`.
+    owners: tuple[str, ...] = ()
+    # Of each asset, by name.
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The repository as the UI labels runs with it, where it is known: __repository__@LOCATION.
+    repository: str | None = None
+
+    def __post_init__(self) -> None:
+        for part in self.prefix:
+            if not re.fullmatch(r"[A-Za-z0-9_.-]+", part):
+                raise OperatorError(
+                    f"The key_prefix has the part {part!r}", "A part has letters, digits, _ . and - only"
+                )
+        if self.group is not None and not re.fullmatch(r"\w+(/\w+)*", self.group, re.ASCII):
+            raise OperatorError(
+                f"The group_name is {self.group!r}", "Use letters, digits and _, in parts that are joined by slashes"
+            )
+        check_owners(self.owners, "owners")
+
+    def stream_key(self, stream: str) -> AssetKey:
+        return AssetKey([*self.prefix, "jetstream", stream])
+
+    def chunks_key(self, archive: str) -> AssetKey:
+        return AssetKey([*self.prefix, archive, "chunks"])
+
+    def sealed_key(self, archive: str) -> AssetKey:
+        return AssetKey([*self.prefix, archive, "sealed"])
+
+    def replay_key(self, archive: str) -> AssetKey:
+        return AssetKey([*self.prefix, archive, "replay"])
+
+    def keys_of(self, archive: str) -> tuple[AssetKey, AssetKey, AssetKey]:
+        """Of the archive's chunks, sealed hours and replays."""
+        return self.chunks_key(archive), self.sealed_key(archive), self.replay_key(archive)
+
+    def check_key(self, archive: str, check: str) -> AssetCheckKey:
+        return AssetCheckKey(self.chunks_key(archive), check)
+
+    def name(self, name: str) -> str:
+        """Of a job, sensor or op: `events_capture` is `acme_events_capture` under the prefix `acme`."""
+        return "_".join([*(re.sub(r"[.-]", "_", part) for part in self.prefix), name])
+
+    def capture_job(self, archive: str) -> str:
+        return self.name(f"{archive}_capture")
+
+    def checks_op(self, archive: str) -> str:
+        return AssetKey([*self.prefix, archive, "checks"]).to_python_identifier()
+
+    def replay_op(self, archive: str) -> str:
+        """The name under `ops` of a run config by which `<archive>/replay` is configured."""
+        return self.replay_key(archive).to_python_identifier()
+
+    @property
+    def words(self) -> Mapping[Next, str]:
+        """Dagster's words for next steps, with the assets and sensors of this code location."""
+        keys, names = "".join(f"{part}/" for part in self.prefix), self.name("")
+        return {
+            code: re.sub(r"\{archive\}(?=/)", f"{keys}{{archive}}", text).replace(
+                "{archive}_capture_sensor", f"{names}{{archive}}_capture_sensor"
+            )
+            for code, text in WORDS.items()
+        }  # fmt: skip
 
 
-def chunks_key(archive: str) -> AssetKey:
-    return AssetKey([archive, "chunks"])
+def check_owners(owners: Iterable[str], where: str) -> None:
+    """Raises OperatorError for one that Dagster would refuse; `where` it was given is in the message."""
+    for owner in owners:
+        if not re.fullmatch(r"team:\S+|[^\s@:]+@[^\s@:]+\.[^\s@:]+", owner):
+            raise OperatorError(f"{owner!r} in {where} is no owner", "Write a mail address or team:name")
 
 
-def sealed_key(archive: str) -> AssetKey:
-    return AssetKey([archive, "sealed"])
-
-
-def replay_key(archive: str) -> AssetKey:
-    return AssetKey([archive, "replay"])
-
-
-def keys_of(archive: str) -> tuple[AssetKey, AssetKey, AssetKey]:
-    """Of the archive's chunks, sealed hours and replays."""
-    return chunks_key(archive), sealed_key(archive), replay_key(archive)
-
-
-def check_key(archive: str, check: str) -> AssetCheckKey:
-    return AssetCheckKey(chunks_key(archive), check)
+# The project's own code location, which workspace.yaml names.
+PROJECT = Naming(repository="__repository__@nats3")

@@ -9,7 +9,7 @@ from typing import Any
 
 from dagster import AssetCheckEvaluation, AssetKey, AssetRecordsFilter, DagsterEventType, DagsterInstance
 
-from nats3_dagster.defs.keys import CHECKS, check_key, chunks_key
+from nats3_dagster.defs.keys import CHECKS, Naming
 
 # Events that are read by one query, of 1,000 that Dagster gives at most; and partitions that one query names.
 PAGE = 500
@@ -62,19 +62,21 @@ def newest_of(
     return Newest(metadata, extra, end if len(page) == len(ids) else ids[page[-1]])
 
 
-def forget(instance: DagsterInstance, archive: str, key: AssetKey, *, keep_checks: bool) -> None:
+def forget(
+    instance: DagsterInstance, naming: Naming, archive: str, key: AssetKey, *, keep_checks: bool
+) -> None:
     """Wipe the asset: Dagster cannot wipe single partitions. The results of its checks go with it; with `keep_checks`
     the newest of each is reported once more, for it is of the archive as a whole, and an alarm must not be lost."""
-    evaluations = _evaluations(instance, archive) if keep_checks and key == chunks_key(archive) else []
+    evaluations = _evaluations(instance, naming, archive) if keep_checks and key == naming.chunks_key(archive) else []
     instance.wipe_assets([key])
     for evaluation in evaluations:
         instance.report_runless_asset_event(evaluation)
 
 
-def _evaluations(instance: DagsterInstance, archive: str) -> list[AssetCheckEvaluation]:
+def _evaluations(instance: DagsterInstance, naming: Naming, archive: str) -> list[AssetCheckEvaluation]:
     found: list[AssetCheckEvaluation] = []
     for check in CHECKS:
-        record = instance.get_latest_asset_check_evaluation_record(check_key(archive, check))
+        record = instance.get_latest_asset_check_evaluation_record(naming.check_key(archive, check))
         event = record.event.dagster_event if record and record.event else None
         if event is not None and isinstance(event.event_specific_data, AssetCheckEvaluation):
             found.append(event.event_specific_data)

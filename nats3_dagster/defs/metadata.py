@@ -12,7 +12,7 @@ from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSch
 from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive, Chunk, ReplayChunk, Seal, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ COLUMNS = TableSchema(
 Metadata = dict[str, Any]
 
 
-def archive_metadata(archive: Archive) -> Metadata:
+def archive_metadata(spec: ArchiveSpec) -> Metadata:
     """What an archive is, on its assets' definitions."""
-    spec = archive.spec
     return {
         "stream": spec.stream, "subjects": ", ".join(spec.subjects) or "all", "bucket": spec.bucket,
         "prefix": spec.prefix or "(none)", "capture_at_messages": spec.max_messages, "capture_at_bytes": spec.max_bytes,

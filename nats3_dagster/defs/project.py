@@ -1,8 +1,12 @@
-"""The definitions of all archives in the catalog: one query a load, whatever the number of archives."""
+"""The definitions of archives: one query of the catalog a load, whatever their number.
 
-import re
+Invariant: a load reads, and writes nothing.
+"""
+
+import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefinition, in_process_executor
@@ -13,68 +17,104 @@ from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
+from nats3_dagster.defs.keys import PROJECT, Naming, check_owners
 from nats3_dagster.defs.partitions import ended_hours_from, hours_from
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
 from nats3_dagster.defs.sweep_sensor import sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model import ArchiveTotals
+from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
 
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """An archive that gets definitions."""
+
+    spec: ArchiveSpec
+    # No message of it is older; in nanoseconds since 1970.
+    begins_ns: int
+    # Where it is declared as code: it may not be in the catalog yet.
+    declaration: Declaration | None = None
+
+
 def load() -> Definitions:
-    """The definitions of the archives that the catalog has now. Raises CannotLoad if it cannot be read."""
+    """The definitions of the archives that the catalog has now, as the project's own. Raises CannotLoad if it cannot be
+    read."""
+    defined = read(PROJECT)
+    return definitions_of(*defined, executor=in_process_executor)
+
+
+def read(naming: Naming, declared: Mapping[str, Declaration | None] | None = None) -> tuple[list[Defined], Naming]:
+    """The archives to define, by name: all of the catalog, or the `declared` ones; and how they are named, with the
+    owners of the settings where it has none. Raises CannotLoad."""
     try:
         settings = Settings.load()
         owners = owners_of(settings.owners)
         with Workspace(settings) as workspace:
-            totals = archives(workspace)
+            totals = {found.archive.name: found for found in archives(workspace)}
+        chosen = dict.fromkeys(totals) if declared is None else declared
+        return [_defined(name, chosen[name], totals) for name in sorted(chosen)], replace(
+            naming, owners=naming.owners or owners
+        )
     except Nats3Error as error:
-        raise CannotLoad(error) from None
-    return definitions_of(totals, owners)
+        raise CannotLoad(error, naming) from None
 
 
-def owners_of(text: str) -> list[str]:
+def _defined(name: str, declaration: Declaration | None, totals: Mapping[str, ArchiveTotals]) -> Defined:
+    if name in totals:
+        return Defined(totals[name].archive.spec, totals[name].begins_ns, declaration)
+    if declaration is None:
+        raise OperatorError(
+            f"There is no archive {name!r}",
+            "Create it in a shell, nats3 store create, or write its stream and bucket beside its name",
+        )
+    # It begins when it is created, or with what its stream has then: a load after that knows.
+    return Defined(declaration.spec, time.time_ns(), declaration)
+
+
+def owners_of(text: str) -> tuple[str, ...]:
     """The owners that NATS3_OWNERS names. Raises OperatorError for one that Dagster would refuse."""
-    owners = [part.strip() for part in text.split(",") if part.strip()]
-    for owner in owners:
-        if not re.fullmatch(r"team:\w+|[^\s@:]+@[^\s@:]+\.[^\s@:]+", owner):
-            raise OperatorError(
-                f"{owner!r} in NATS3_OWNERS is no owner", "Write mail addresses or team:name, joined by commas"
-            )
+    owners = tuple(part.strip() for part in text.split(",") if part.strip())
+    check_owners(owners, "NATS3_OWNERS")
     return owners
 
 
-def definitions_of(every: Iterable[ArchiveTotals], owners: Sequence[str] = ()) -> Definitions:
-    """Three assets with checks, two jobs and two sensors for each archive; two jobs and sensors for all; resources."""
+def definitions_of(
+    every: Iterable[Defined], naming: Naming, *, chosen: Collection[str] | None = None, executor: Any = None
+) -> Definitions:
+    """Three assets with checks, two jobs and two sensors for each archive; two jobs and sensors for all; resources.
+
+    `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
+    theirs, and what is materialized by hand has that of the project which these definitions become a part of."""
+    every = list(every)
     assets: list[Any] = []
-    jobs: list[Any] = [window_job(), check_job()]
-    sensors: list[SensorDefinition] = [catalog_sensor(), sweep_sensor()]
-    streams: set[str] = set()
+    jobs: list[Any] = [window_job(naming, chosen), check_job(naming, [defined.spec.name for defined in every])]
+    sensors: list[SensorDefinition] = [catalog_sensor(naming, chosen), sweep_sensor(naming)]
     asset_checks: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():
         # Backfill policies are beta in Dagster 1.13, and the partitions of this project rest on them.
         warnings.simplefilter("ignore", BetaWarning)
-        for totals in every:
-            archive, hours = totals.archive, hours_from(totals.begins_ns)
-            ended = ended_hours_from(totals.begins_ns)
-            capture = capture_job(archive)
+        for defined in every:
+            spec, hours, ended = defined.spec, hours_from(defined.begins_ns), ended_hours_from(defined.begins_ns)
+            capture = capture_job(naming, spec)
             assets += [
-                chunks_asset(archive, hours, owners),
-                sealed_asset(archive, ended, owners),
-                replay_asset(archive, hours, owners),
+                chunks_asset(naming, spec, hours, defined.declaration),
+                sealed_asset(naming, spec, ended),
+                replay_asset(naming, spec, hours),
             ]
-            jobs += [capture, replay_job(archive)]
-            asset_checks.append(checks(archive))
-            sensors += [capture_sensor(archive, capture, hours), seal_sensor(archive, ended)]
-            streams.add(archive.spec.stream)
-        assets += [stream_asset(stream) for stream in sorted(streams)]
+            jobs += [capture, replay_job(naming, spec)]
+            asset_checks.append(checks(naming, spec))
+            sensors += [
+                capture_sensor(naming, spec, capture, hours, defined.declaration), seal_sensor(naming, spec, ended)
+            ]  # fmt: skip
+        assets += [stream_asset(naming, stream) for stream in sorted({defined.spec.stream for defined in every})]
         return Definitions(
             assets=assets,
             asset_checks=asset_checks,
             jobs=jobs,
             sensors=sensors,
             resources=RESOURCES,
-            executor=in_process_executor,
+            executor=executor,
         )

@@ -16,7 +16,7 @@ from dagster import AssetKey, AssetMaterialization, DagsterInstance
 from nats3_dagster.archive import status
 from nats3_dagster.defs.events import Replayed, hour_event, replayed, seal_event
 from nats3_dagster.defs.heard import Heard
-from nats3_dagster.defs.keys import chunks_key, keys_of, replay_key, sealed_key, stream_key
+from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.known import forget, newest_events, newest_of
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import FIRST_HOUR, hour_of
@@ -47,18 +47,26 @@ class Reconciled:
     problems: list[Nats3Error] = field(default_factory=list[Nats3Error])
 
 
-def reconcile(instance: DagsterInstance, workspace: Workspace, heard: Mapping[int, Heard]) -> Reconciled:
+def reconcile(
+    instance: DagsterInstance, workspace: Workspace, heard: Mapping[int, Heard], naming: Naming,
+    chosen: Collection[str] | None = None,
+) -> Reconciled:  # fmt: skip
     """Compare each archive that changed since `heard`, wipe what Dagster has too much of, and give the events that it
-    lacks, EVENTS at most: call again with the new `heard` for the rest. Raises CatalogError."""
-    versions = status.versions(workspace)
-    former = _former_keys(workspace, versions)
-    newest = newest_events(instance, {*former, *(key for v in versions for key in keys_of(v.archive.name))})
+    lacks, EVENTS at most: call again with the new `heard` for the rest. With `chosen` only the archives of these names
+    are compared, and one that was heard and is not chosen any more is wiped. Raises CatalogError."""
+    every = status.versions(workspace)
+    versions = [v for v in every if chosen is None or v.archive.name in chosen]
+    former = _former_keys(workspace, naming, every)
+    # Another code location may have the others under the same prefix: what was never heard here is not wiped here.
+    left_out = [v.archive for v in every if v not in versions and v.archive.id in heard] if chosen is not None else []
+    former += [key for archive in left_out for key in naming.keys_of(archive.name)]
+    newest = newest_events(instance, {*former, *(key for v in versions for key in naming.keys_of(v.archive.name))})
     found = Reconciled(wiped=[key for key in former if key in newest])
     instance.wipe_assets(found.wiped)
     hour = hour_of(time.time_ns())
-    now = {v.archive: _now(v, hour, newest) for v in versions}
+    now = {v.archive: _now(v, hour, newest, naming) for v in versions}
     moved = [archive for archive in now if now[archive] != heard.get(archive.id)]
-    tick = _Tick(instance, workspace, moved, found, time.monotonic() + BUDGET_S)
+    tick = _Tick(instance, workspace, naming, moved, found, time.monotonic() + BUDGET_S)
     found.heard = {archive.id: heard[archive.id] for archive in now if archive.id in heard}
     # In any order: none waits for ever behind one that always changes.
     for archive in random.sample(moved, len(moved)):
@@ -72,17 +80,18 @@ def reconcile(instance: DagsterInstance, workspace: Workspace, heard: Mapping[in
     return found
 
 
-def _now(version: ArchiveVersion, hour: str, newest: Mapping[AssetKey, int]) -> Heard:
+def _now(version: ArchiveVersion, hour: str, newest: Mapping[AssetKey, int], naming: Naming) -> Heard:
     """What will have been heard of the archive when Dagster has all of it; `hour` is the open one."""
-    events = (newest.get(key, 0) for key in keys_of(version.archive.name))
+    events = (newest.get(key, 0) for key in naming.keys_of(version.archive.name))
     return Heard(version.revision, version.seals, version.replays, hour, *events)
 
 
-def _former_keys(workspace: Workspace, versions: Iterable[ArchiveVersion]) -> list[AssetKey]:
+def _former_keys(workspace: Workspace, naming: Naming, versions: Iterable[ArchiveVersion]) -> list[AssetKey]:
     """Assets of archives that were deleted, and of streams that no archive has any more."""
     names, streams = status.former(workspace)
-    live = {key for v in versions for key in (*keys_of(v.archive.name), stream_key(v.archive.spec.stream))}
-    keys = [*(key for name in sorted(names) for key in keys_of(name)), *map(stream_key, sorted(streams))]
+    live = {key for v in versions for key in naming.keys_of(v.archive.name)}
+    live |= {naming.stream_key(v.archive.spec.stream) for v in versions}
+    keys = [*(key for name in sorted(names) for key in naming.keys_of(name)), *map(naming.stream_key, sorted(streams))]
     return [key for key in keys if key not in live]
 
 
@@ -92,6 +101,7 @@ class _Tick:
 
     instance: DagsterInstance
     workspace: Workspace
+    naming: Naming
     # Archives that may have something to report.
     moved: Sequence[Archive]
     found: Reconciled
@@ -115,7 +125,7 @@ class _Tick:
         # A first time everything is compared: all that Dagster has is behind event 0.
         since = before or Heard(now.revision, now.seals, -1, "", 0, 0, 0)
         began, self.undecided = (len(self.found.events), len(self.found.wiped)), False
-        known = [self.instance.get_materialized_partitions(key) for key in keys_of(archive.name)[:2]]
+        known = [self.instance.get_materialized_partitions(key) for key in self.naming.keys_of(archive.name)[:2]]
         seals = status.seals(self.workspace, archive)
         after = replace(
             now,
@@ -132,7 +142,7 @@ class _Tick:
     ) -> int:
         """Compare the hours of chunks that Dagster knows with those that have some and those that are sealed as empty;
         up to which event."""
-        key, own = chunks_key(archive.name), str(archive.id)
+        key, own = self.naming.chunks_key(archive.name), str(archive.id)
         # Of hours before it Dagster has no partitions.
         revisions = {h: r for h, r in status.revisions(self.workspace, archive).items() if h >= FIRST_HOUR}
         expected = {seal.hour: 0 for seal in seals if not seal.chunks} | revisions
@@ -154,14 +164,14 @@ class _Tick:
             wrong = {h for h in said if newest.says(h, "revision") != (own, expected[h])}
             wrong |= {h for h in said & losses.keys() if newest.says(h, "gaps") != (own, losses[h])}
             wrong |= expected.keys() - known
-        self.report({*wrong, *emptied}, lambda hour: hour_event(self.workspace, archive, hour))
+        self.report({*wrong, *emptied}, lambda hour: hour_event(self.naming, self.workspace, archive, hour))
         return newest.reached
 
     def sealed(
         self, archive: Archive, since: Heard, now: Heard, known: Collection[str], expected: Mapping[str, Seal]
     ) -> int:
         """Compare the sealed hours that Dagster knows; up to which event."""
-        key, own = sealed_key(archive.name), str(archive.id)
+        key, own = self.naming.sealed_key(archive.name), str(archive.id)
         changed = {seal.hour for seal in expected.values() if (seal.id or 0) > since.seals}
         newest = newest_of(self.instance, key, since.sealed_event, now.sealed_event, known, expected, changed)
         # What changed since its seal and is complete is sealed anew within a minute: to wipe and report all hours for
@@ -174,14 +184,14 @@ class _Tick:
             said = {h for h in newest.metadata if h in expected}
             wrong = {h for h in said if newest.says(h, "sha256") != (own, expected[h].sha256)}
             wrong |= expected.keys() - known
-        self.report(wrong, lambda hour: seal_event(archive, expected[hour], self.workspace.settings))
+        self.report(wrong, lambda hour: seal_event(self.naming, archive, expected[hour], self.workspace.settings))
         return newest.reached
 
     def replay(self, archive: Archive, since: Heard, now: Heard) -> int:
         """Compare the replayed hours; up to which event."""
         if (since.replays, since.replay_event) == (now.replays, now.replay_event):
             return now.replay_event
-        key = replay_key(archive.name)
+        key = self.naming.replay_key(archive.name)
         known = self.instance.get_materialized_partitions(key)
         expected = {h: r for h, r in replayed_hours(self.workspace, archive).items() if h >= FIRST_HOUR}
         # Nothing says which hours a replay changed: after one, all are compared.
@@ -199,7 +209,7 @@ class _Tick:
             one = expected[hour]
             if one.id not in described:
                 described[one.id] = replayed(self.workspace, one)
-            return described[one.id].event(archive, hour)
+            return described[one.id].event(self.naming, archive, hour)
 
         self.report(wrong, event)
         return newest.reached
@@ -231,7 +241,7 @@ class _Tick:
         return self.conditions[archive.id]
 
     def wipe(self, archive: Archive, key: AssetKey, *, keep_checks: bool = False) -> None:
-        forget(self.instance, archive.name, key, keep_checks=keep_checks)
+        forget(self.instance, self.naming, archive.name, key, keep_checks=keep_checks)
         self.found.wiped.append(key)
 
     def report(self, hours: Iterable[str], event: Callable[[str], AssetMaterialization]) -> None:

@@ -87,7 +87,7 @@ def with_store(settings: Settings, s3: "S3Resource") -> Settings:
     """The settings with the store of the resource. Raises OperatorError for options that executors cannot use."""
     if s3.use_unsigned_session or s3.verify is False:
         raise OperatorError(
-            "The s3 resource has a use_unsigned_session or verify that executors cannot take over",
+            "The resource nats3_s3 has a use_unsigned_session or verify that executors cannot take over",
             "Give it endpoint_url, region_name and keys or a profile_name, or nothing to use what the AWS SDK finds",
         )
     changes: dict[str, Any] = {
@@ -102,4 +102,5 @@ def _secret(text: str | None) -> SecretStr | None:
     return None if text is None else SecretStr(text)
 
 
-RESOURCES = {"settings": settings_resource, "s3": s3_resource, "spark": spark_resource}
+# Their keys do not clash with an `s3` or `spark` of the project that the archives are in.
+RESOURCES = {"nats3_settings": settings_resource, "nats3_s3": s3_resource, "nats3_spark": spark_resource}

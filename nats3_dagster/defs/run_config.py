@@ -94,17 +94,13 @@ class ReplayConfig(Config):
         )  # fmt: skip
 
 
-def replay_op(archive: str) -> str:
-    """The name under `ops` of a run config by which `<archive>/replay` is configured."""
-    return f"{archive}__replay"
-
-
-def hours_config(archive: str, fields: Mapping[str, Any] | None) -> ReplayConfig:
-    """The config of `<archive>/replay`, of which `fields` were given. Raises OperatorError without a write_subject."""
+def hours_config(op: str, fields: Mapping[str, Any] | None) -> ReplayConfig:
+    """The config of `<archive>/replay`, which a run config names `op`, of which `fields` were given. Raises
+    OperatorError without a write_subject."""
     if not fields or not fields["write_subject"]:
         raise OperatorError(
             "This replay has no write_subject: nothing says where to publish",
-            f'Give the run a config ("Add config" where its hours are chosen): ops: {{{replay_op(archive)}: {{config: '
+            f'Give the run a config ("Add config" where its hours are chosen): ops: {{{op}: {{config: '
             '{write_subject: "replay.>"}}}',
         )
     return ReplayConfig(**fields)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from dagster import AssetExecutionContext, AssetObservation, OpExecutionContext
 
 from nats3_dagster.archive import status as archive_status
-from nats3_dagster.defs.keys import stream_key
+from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, rate, run_metadata, stream_metadata
 from nats3_dagster.model import OnProgress, Progress
 from nats3_dagster.settings import Settings
@@ -36,13 +36,13 @@ def capture_hour(
     return hour_metadata(report, settings) | run_metadata(result)
 
 
-def observe_stream(context: AssetExecutionContext, settings: Settings, archive: str) -> None:
+def observe_stream(context: AssetExecutionContext, naming: Naming, settings: Settings, archive: str) -> None:
     """Report the stream's state, as the capture met it, on its asset: the UI plots how far the archive is behind."""
     with Workspace(settings) as workspace:
         lag = archive_status.stream_lag(workspace, archive_status.find(workspace, archive))
     if lag is not None:
         metadata = stream_metadata(lag.state) | {f"{archive}_behind": lag.behind}
-        context.log_event(AssetObservation(stream_key(lag.state.name), metadata=metadata))
+        context.log_event(AssetObservation(naming.stream_key(lag.state.name), metadata=metadata))
 
 
 def progress_log(context: Context, what: str) -> OnProgress:

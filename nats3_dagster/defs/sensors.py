@@ -31,11 +31,10 @@ from nats3_dagster.defs.backoff import active_capture, active_run, back_off, fai
 from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.failures import tick_failures
 from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
-from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, check_key, sealed_key
-from nats3_dagster.defs.wording import WORDS
+from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, Naming
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import HOUR_NS, hour_start
-from nats3_dagster.model import Archive
+from nats3_dagster.model import Archive, ArchiveSpec, Declaration
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -52,41 +51,50 @@ SEAL_TAG, WHY_TAG = "nats3/seal", "nats3/why"
 PAUSED = "paused"
 
 
-def capture_sensor(archive: Archive, job: Any, hours: HourlyPartitionsDefinition) -> SensorDefinition:
-    """`<archive>_capture_sensor`: on unless switched off in the UI; while the archive is paused it asks for no run."""
-    name = archive.name
+def capture_sensor(
+    naming: Naming, spec: ArchiveSpec, job: Any, hours: HourlyPartitionsDefinition,
+    declaration: Declaration | None = None,
+) -> SensorDefinition:  # fmt: skip
+    """`<archive>_capture_sensor`: on unless switched off in the UI; while the archive is paused it asks for no run. It
+    creates an archive that is declared and not there yet."""
+    name = spec.name
 
     @sensor(
-        name=f"{name}_capture_sensor", job=job, minimum_interval_seconds=CAPTURE_INTERVAL_S,
+        name=naming.name(f"{name}_capture_sensor"), job=job, minimum_interval_seconds=CAPTURE_INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,
-        description=f"Captures stream {archive.spec.stream} into archive {name} when the archive's thresholds are "
+        description=f"Captures stream {spec.stream} into archive {name} when the archive's thresholds are "
         "reached, and each hour when it has ended.",
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        with tick_failures():
-            return _evaluate_capture(context, Settings.load(), name, hours.get_first_partition_key() or "")
+        from nats3_dagster.archive.declared import settle
+
+        with tick_failures(naming), Workspace(Settings.load()) as workspace:
+            archive = find_or_none(workspace, name) if declaration is None else settle(workspace, declaration)
+            if archive is None:
+                return _deleted(name)
+            return _evaluate_capture(context, naming, workspace, archive, hours.get_first_partition_key() or "")
 
     return evaluate
 
 
-def seal_sensor(archive: Archive, hours: HourlyPartitionsDefinition) -> SensorDefinition:
+def seal_sensor(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefinition) -> SensorDefinition:
     """`<archive>_seal_sensor`: on unless switched off in the UI."""
-    name = archive.name
+    name = spec.name
 
     @sensor(
-        name=f"{name}_seal_sensor", asset_selection=[sealed_key(name)], minimum_interval_seconds=SEAL_INTERVAL_S,
-        default_status=DefaultSensorStatus.RUNNING,
+        name=naming.name(f"{name}_seal_sensor"), asset_selection=[naming.sealed_key(name)],
+        minimum_interval_seconds=SEAL_INTERVAL_S, default_status=DefaultSensorStatus.RUNNING,
         description=f"Seals each hour of archive {name} that has ended and is complete, and evaluates its checks.",
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        with tick_failures():
-            return _evaluate_seal(context, Settings.load(), name, hours.get_first_partition_key() or "9")
+        with tick_failures(naming):
+            return _evaluate_seal(context, naming, Settings.load(), name, hours.get_first_partition_key() or "9")
 
     return evaluate
 
 
 def _evaluate_capture(
-    context: SensorEvaluationContext, settings: Settings, name: str, begin: str
+    context: SensorEvaluationContext, naming: Naming, workspace: Workspace, archive: Archive, begin: str
 ) -> SensorResult | SkipReason:
     """One tick; `begin` is the first partition. Raises Nats3Error, which the tick then shows, for a stream that was
     re-created, shrank or is gone."""
@@ -95,61 +103,63 @@ def _evaluate_capture(
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
-    with Workspace(settings) as workspace:
-        archive = find_or_none(workspace, name)
-        if archive is None:
-            return _deleted(name)
-        if archive.paused:
-            return _evaluate_paused(context, workspace, archive)
-        waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
+    if archive.paused:
+        return _evaluate_paused(context, naming, workspace, archive)
+    name = archive.name
+    waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
     loss = time_to_loss(waiting)
     # Only a change is an event: a tick that says the same again would fill Dagster's tables.
-    events = [keeps_up(name, loss)] if loss.level != (context.cursor or "ok") else []
+    events = [keeps_up(naming, name, loss)] if loss.level != (context.cursor or "ok") else []
     wanted = {*waiting.ended, waiting.open}
-    failing = failing_hours(context.instance, f"{name}_capture", time.time())
+    failing = failing_hours(context.instance, naming.capture_job(name), time.time())
     failing = {hour: why for hour, why in failing.items() if hour in wanted}
     for why_held_back in failing.values():
         context.log.warning(f"Held back: {why_held_back}")
     capture_due = due(archive.spec, waiting, CAPTURE_HOURS, failing)
-    request, why_not = _capture_request(context.instance, name, capture_due, failing, begin)
+    request, why_not = _capture_request(context.instance, naming, name, capture_due, failing, begin)
     return SensorResult(
         run_requests=[request] if request else [], skip_reason=why_not, cursor=loss.level, asset_events=events
     )
 
 
-def _evaluate_paused(context: SensorEvaluationContext, workspace: Workspace, archive: Archive) -> SensorResult:
+def _evaluate_paused(
+    context: SensorEvaluationContext, naming: Naming, workspace: Workspace, archive: Archive
+) -> SensorResult:
     """One tick of a paused archive: it asks for no run, and the check shows the pause, and how near it is to loss."""
     from nats3_dagster.archive.backlog import backlog
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
     name, before = archive.name, context.cursor or ""
-    why = f"Archive {name} is paused. {Next.RESUME_ARCHIVE(archive=name).worded(WORDS)}"
+    why = f"Archive {name} is paused. {Next.RESUME_ARCHIVE(archive=name).worded(naming.words)}"
     try:
         waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
     except Nats3Error as error:
         # NATS may be down because of what the archive is paused for: the tick does not fail.
         known = before.startswith(PAUSED)
         return SensorResult(
-            skip_reason=f"{why}. How near it is to loss is unknown: {error.text_in(WORDS)}",
-            cursor=before if known else PAUSED, asset_events=[] if known else [paused_out_of_reach(name, error)],
+            skip_reason=f"{why}. How near it is to loss is unknown: {error.text_in(naming.words)}",
+            cursor=before if known else PAUSED,
+            asset_events=[] if known else [paused_out_of_reach(naming, name, error)],
         )  # fmt: skip
     loss = time_to_loss(waiting, paused=True)
     # Not the level alone: an error of a paused archive and one of an active archive have different texts.
     cursor = f"{PAUSED} {loss.level}"
-    events = [keeps_up(name, loss)] if cursor != before else []
+    events = [keeps_up(naming, name, loss)] if cursor != before else []
     return SensorResult(skip_reason=why, cursor=cursor, asset_events=events)
 
 
 def _capture_request(
-    instance: DagsterInstance, name: str, capture_due: "Due", failing: Mapping[str, str], begin: str
+    instance: DagsterInstance, naming: Naming, name: str, capture_due: "Due", failing: Mapping[str, str], begin: str
 ) -> tuple[RunRequest | None, str | None]:
     """The run to start, or why there is none."""
-    if active := active_capture(instance, name):
+    if active := active_capture(instance, naming, name):
         return None, active
     if not capture_due.hours:
         return None, ". ".join([capture_due.why, *failing.values()])
-    if wait := back_off(instance, RunsFilter(job_name=f"{name}_capture"), "Capture", time.time(), pause=name):
+    if wait := back_off(
+        instance, RunsFilter(job_name=naming.capture_job(name)), "Capture", time.time(), pause=name
+    ):
         return None, wait
     first, last = capture_due.hours[0], capture_due.hours[-1]
     why = {WHY_TAG: capture_due.why}
@@ -162,7 +172,7 @@ def _capture_request(
 
 
 def _evaluate_seal(
-    context: SensorEvaluationContext, settings: Settings, name: str, first: str
+    context: SensorEvaluationContext, naming: Naming, settings: Settings, name: str, first: str
 ) -> SensorResult | SkipReason:
     """One tick, for the hours from `first` on."""
     from nats3_dagster.archive.proof.seal import position, sealable
@@ -181,11 +191,13 @@ def _evaluate_seal(
         complete = sealable(workspace, archive, first, SEAL_HOURS * SEAL_RUNS)
     if not complete.hours:
         if complete.problem:
-            return SkipReason(complete.problem.text_in(WORDS))  # the cursor stays, so that the next tick asks again
+            # The cursor stays, so that the next tick asks again.
+            return SkipReason(complete.problem.text_in(naming.words))
         return SensorResult(skip_reason="Every complete hour is sealed", cursor=json.dumps(asdict(complete.position)))
     if wait := back_off(context.instance, RunsFilter(tags={SEAL_TAG: name}), "Sealing", time.time()):
         return SkipReason(wait)
-    return SensorResult(run_requests=[_seal_request(name, block) for block in _blocks(complete.hours)[:SEAL_RUNS]])
+    blocks = _blocks(complete.hours)[:SEAL_RUNS]
+    return SensorResult(run_requests=[_seal_request(naming, name, block) for block in blocks])
 
 
 def _blocks(hours: Sequence[str]) -> list[tuple[str, str]]:
@@ -202,10 +214,11 @@ def _blocks(hours: Sequence[str]) -> list[tuple[str, str]]:
     return blocks
 
 
-def _seal_request(name: str, block: tuple[str, str]) -> RunRequest:
+def _seal_request(naming: Naming, name: str, block: tuple[str, str]) -> RunRequest:
     """A run for these hours, with the checks: an error of `no_gaps` ends it before anything is sealed."""
     return RunRequest(
-        asset_selection=[sealed_key(name)], asset_check_keys=[check_key(name, NO_GAPS), check_key(name, INTACT)],
+        asset_selection=[naming.sealed_key(name)],
+        asset_check_keys=[naming.check_key(name, NO_GAPS), naming.check_key(name, INTACT)],
         tags={SEAL_TAG: name} | _range_tags(*block),
     )  # fmt: skip
 

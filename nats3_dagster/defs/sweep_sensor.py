@@ -3,6 +3,7 @@
 from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationContext, SkipReason, sensor
 
 from nats3_dagster.defs.failures import tick_failures
+from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -11,11 +12,12 @@ INTERVAL_S = 300
 AT_ONCE = 500
 
 
-def sweep_sensor() -> SensorDefinition:
+def sweep_sensor(naming: Naming = PROJECT) -> SensorDefinition:
     """`sweep_sensor`: one for all archives, on unless switched off in the UI."""
 
     @sensor(
-        name="sweep_sensor", minimum_interval_seconds=INTERVAL_S, default_status=DefaultSensorStatus.RUNNING,
+        name=naming.name("sweep_sensor"), minimum_interval_seconds=INTERVAL_S,
+        default_status=DefaultSensorStatus.RUNNING,
         description="Removes the objects of chunks that were deleted after their replay, once NATS3_DELETE_GRACE "
         "seconds have passed. It starts no runs.",
     )  # fmt: skip
@@ -23,7 +25,7 @@ def sweep_sensor() -> SensorDefinition:
         # It imports nats, 0.1 s of each load of the definitions.
         from nats3_dagster.archive.remove import sweep
 
-        with tick_failures(), Workspace(Settings.load()) as workspace:
+        with tick_failures(naming), Workspace(Settings.load()) as workspace:
             swept = sweep(workspace, AT_ONCE)
         if not swept.objects:
             return SkipReason("No object waits to be removed whose grace has passed")

@@ -46,6 +46,9 @@ WORDS = {
     "client first",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream: NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
+    Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew in a shell: "
+    "nats3 store create",
+    Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it in a shell: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
     Next.GET_REPLAY: "See it in a shell: nats3 load get {replay}",

@@ -101,6 +101,18 @@ def _check_prefix(prefix: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Declaration:
+    """An archive as code has it."""
+
+    # With the defaults of a new archive for what was not written.
+    spec: ArchiveSpec
+    # The fields of the spec that were written: only they are compared with the catalog.
+    given: frozenset[str]
+    # Whether a missing bucket is made with the archive.
+    create_bucket: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Archive:
     """An archive in the catalog."""
 

@@ -26,7 +26,7 @@ from nats3_dagster.defs import known, reconcile
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.heard import read, write
-from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, check_key
+from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, PROJECT
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
@@ -264,7 +264,7 @@ def test_an_archive_deleted_and_made_again_begins_anew(settings: Settings, bucke
     assert daemon.tick() == []
     assert [daemon.known(key) for key in (CHUNKS, SEALED, REPLAY)] == [set(), set(), set()]
     # What the checks said was said of the other archive.
-    assert daemon.instance.get_latest_asset_check_evaluation_record(check_key("events", NO_GAPS)) is None
+    assert daemon.instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", NO_GAPS)) is None
     hold(settings, bucket, hours[:2])
     assert daemon.tick() == [("chunks", hour) for hour in hours[:2]]
     daemon.settle()
@@ -336,10 +336,10 @@ def test_hours_that_the_catalog_never_had_are_wiped_and_alarms_stay(
     )
     assert daemon.tick() == [("chunks", hour) for hour in hours[:2]]
     assert (daemon.known(), daemon.known(SEALED)) == (set(hours[:2]), set())
-    record = daemon.instance.get_latest_asset_check_evaluation_record(check_key("events", NO_GAPS))
+    record = daemon.instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", NO_GAPS))
     assert record is not None
     assert record.status.value == "FAILED"
-    assert daemon.instance.get_latest_asset_check_evaluation_record(check_key("events", KEEPS_UP)) is None
+    assert daemon.instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", KEEPS_UP)) is None
     daemon.settle()
 
 

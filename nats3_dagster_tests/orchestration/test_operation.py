@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.failures import REPOSITORY_LABEL
+from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.resources import SPARK_STARTS
 from nats3_dagster.defs.wording import STOPPED_CAPTURE, STOPPED_REPLAY
 from nats3_dagster.dev.history import Past, restore_stream
@@ -154,7 +154,7 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     seen = {"run config": str(config_of_runs), **_rows(Settings.load().postgres), **_files(dagster.home)}
     assert len(seen) > 10
     # What a run of a shell tags itself with is what Dagster gives to those of its UI and daemon.
-    assert REPOSITORY_LABEL in seen["public.run_tags"]
+    assert str(PROJECT.repository) in seen["public.run_tags"]
     assert "events: " in "".join(seen.values()) or "Replay " in "".join(seen.values())
     assert {place for place, text in seen.items() for secret in _secrets() if secret in text} == set()
 

@@ -147,9 +147,13 @@ def test_a_run_under_way_a_pause_and_failures_hold_it_back_and_say_so(
     archive(settings, bucket, max_messages=1)
     assert isinstance(tick(instance), RunRequest)
 
-    under_way = create_run_for_test(instance, job_name="events_capture", status=DagsterRunStatus.STARTING)
-    assert why(tick(instance)) == f"Run {under_way.run_id} (starting) captures this archive"
-    instance.delete_run(under_way.run_id)
+    # Of this code location, or of another one with a prefix.
+    for job in ("events_capture", "acme_events_capture"):
+        under_way = create_run_for_test(
+            instance, job_name=job, status=DagsterRunStatus.STARTING, tags={"nats3/archive": "events"}
+        )
+        assert why(tick(instance)) == f"Run {under_way.run_id} (starting) captures this archive"
+        instance.delete_run(under_way.run_id)
     chunks = frozenset([AssetKey(["events", "chunks"])])
     by_hand = create_run_for_test(
         instance, job_name="__ASSET_JOB", status=DagsterRunStatus.STARTED, asset_selection=chunks
@@ -228,12 +232,15 @@ def test_no_run_beside_one_that_is_not_over(
     selected = frozenset([AssetKey(["events", "chunks"])])
     other = frozenset([AssetKey(["other", "chunks"])])
     create_run_for_test(instance, job_name="__ASSET_JOB", status=DagsterRunStatus.STARTED, asset_selection=other)
-    create_run_for_test(instance, job_name="other_capture", status=DagsterRunStatus.STARTED)
+    for other_job, archive_tag in (("other_capture", "other"), ("events_replay", "events")):
+        tags = {"nats3/archive": archive_tag}
+        create_run_for_test(instance, job_name=other_job, status=DagsterRunStatus.STARTED, tags=tags)
     assert isinstance(tick(instance), RunRequest)
     # What is queued must say where its code is.
     origin = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("nats3"), "__repository__"), job)
     mine = create_run_for_test(
-        instance, job_name=job, status=status, asset_selection=selected, remote_job_origin=origin
+        instance, job_name=job, status=status, asset_selection=selected, remote_job_origin=origin,
+        tags={"nats3/archive": "events"} if job == "events_capture" else None,
     )
     assert why(tick(instance)) == f"Run {mine.run_id} ({status.value.lower()}) captures this archive"
 

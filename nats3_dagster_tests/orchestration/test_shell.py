@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from nats3_dagster.defs.failures import REPOSITORY_LABEL
+from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.orchestration.stories import archive
@@ -44,7 +44,7 @@ def test_a_capture_in_the_checkout_is_kept_in_postgres(settings: Settings, wire:
         assert runs == [("SUCCESS", hour)]
         # By this the UI lists the run with its job: it is what the daemon and the UI give to theirs.
         label = connection.execute("select value from public.run_tags where key = '.dagster/repository'").fetchall()
-        assert label == [(REPOSITORY_LABEL,)]
+        assert label == [(PROJECT.repository,)]
         assert chunks == connection.execute("select run_id from public.runs").fetchall()
         stored = connection.execute("select string_agg(event, '') from public.event_logs").fetchone()
         assert stored is not None
