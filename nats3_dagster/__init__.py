@@ -1,3 +1,23 @@
 """Long-term memory for NATS JetStream."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nats3_dagster.defs.component import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
+
 __version__ = "0.1.0"
+__all__ = ["ArchiveComponent", "ArchiveDeclaration", "__version__", "build_archive_definitions"]
+
+
+def __getattr__(name: str) -> Any:
+    """For other Dagster projects: imported when asked for, because Dagster takes a second, and commands do without."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nats3_dagster.defs import component
+
+    return getattr(component, name)
+
+
+def __dir__() -> list[str]:
+    """`dg` looks here for components."""
+    return sorted({*globals(), *__all__})

@@ -46,7 +46,11 @@ def differences(declaration: Declaration, spec: ArchiveSpec) -> list[str]:
 
 
 def _comparable(value: object) -> object:
-    return frozenset[str](value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
+    """Filters are a set; `>` among them is every subject."""
+    if not isinstance(value, tuple):
+        return value
+    filters = frozenset[str](value)  # pyright: ignore[reportUnknownArgumentType]
+    return frozenset[str]() if ">" in filters else filters
 
 
 def _text(value: object) -> str:

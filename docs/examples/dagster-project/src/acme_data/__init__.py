@@ -1,0 +1,1 @@
+"""A Dagster project that has archives of NATS streams among its assets."""
