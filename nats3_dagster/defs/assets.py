@@ -74,7 +74,7 @@ def chunks_asset(
         context: AssetExecutionContext, config: CaptureConfig, nats3_settings: ResourceParam[Settings],
         nats3_s3: ResourceParam[Any], nats3_spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetMaterialization]:  # fmt: skip
-        from nats3_dagster.archive.declared import settle
+        from nats3_dagster.archive.declaration import settle
 
         captured: dict[str, Metadata] = {}
         try:

@@ -66,7 +66,7 @@ def capture_sensor(
         "reached, and each hour when it has ended.",
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        from nats3_dagster.archive.declared import settle
+        from nats3_dagster.archive.declaration import settle
 
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
             archive = find_or_none(workspace, name) if declaration is None else settle(workspace, declaration)

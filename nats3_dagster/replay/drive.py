@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 
 from nats3_dagster.catalog.replays import ReplayLock
 from nats3_dagster.errors import CatalogError, Nats3Error
@@ -80,7 +81,8 @@ def _round(
 ) -> tuple[ChunkResult, ...]:
     """Publish a part and record it. Raises Nats3Error."""
     job = replace(part.job, progress=new_subject())
-    with Tally(workspace.link, job.progress or "", part.messages, on_progress, lambda c: attempt.keep(workspace, job, c)):
+    keep = partial(attempt.keep, workspace, job)
+    with Tally(workspace.link, job.progress or "", part.messages, on_progress, keep):
         results, error = publish(job, part.chunks)
     done = attempt.record_chunks(workspace, job, results, error, run_id)
     if error:

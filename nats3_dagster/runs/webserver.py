@@ -14,8 +14,9 @@ from typing import Any
 FAILURES = (OSError, ValueError, LookupError, TypeError, HTTPException)
 # A code server starts in 3 s; the webserver itself gives it 60 s.
 TIMEOUT_S = 75
-# Jobs that every load of ours defines, also without an archive (defs/jobs.py).
-_OURS = {"replay", "checks"}
+# How the names of the two jobs end that every load of ours defines, also without an archive (defs/jobs.py). In another
+# project they have its prefix.
+_OURS = ("replay", "checks")
 
 _LOCATIONS = """{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {
   __typename ... on RepositoryLocation { repositories { jobs { name } } } ... on PythonError { message stack }
@@ -33,8 +34,14 @@ def locations(url: str) -> Iterator[str]:
         location = entry["locationOrLoadError"] or {}
         jobs = [{job["name"] for job in repository["jobs"]} for repository in location.get("repositories", ())]
         failure = location.get("message", "") + "".join(location.get("stack", ()))
-        if any(names >= _OURS for names in jobs) or "nats3_dagster" in failure:
+        if any(map(_is_ours, jobs)) or "nats3_dagster" in failure:
             yield entry["name"]
+
+
+def _is_ours(jobs: set[str]) -> bool:
+    """Whether both of our jobs are there under one prefix."""
+    replay, checks = ({job.removesuffix(end) for job in jobs if job.endswith(end)} for end in _OURS)
+    return any(prefix == "" or prefix.endswith("_") for prefix in replay & checks)
 
 
 def reload(url: str, name: str) -> str | None:
