@@ -1,7 +1,7 @@
 """Archives: what is captured, from where, into which bucket.
 
 Invariant: a name belongs to one archive that is not deleted. The stream, subjects and mode of an archive never change,
-because its coverage counts by them.
+because its coverage counts by them; nor does where its objects are.
 """
 
 import time
@@ -35,7 +35,7 @@ class FormerRow:
 
 
 class Archives:
-    """Create, list, pause and delete."""
+    """Create, list, change, pause and delete."""
 
     def __init__(self, session: Session, coverage: Coverages) -> None:
         self._session = session
@@ -94,6 +94,28 @@ class Archives:
         with self._session.reading() as sql:
             rows = sql.rows(FormerRow, "former_archives")
         return {row.name for row in rows}, {row.stream for row in rows}
+
+    def change(self, seen: Archive, spec: ArchiveSpec, *, paused: bool) -> Archive:
+        """The archive with those settings of `spec` that differ from `seen`; the others are left as they are now.
+        Raises Conflict when another process deleted it, or changed one of them since `seen` was read."""
+        with self._session.transaction() as sql:
+            row = sql.row(ArchiveRow, "locked_archive", archive=seen.id)
+            if row is None:
+                raise Conflict(f"Archive {seen.name} was deleted", "Create it again")
+            now = row.archive()
+            before, current = _settings(seen.spec, seen.paused), _settings(now.spec, now.paused)
+            changed = {field: value for field, value in _settings(spec, paused).items() if value != before[field]}
+            for field, value in changed.items():
+                if current[field] not in (before[field], value):
+                    raise Conflict(
+                        f"Another process changed archive {seen.name}: {field} is {current[field]} now, and was "
+                        f"{before[field]}",
+                        "Nothing was changed by this one. Look at the archive again, and repeat the change if it is "
+                        "still wanted",
+                    )
+            row = sql.row(ArchiveRow, "change_archive", archive=seen.id, **(current | changed))
+            assert row is not None
+        return row.archive()
 
     def pause(self, name: str) -> Archive:
         """Stop its sensors. Raises OperatorError when there is none."""
@@ -158,3 +180,11 @@ class Archives:
         similar = get_close_matches(name, names, n=3) or names[:5]
         hint = f"Did you mean {', '.join(similar)}?" if similar else Next.CREATE_ARCHIVE()
         raise Unknown(f"There is no archive {name}", hint)
+
+
+def _settings(spec: ArchiveSpec, paused: bool) -> dict[str, object]:
+    """What of an archive may change, by column."""
+    return {
+        "max_messages": spec.max_messages, "max_bytes": spec.max_bytes, "max_age_s": spec.max_age_s,
+        "zstd_level": spec.zstd_level, "paused": paused,
+    }  # fmt: skip

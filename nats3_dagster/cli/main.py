@@ -22,6 +22,7 @@ COMMANDS = {
         "Archives: what is captured, from which stream, into which bucket.",
         _DATA,
         {
+            "set": Lazy(f"{_CLI}.set_command:set_", "Change settings of an archive, for what comes."),
             "seal": Lazy(
                 f"{_CLI}.proof_commands:seal",
                 "Seal the hours that have ended and are complete: a manifest beside their chunks proves it.",

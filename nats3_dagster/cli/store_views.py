@@ -31,6 +31,19 @@ def consumer_to_delete(record: Archive, keep: bool) -> str:
     )
 
 
+def changed_text(change: dict[str, Any]) -> str:
+    """A field's old and new value."""
+    return " -> ".join(_value(change["field"], change[which]) for which in ("old", "new"))
+
+
+def _value(field: str, value: Any) -> str:
+    if field == "subjects":
+        return ", ".join(value) or "all"
+    if field == "max_bytes":
+        return f"{value:,} ({text_of(Size(value))})"
+    return f"{value:,} s" if field == "max_age_s" else text_of(value)
+
+
 def _bucket(view: dict[str, Any]) -> str:
     return "/".join(part for part in (view["bucket"], view["prefix"]) if part)
 

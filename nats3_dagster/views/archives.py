@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.change import Difference
 from nats3_dagster.archive.condition import Condition
 from nats3_dagster.archive.loss import time_to_loss
 from nats3_dagster.archive.status import Holdings
@@ -28,6 +29,12 @@ def archive(record: Archive) -> dict[str, Any]:
         "paused": record.paused,
         "created_at": stamp_of(record.created_at),
     }  # fmt: skip
+
+
+def difference(one: Difference) -> dict[str, Any]:
+    """A field that changes, or would: `refused` says why it may not."""
+    old, new = (list(value) if isinstance(value, tuple) else value for value in (one.old, one.new))
+    return {"field": one.field, "old": old, "new": new, "refused": one.refusal.what if one.refusal else None}
 
 
 def _source(condition: Condition, words: Words) -> dict[str, Any]:

@@ -297,7 +297,7 @@ def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
                 "config",
             },
         ),
-        ("nats3 store ", {"create", "list", "get", "run", "pause", "resume", "delete", "seal"}),
+        ("nats3 store ", {"create", "list", "get", "run", "pause", "resume", "delete", "seal", "sweep", "set"}),
         ("nats3 chunk verify --h", {"--hour", "--help"}),
     ],
 )

@@ -77,6 +77,16 @@ def durable_of(workspace: Workspace, archive: Archive) -> Durable:
     return durable
 
 
+def check_durable(workspace: Workspace, spec: ArchiveSpec) -> None:
+    """Raises OperatorError if the durable of an archive does not fit it with these settings, SourceError."""
+    durable = find_durable(workspace.link, spec.stream, spec.durable or spec.own_durable)
+    if durable and (reason := next(_unfit(durable, spec, fresh=False), None)):
+        raise OperatorError(
+            f"Consumer {durable.name} of stream {spec.stream} {reason}",
+            "Change the consumer first, or choose a smaller value",
+        )
+
+
 def gone(archive: Archive) -> UnknownConsumer:
     """The error for a durable that somebody deleted."""
     spec = archive.spec

@@ -22,6 +22,17 @@ select name from nats3.archive where deleted_at is null order by name;
 -- The archive's id unless it is deleted, locked until the transaction ends: commits and deletes follow one another.
 select id from nats3.archive where id = :archive and deleted_at is null for no key update;
 
+-- name: locked_archive(archive)
+-- The archive unless it is deleted, locked until the transaction ends as by lock_archive.
+select * from nats3.archive where id = :archive and deleted_at is null for no key update;
+
+-- name: change_archive(archive, max_messages, max_bytes, max_age_s, zstd_level, paused)
+-- The archive with these settings.
+update nats3.archive
+set max_messages = :max_messages, max_bytes = :max_bytes, max_age_s = :max_age_s, zstd_level = :zstd_level,
+    paused = :paused
+where id = :archive returning *;
+
 -- name: pause_archive(name, paused)
 -- The archive, its sensors stopped or started.
 update nats3.archive set paused = :paused where name = :name and deleted_at is null returning *;

@@ -1,0 +1,121 @@
+"""Changing an archive: which of its settings may change, and why the others may not.
+
+Invariant: a change is for what comes. What the archive has stays as it is, and counts as it did.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nats3_dagster.archive.take.durables import check_durable
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.workspace import Workspace
+
+# Fields of an archive that may change, as ArchiveSpec and Archive name them.
+CHANGEABLE = ("max_messages", "max_bytes", "max_age_s", "zstd_level", "paused")
+# Why the others may not.
+_FIXED = {
+    "name": "its objects and its assets are named by it",
+    "stream": "what it has is counted by the sequences of its stream",
+    "bucket": "its chunks are there, and its objects are looked for there",
+    "prefix": "its chunks are there, and its objects are looked for there",
+    "mode": "what it has was read, or taken and acknowledged, in this way",
+    "durable": "what it has is counted by what its consumer delivered",
+    "subjects": "what it has, and what is absent from it, is counted by them",
+}
+_INSTEAD = "Make another archive for it under another name; pause or delete this one, whose objects stay"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field of an archive that is to have another value."""
+
+    # As ArchiveSpec and Archive name it.
+    field: str
+    old: Any
+    new: Any
+    # Why it may not change; None if it may.
+    refusal: OperatorError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An archive before and after a change; they are the same where there was nothing to change."""
+
+    before: Archive
+    after: Archive
+    differences: tuple[Difference, ...]
+
+
+def change(workspace: Workspace, name: str, wanted: Mapping[str, Any]) -> Changed:
+    """Give the archive other values of these fields: all of them, or none. A value that it has already is no change.
+
+    Raises OperatorError when there is no such archive, a field may not change or a value is invalid; Conflict when
+    another process changed one of these fields, or deleted the archive, meanwhile."""
+    archive = workspace.catalog.archives.get(name)
+    found = differences(archive, wanted)
+    return Changed(archive, make(workspace, archive, found), found)
+
+
+def make(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) -> Archive:
+    """The archive with these differences made. Raises as `change` does."""
+    check(workspace, archive, found)
+    if not found:
+        return archive
+    spec, paused = changed_spec(archive, found)
+    return workspace.catalog.archives.change(archive, spec, paused=paused)
+
+
+def check(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) -> None:
+    """Raises OperatorError unless these differences may be made."""
+    for one in found:
+        if one.refusal:
+            raise one.refusal
+    spec, _ = changed_spec(archive, found)
+    if spec.mode == "consumer" and spec.max_messages != archive.spec.max_messages:
+        check_durable(workspace, spec)
+
+
+def differences(archive: Archive, wanted: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """Those of the wanted values that the archive has not. Raises OperatorError for a field that archives do not
+    have."""
+    found: list[Difference] = []
+    for field, new in wanted.items():
+        if field not in _FIXED and field not in CHANGEABLE:
+            raise OperatorError(f"An archive has no field {field!r}", f"It has {', '.join((*_FIXED, *CHANGEABLE))}")
+        old = archive.paused if field == "paused" else getattr(archive.spec, field)
+        if _canonical(field, old) != _canonical(field, new):
+            found.append(Difference(field, old, new, _refusal(archive, field, old, new)))
+    return tuple(found)
+
+
+def changed_spec(archive: Archive, found: tuple[Difference, ...]) -> tuple[ArchiveSpec, bool]:
+    """What the archive is to be with these differences, and whether it is paused then. Raises OperatorError if a value
+    is invalid."""
+    values = {one.field: one.new for one in found}
+    paused = values.pop("paused", archive.paused)
+    return replace(archive.spec, **values), paused
+
+
+def _canonical(field: str, value: Any) -> Any:
+    """Filters are a set; `>` among them is every subject."""
+    if field != "subjects":
+        return value
+    return frozenset[str]() if ">" in value else frozenset(value)
+
+
+def _refusal(archive: Archive, field: str, old: Any, new: Any) -> OperatorError | None:
+    if field in CHANGEABLE:
+        return None
+    return OperatorError(
+        f"{field} of archive {archive.name} cannot change from {_text(old)} to {_text(new)}: {_FIXED[field]}",
+        _INSTEAD,
+    )
+
+
+def _text(value: Any) -> str:
+    """A value of a field in an error."""
+    if isinstance(value, tuple):
+        return ", ".join(str(part) for part in value) or "all subjects"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return "none" if value in (None, "") else str(value)

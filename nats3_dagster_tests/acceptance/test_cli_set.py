@@ -1,0 +1,55 @@
+"""`nats3 store set`: before and after, nothing to change, and what is refused."""
+
+import pytest
+
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.wire import Wire
+
+THERE = "its chunks are there, and its objects are looked for there"
+INSTEAD = "Make another archive for it under another name; pause or delete this one, whose objects stay"
+
+
+@pytest.fixture
+def nats3(capfd: pytest.CaptureFixture[str], settings: Settings, wire: Wire, bucket: str) -> Command:
+    """The command line, with an archive `ev` of a stream EV."""
+    wire.create_stream("EV", "ev.>")
+    command = Command(capfd)
+    command.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
+    return command
+
+
+def test_a_change_shows_before_and_after(nats3: Command) -> None:
+    ran = nats3.ok("store", "set", "ev", "--max-messages", "5000", "--max-bytes", "1MiB", "--max-age", "5m")
+    assert ran.out.splitlines() == [
+        "archive       ev",
+        "max_messages  1,000,000 -> 5,000",
+        "max_bytes     67,108,864 (64.0 MiB) -> 1,048,576 (1.0 MiB)",
+        "max_age_s     60 s -> 300 s",
+    ]
+    assert ran.err.startswith("Changed. Sensors follow at their next tick, captures with their next hour\nIf Dagster")
+    ran = nats3.ok("store", "set", "ev", "--zstd-level", "1", "--max-age", "300", "-o", "json")
+    assert ran.json["changes"] == [{"field": "zstd_level", "old": 3, "new": 1, "refused": None}]
+    assert (ran.json["max_age_s"], ran.json["zstd_level"]) == (300, 1)
+    again = nats3.ok("store", "set", "ev", "--zstd-level", "1", "-o", "json")
+    assert again.json["changes"] == []
+    assert again.err == "Nothing was changed: archive ev has this already\n"
+
+
+def test_what_is_refused(nats3: Command, bucket: str) -> None:
+    before = nats3.ok("store", "list", "-o", "json").json
+    assert nats3.differences([
+        (("store", "set", "ev"), "2 Error: There is nothing to change. Give a setting with its new value, like"),
+        (("store", "set", "evv", "--zstd-level", "1"), "2 Error: There is no archive evv. Did you mean ev?"),
+        (("store", "set", "ev", "--max-bytes", "much"), "2 Error: 'much' is not a size."),
+        (("store", "set", "ev", "--max-messages", "-1"), "2 Error: max_messages is -1. A threshold must be above 0"),
+        (
+            ("store", "set", "ev", "--zstd-level", "1", "--bucket", "other"),
+            f"2 Error: bucket of archive ev cannot change from {bucket} to other: {THERE}. {INSTEAD}",
+        ),
+        (
+            ("store", "set", "ev", "--stream", "OTHER"),
+            "2 Error: stream of archive ev cannot change from EV to OTHER: what it has is counted by the sequences of",
+        ),
+    ]) == []  # fmt: skip
+    assert nats3.ok("store", "list", "-o", "json").json == before
