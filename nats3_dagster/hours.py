@@ -22,7 +22,6 @@ CLOCKS_S = 30
 _KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def hour_of(time_ns: int) -> str:
@@ -82,12 +81,3 @@ def format_time(time_ns: int) -> str:
     """RFC 3339 in UTC with nanoseconds: what `parse_time` reads back exactly."""
     seconds, fraction = divmod(time_ns, SECOND_NS)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
-
-
-def parse_duration(text: str) -> int:
-    """Seconds from `60`, `60s`, `5m`, `1h30m`, `2d`. Raises OperatorError."""
-    if re.fullmatch(r"\d+", text):
-        return int(text)
-    if not re.fullmatch(r"(?:\d+[smhd])+", text):
-        raise OperatorError(f"{text!r} is not a duration", "Write it as 60s, 5m, 1h30m or 2d")
-    return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([smhd])", text))

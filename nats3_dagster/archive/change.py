@@ -10,6 +10,7 @@ from typing import Any
 from nats3_dagster.archive.take.durables import check_durable
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.subjects import check_filter, covers
 from nats3_dagster.workspace import Workspace
 
 # Fields of an archive that may change, as ArchiveSpec and Archive name them.
@@ -79,11 +80,14 @@ def check(workspace: Workspace, archive: Archive, found: tuple[Difference, ...])
 
 def differences(archive: Archive, wanted: Mapping[str, Any]) -> tuple[Difference, ...]:
     """Those of the wanted values that the archive has not. Raises OperatorError for a field that archives do not
-    have."""
+    have, and for an invalid filter."""
     found: list[Difference] = []
     for field, new in wanted.items():
         if field not in _FIXED and field not in CHANGEABLE:
             raise OperatorError(f"An archive has no field {field!r}", f"It has {', '.join((*_FIXED, *CHANGEABLE))}")
+        if field == "subjects":
+            for filter_ in new:
+                check_filter(filter_)
         old = archive.paused if field == "paused" else getattr(archive.spec, field)
         if _canonical(field, old) != _canonical(field, new):
             found.append(Difference(field, old, new, _refusal(archive, field, old, new)))
@@ -99,10 +103,12 @@ def changed_spec(archive: Archive, found: tuple[Difference, ...]) -> tuple[Archi
 
 
 def _canonical(field: str, value: Any) -> Any:
-    """Filters are a set; `>` among them is every subject."""
+    """Filters are a set, in which one that another one covers says nothing; `>` is every subject."""
     if field != "subjects":
         return value
-    return frozenset[str]() if ">" in value else frozenset(value)
+    distinct: set[str] = set(value)
+    least = {one for one in distinct if not any(covers(other, one) for other in distinct - {one})}
+    return least - {">"}
 
 
 def _refusal(archive: Archive, field: str, old: Any, new: Any) -> OperatorError | None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from nats3_dagster import objects
 from nats3_dagster.archive.absence import early_removal
 from nats3_dagster.archive.source import check_source
-from nats3_dagster.archive.take.durables import drop, open_durable
+from nats3_dagster.archive.take.durables import check_new_durable, drop, open_durable
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -27,14 +27,11 @@ def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = Fal
 
 
 def _create(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool) -> Archive:
-    store = workspace.settings.store
     if workspace.catalog.archives.find(spec.name):
         raise Conflict(f"There is an archive {spec.name} already", Next.NAME_TAKEN(archive=spec.name))
-    state = check_source(workspace, spec)
-    if not objects.bucket_exists(store, spec.bucket):
-        if not create_bucket:
-            raise OperatorError(f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET())
-        objects.create_bucket(store, spec.bucket)
+    state, has_bucket = _check(workspace, spec, create_bucket)
+    if not has_bucket:
+        objects.create_bucket(workspace.settings.store, spec.bucket)
     if spec.mode == "stream":
         return workspace.catalog.archives.create(spec, state)
     spec, durable = open_durable(workspace, spec, state)
@@ -48,6 +45,22 @@ def _create(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool) -> Arc
         if workspace.catalog.archives.find(spec.name) is None:
             drop(workspace, spec)
         raise
+
+
+def check(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = False) -> None:
+    """Raises what `create` would, but for a name that is taken; nothing is written."""
+    state, _ = _check(workspace, spec, create_bucket)
+    if spec.mode == "consumer":
+        check_new_durable(workspace, spec, state)
+
+
+def _check(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool) -> tuple[StreamState, bool]:
+    """The stream of a new archive, and whether its bucket is there."""
+    store = workspace.settings.store
+    state, has_bucket = check_source(workspace, spec), objects.bucket_exists(store, spec.bucket)
+    if not has_bucket and not create_bucket:
+        raise OperatorError(f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET())
+    return state, has_bucket
 
 
 def warning(workspace: Workspace, archive: Archive) -> str:

@@ -22,6 +22,10 @@ COMMANDS = {
         "Archives: what is captured, from which stream, into which bucket.",
         _DATA,
         {
+            "apply": Lazy(
+                f"{_CLI}.apply_command:apply", "Create and change archives as files declare them; --prune removes."
+            ),
+            "export": Lazy(f"{_CLI}.apply_command:export", "Print archives as a file for apply."),
             "set": Lazy(f"{_CLI}.set_command:set_", "Change settings of an archive, for what comes."),
             "seal": Lazy(
                 f"{_CLI}.proof_commands:seal",

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, SecretStr
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import parse_duration
+from nats3_dagster.model.quantities import parse_duration
 
 
 def _seconds(value: object) -> object:

@@ -42,7 +42,8 @@ def test_a_size(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("60", 60), ("60s", 60), ("5m", 300), ("1h30m", 5400), ("2d", 172_800), ("0s", 0)]
+    ("text", "seconds"),
+    [("60", 60), ("60s", 60), ("5m", 300), ("1h30m", 5400), ("2d", 172_800), ("0s", 0), ("5sec", 5), ("1min", 60)],
 )
 def test_a_duration(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
@@ -297,7 +298,12 @@ def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
                 "config",
             },
         ),
-        ("nats3 store ", {"create", "list", "get", "run", "pause", "resume", "delete", "seal", "sweep", "set"}),
+        (
+            "nats3 store ",
+            {
+                "create", "list", "get", "run", "pause", "resume", "delete", "seal", "sweep", "set", "apply", "export",
+            },
+        ),
         ("nats3 chunk verify --h", {"--hour", "--help"}),
     ],
 )

@@ -39,18 +39,26 @@ def open_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
 
     Raises OperatorError with the reason when the messages cannot be taken through it, Conflict when the name is
     taken."""
+    durable = check_new_durable(workspace, spec, state)
+    if durable is None:
+        spec = replace(spec, durable=spec.own_durable)
+        durable = _make(workspace, spec, None)
+    return replace(spec, subjects=durable.filters), durable
+
+
+def check_new_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) -> Durable | None:
+    """The durable that the user names for a new archive; None for one that the archive is to make. Raises as
+    `open_durable` does."""
     check_others(workspace, spec, state)
     _check_acknowledgements(workspace, spec.stream, spec.durable or spec.own_durable)
     if spec.durable is None:
-        spec = replace(spec, durable=spec.own_durable)
         if find_durable(workspace.link, spec.stream, spec.own_durable):
             raise Conflict(
-                f"Stream {spec.stream} has a consumer {spec.durable} already: another archive of this name takes its "
-                "messages, or one has left it",
-                Next.CONSUMER_TAKEN(consumer=spec.durable, stream=spec.stream),
+                f"Stream {spec.stream} has a consumer {spec.own_durable} already: another archive of this name takes "
+                "its messages, or one has left it",
+                Next.CONSUMER_TAKEN(consumer=spec.own_durable, stream=spec.stream),
             )
-        durable = _make(workspace, spec, None)
-        return replace(spec, subjects=durable.filters), durable
+        return None
     durable = find_durable(workspace.link, spec.stream, spec.durable)
     if durable is None:
         names = [c.name for c in consumers_of(workspace.link, spec.stream) if c.config.get("durable_name")]
@@ -60,7 +68,7 @@ def open_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamState) ->
         )
     if reason := next(chain(_unfit(durable, spec), _too_small(workspace, durable)), None):
         raise OperatorError(f"Consumer {durable.name} of stream {spec.stream} {reason}", Next.OWN_CONSUMER())
-    return replace(spec, subjects=durable.filters), durable
+    return durable
 
 
 def durable_of(workspace: Workspace, archive: Archive) -> Durable:

@@ -1,0 +1,232 @@
+"""Archives as a file declares them: its keys and values checked, all of them before anything is done.
+
+Invariant: a key that is not known is an error, and so is a value of another kind. Nothing in a file is passed over in
+silence.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from nats3_dagster.archive.declared import peer
+from nats3_dagster.archive.declared.document import Table, parse, place, tables_of, unknown_keys
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.model.quantities import parse_duration, parse_size
+from nats3_dagster.subjects import check_filter
+
+# Problems of a file that an error names.
+_NAMED = 5
+_REQUIRED = ("name", "stream", "bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """An archive that a file declares."""
+
+    spec: ArchiveSpec
+    # None: left as it is.
+    paused: bool | None
+    # Whether a missing bucket is created.
+    create_bucket: bool
+    # The file and the line: `archives.yaml:12`.
+    place: str
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def wanted(self) -> Mapping[str, Any]:
+        """What the archive is to be, by field: what the file leaves out has its default, but for what a consumer says
+        itself, and `paused`."""
+        spec = self.spec
+        wanted: dict[str, Any] = {
+            "stream": spec.stream, "bucket": spec.bucket, "prefix": spec.prefix, "mode": spec.mode,
+            "max_messages": spec.max_messages, "max_bytes": spec.max_bytes, "max_age_s": spec.max_age_s,
+            "zstd_level": spec.zstd_level,
+        }  # fmt: skip
+        if spec.mode == "consumer":
+            wanted["durable"] = spec.durable or spec.own_durable
+        if spec.mode == "stream" or spec.subjects:
+            wanted["subjects"] = spec.subjects
+        return wanted if self.paused is None else wanted | {"paused": self.paused}
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What files declare."""
+
+    archives: tuple[Declared, ...]
+    # Of files of nats-s3-connector: what has no meaning here, as sentences.
+    left_out: tuple[str, ...] = ()
+
+
+def read(files: Iterable[tuple[str, str]]) -> Declarations:
+    """The archives of these files, each its name and its text. Raises OperatorError that names every problem with its
+    file and line, five of them at most."""
+    problems: list[OperatorError] = []
+    archives: list[Declared] = []
+    left_out: list[str] = []
+    for file, text in files:
+        try:
+            root = parse(text, file)
+            entries, defaults, notes = _entries(root, file)
+        except OperatorError as error:
+            problems.append(error)
+            continue
+        left_out += notes
+        for entry in entries:
+            try:
+                archives.append(_declared(entry, defaults, file))
+            except _Problems as several:
+                problems += several.errors
+    problems += _twice(archives)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        texts = [f"{error.what} ({error.hint})" if error.hint else error.what for error in problems]
+        more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+        raise OperatorError(f"{len(texts)} problems. {'; '.join(texts[:_NAMED])}{more}", "Nothing was changed")
+    return Declarations(tuple(archives), tuple(left_out))
+
+
+def entry_of(archive: Archive) -> dict[str, Any]:
+    """The archive as an entry that declares it."""
+    spec = archive.spec
+    entry: dict[str, Any] = {"name": spec.name, "stream": spec.stream, "bucket": spec.bucket}
+    if spec.prefix:
+        entry["prefix"] = spec.prefix
+    if spec.subjects:
+        entry["subjects"] = list(spec.subjects)
+    if spec.mode != "stream":
+        entry["mode"] = spec.mode
+        if spec.durable and not spec.owns_durable:
+            entry["consumer"] = spec.durable
+    entry |= {
+        "max_messages": spec.max_messages, "max_bytes": spec.max_bytes, "max_age": f"{spec.max_age_s}s",
+        "zstd_level": spec.zstd_level,
+    }  # fmt: skip
+    return entry | ({"paused": True} if archive.paused else {})
+
+
+class _Problems(Exception):
+    """All problems of one entry."""
+
+    def __init__(self, errors: Sequence[OperatorError]) -> None:
+        super().__init__(errors)
+        self.errors = errors
+
+
+def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
+    """The entries of a file in our own shape, their defaults, and what is left out."""
+    if "store" in root and "archives" not in root:
+        return peer.entries(root, file)
+    unknown_keys(root, ("archives", "defaults"), file, "a file of archives")
+    if "archives" not in root:
+        raise OperatorError(f"{file} declares no archives", "Begin it with archives: and a list below it")
+    defaults = root.get("defaults") or Table()
+    if not isinstance(defaults, Table):
+        raise OperatorError(
+            f"{place(file, root.lines.get('defaults', 0))}: defaults is no table",
+            "Write below it the fields that all archives of the file have",
+        )
+    return tables_of(root, "archives", file), defaults, []
+
+
+def _declared(entry: Table, defaults: Table, file: str) -> Declared:
+    """The archive of an entry. Raises _Problems."""
+    errors: list[OperatorError] = []
+    values: dict[str, Any] = {}
+    for table, of in ((defaults, "defaults"), (entry, "an archive")):
+        try:
+            unknown_keys(table, [key for key in _FIELDS if table is entry or key != "name"], file, of)
+        except OperatorError as error:
+            errors.append(error)
+            continue
+        if table.get("subject") is not None and table.get("subjects") is not None:
+            where = place(file, table.lines.get("subjects", table.line))
+            errors.append(OperatorError(f"{where}: {of} has both subject and subjects", "Give one of them"))
+        for key, value in table.items():
+            if value is None:  # a key with nothing behind it
+                continue
+            field, kind = _FIELDS[key]
+            try:
+                values[field] = kind(key, value)
+            except OperatorError as error:
+                errors.append(_at(error, place(file, table.lines.get(key, table.line))))
+    at = place(file, entry.line)
+    missing = [key for key in _REQUIRED if key not in values and not errors]
+    if missing:
+        errors.append(OperatorError(f"{at}: an archive without {' and '.join(missing)}", "Add what is missing"))
+    if errors:
+        raise _Problems(errors)
+    paused, create_bucket = values.pop("paused", None), values.pop("create_bucket", False)
+    if values.get("durable"):
+        values.setdefault("mode", "consumer")
+    if ">" in values.get("subjects", ()):
+        values["subjects"] = ()
+    try:
+        return Declared(ArchiveSpec(**values), paused, create_bucket, at)
+    except OperatorError as error:
+        raise _Problems([_at(error, at)]) from None
+
+
+def _twice(archives: Sequence[Declared]) -> list[OperatorError]:
+    first: dict[str, Declared] = {}
+    problems: list[OperatorError] = []
+    for declared in archives:
+        other = first.setdefault(declared.name, declared)
+        if other is not declared:
+            what = f"{declared.place}: archive {declared.name} is declared at {other.place} already"
+            problems.append(OperatorError(what, "Leave one of them out, or give it another name"))
+    return problems
+
+
+def _at(error: OperatorError, at: str) -> OperatorError:
+    return OperatorError(f"{at}: {error.what}", error.hint)
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise OperatorError(f"{key} is {_written(value)}, and must be text", "Put it in quotes")
+
+
+def _filters(key: str, value: Any) -> tuple[str, ...]:
+    listed = cast(list[Any], value) if isinstance(value, list) else [value]
+    return tuple(check_filter(_text(key, one)) for one in listed)
+
+
+def _count(key: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise OperatorError(f"{key} is {_written(value)}, and must be a whole number", "Write it like 1000")
+
+
+def _size(key: str, value: Any) -> int:
+    return parse_size(value) if isinstance(value, str) else _count(key, value)
+
+
+def _duration(key: str, value: Any) -> int:
+    return parse_duration(value) if isinstance(value, str) else _count(key, value)
+
+
+def _flag(key: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise OperatorError(f"{key} is {_written(value)}", "Write true or false")
+
+
+def _written(value: Any) -> str:
+    return "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)
+
+
+# The field of ArchiveSpec or Declared that a key is, and how its value is read. In the order of `nats3 store create`.
+_FIELDS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "name": ("name", _text), "stream": ("stream", _text), "bucket": ("bucket", _text), "prefix": ("prefix", _text),
+    "subjects": ("subjects", _filters), "subject": ("subjects", _filters), "mode": ("mode", _text),
+    "consumer": ("durable", _text), "max_messages": ("max_messages", _count), "max_bytes": ("max_bytes", _size),
+    "max_age": ("max_age_s", _duration), "zstd_level": ("zstd_level", _count), "paused": ("paused", _flag),
+    "create_bucket": ("create_bucket", _flag),
+}  # fmt: skip

@@ -1,0 +1,58 @@
+"""The configuration file of nats-s3-connector: its store jobs as entries of a file of archives."""
+
+import re
+
+from nats3_dagster.archive.declared.document import Table, place, tables_of, unknown_keys
+from nats3_dagster.errors import OperatorError
+
+_SECTIONS = ("log", "server", "nats", "s3", "postgres")
+_JOB = ("name", "stream", "consumer", "subject", "bucket", "prefix", "batch", "encoding")
+_CODECS = ("json", "binary", "Json", "JSON", "bin", "Binary")
+
+
+def entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
+    """The jobs of a file as entries, no defaults, and what has no meaning here. Raises OperatorError for a key that
+    such a file does not have."""
+    unknown_keys(root, ("store", *_SECTIONS), file, "a file of nats-s3-connector")
+    sections = [key for key in _SECTIONS if key in root]
+    notes = (
+        [f"{file}: left out {', '.join(sections)}, which set up nats-s3-connector itself: see docs/configuration.md"]
+        if sections else []
+    )  # fmt: skip
+    jobs = tables_of(root, "store", file)
+    if any(job.get("encoding") for job in jobs):
+        notes.append(f"{file}: left out encoding: every archive is of Parquet objects")
+    return [_entry(job, file) for job in jobs], Table(), notes
+
+
+def archive_name(job_name: str) -> str:
+    """The name of a job's archive: what is no letter, digit or _ becomes _."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", job_name)
+
+
+def _entry(job: Table, file: str) -> Table:
+    unknown_keys(job, _JOB, file, "a store job")
+    entry = Table(line=job.line, lines=dict(job.lines))
+    for key in ("name", "stream", "consumer", "subject", "bucket", "prefix"):
+        if job.get(key) is not None:
+            entry[key] = job[key]
+    if isinstance(entry.get("name"), str):
+        entry["name"] = archive_name(entry["name"])
+    batch, encoding = _table(job, "batch", file), _table(job, "encoding", file)
+    unknown_keys(batch, ("max_count", "max_bytes"), file, "batch")
+    unknown_keys(encoding, ("codec",), file, "encoding")
+    if (codec := encoding.get("codec")) not in (None, *_CODECS):
+        at = place(file, encoding.lines.get("codec", job.line))
+        raise OperatorError(f"{at}: there is no codec {codec!r}", "Write json or binary")
+    for theirs, ours in (("max_count", "max_messages"), ("max_bytes", "max_bytes")):
+        if batch.get(theirs) is not None:
+            entry[ours] = batch[theirs]
+            entry.lines[ours] = batch.lines.get(theirs, job.line)
+    return entry
+
+
+def _table(job: Table, key: str, file: str) -> Table:
+    value = job.get(key)
+    if value is not None and not isinstance(value, Table):
+        raise OperatorError(f"{place(file, job.lines.get(key, job.line))}: {key} is no table", "Write it as a table")
+    return value or Table()

@@ -1,0 +1,30 @@
+"""Sizes and durations as people write them."""
+
+import re
+
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
+from nats3_dagster.errors import OperatorError
+
+_SIZE = TypeAdapter(ByteSize)
+# Units as people write them, by their seconds.
+_UNITS = {"s|secs?|seconds?": 1, "m|mins?|minutes?": 60, "h|hrs?|hours?": 3600, "d|days?": 86400}
+_PART = re.compile("|".join(rf"(\d+)(?:{names})(?![a-z])" for names in _UNITS))
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `1000`, `64MiB`, `64 MB`, `1.5GiB`. Raises OperatorError."""
+    try:
+        return int(_SIZE.validate_python(text))
+    except ValidationError:
+        raise OperatorError(f"{text!r} is not a size", "Write it as 67108864, 64MiB or 64MB") from None
+
+
+def parse_duration(text: str) -> int:
+    """Seconds from `60`, `60s`, `5m`, `1h30m`, `2d`, `5sec`, `1min`. Raises OperatorError."""
+    if re.fullmatch(r"\d+", text):
+        return int(text)
+    if not text or _PART.sub("", text):
+        raise OperatorError(f"{text!r} is not a duration", "Write it as 60s, 5m, 1h30m or 2d")
+    seconds = list(_UNITS.values())
+    return sum(int(match[match.lastindex or 1]) * seconds[(match.lastindex or 1) - 1] for match in _PART.finditer(text))

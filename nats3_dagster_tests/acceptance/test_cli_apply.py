@@ -1,0 +1,141 @@
+"""`nats3 store apply` and `export`: the files of docs/archives.md, what is shown, asked and refused."""
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.wire import Wire
+
+DOCS = Path(__file__).parents[2] / "docs" / "archives.md"
+
+
+@pytest.fixture
+def nats3(
+    capfd: pytest.CaptureFixture[str], settings: Settings, wire: Wire, s3_client: Any, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Command:  # fmt: skip
+    """The command line, in an empty folder, with the streams of the example."""
+    for name in ("ORDERS", "LOGS"):
+        wire.create_stream(name, f"{name.lower()}.>")
+    wire.create_stream("JOBS", "jobs.>", retention="workqueue")
+    monkeypatch.chdir(tmp_path)
+    return Command(capfd)
+
+
+def example(kind: str, bucket: str) -> str:
+    """The example of the docs, with a bucket that there is."""
+    (text,) = re.findall(rf"```{kind}\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    return text.replace("bucket: archive\n", f"bucket: {bucket}\n").replace('"bucket-1"', f'"{bucket}"').replace(
+        "jobs-archive", f"jobs-{bucket}"
+    )
+
+
+def test_the_example_of_the_docs(nats3: Command, bucket: str) -> None:
+    Path("archives.yaml").write_text(example("yaml", bucket))
+    dry = nats3.ok("store", "apply", "-f", "archives.yaml", "--dry-run")
+    assert [line.split() for line in dry.out.splitlines()] == [
+        ["ARCHIVE", "ACTION", "STREAM", "WHAT"], ["jobs", "create", "JOBS"], ["logs", "create", "LOGS"],
+        ["orders", "create", "ORDERS"],
+    ]  # fmt: skip
+    assert dry.err == "Nothing was changed: this was a dry run\n"
+    assert nats3.ok("store", "list", "-o", "json").json == []
+    refused = nats3("store", "apply", "-f", "archives.yaml")
+    assert (refused.status, refused.error) == (
+        2, "Error: This creates 3 archives. There is no terminal to confirm this on. Add --yes"
+    )  # fmt: skip
+    done = nats3.ok("store", "apply", "-f", "archives.yaml", "--yes", "-o", "json")
+    assert [(one["name"], one["action"], one["done"], one["place"]) for one in done.json["archives"]] == [
+        ("jobs", "create", True, "archives.yaml:18"), ("logs", "create", True, "archives.yaml:10"),
+        ("orders", "create", True, "archives.yaml:7"),
+    ]  # fmt: skip
+    assert done.err.splitlines()[:3] == ["Created jobs", "Created logs", "Created orders"]
+    assert sum(line.startswith("If Dagster runs") for line in done.err.splitlines()) == 1
+    again = nats3.ok("store", "apply", "-f", "archives.yaml", "--prune")
+    assert {line.split()[1] for line in again.out.splitlines()[1:]} == {"unchanged"}
+    assert again.err == "Nothing to do: all archives are as declared\n"
+    logs = nats3.ok("store", "get", "logs", "-o", "json").json
+    assert (logs["max_bytes"], logs["max_age_s"], logs["subjects"]) == (128 << 20, 300, ["logs.web.>", "logs.db.>"])
+
+    Path("exported.yaml").write_text(nats3.ok("store", "export").out)
+    assert "Nothing to do" in nats3.ok("store", "apply", "-f", "exported.yaml", "--prune").err
+    assert nats3.ok("store", "export", "orders").out == (
+        f"archives:\n- name: orders\n  stream: ORDERS\n  bucket: {bucket}\n  max_messages: 1000000\n"
+        "  max_bytes: 67108864\n  max_age: 300s\n  zstd_level: 3\n"
+    )
+
+
+def test_changes_are_shown_and_pruned_archives_named(
+    nats3: Command, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("a.yaml").write_text(example("yaml", bucket))
+    nats3.ok("store", "apply", "-f", "a.yaml", "--yes")
+    entry = {
+        "name": "logs", "stream": "LOGS", "bucket": bucket, "prefix": "team/logs", "max_bytes": "1KiB",
+        "subjects": ["logs.db.>", "logs.web.>"], "max_messages": 500000, "max_age": "5m", "zstd_level": 2,
+    }  # fmt: skip
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"archives": [entry]})))
+    refused = nats3("store", "apply", "-f", "-", "--prune")
+    assert [re.split(" {2,}", line) for line in refused.out.splitlines()[1:]] == [
+        ["jobs", "remove", "JOBS", "0 chunks (0 messages)"],
+        ["logs", "change", "LOGS", "max_bytes: 134,217,728 (128.0 MiB) -> 1,024 (1.0 KiB); zstd_level: 1 -> 2"],
+        ["orders", "remove", "ORDERS", "0 chunks (0 messages)"],
+    ]
+    assert refused.error == (
+        "Error: This changes 1 archive and removes 2 archives. Removed: jobs with 0 chunks (0 messages), whose objects "
+        "stay. It also deletes consumer nats3-jobs of stream JOBS; of a stream with interest retention, messages that "
+        "only it waits for go with it. Removed: orders with 0 chunks (0 messages), whose objects stay. There is no "
+        "terminal to confirm this on. Add --yes"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"archives": [entry]})))
+    done = nats3.ok("store", "apply", "-f", "-", "--prune", "--yes")
+    assert done.err.splitlines()[:3] == ["Changed logs", "Deleted jobs", "Deleted orders"]
+    (left,) = nats3.ok("store", "list", "-o", "json").json
+    assert (left["name"], left["max_bytes"], left["zstd_level"]) == ("logs", 1024, 2)
+
+
+def test_what_is_refused_is_shown_with_its_reason(nats3: Command, bucket: str) -> None:
+    nats3.ok("store", "create", "--name", "logs", "--stream", "LOGS", "--bucket", bucket)
+    before = nats3.ok("store", "list", "-o", "json").json
+    Path("a.yaml").write_text(
+        f"archives:\n- {{name: orders, stream: ORDERS, bucket: {bucket}}}\n"
+        f"- {{name: logs, stream: LOGS, bucket: {bucket}, subject: logs.a}}\n"
+    )
+    refused = nats3("store", "apply", "-f", "a.yaml", "--yes", "-o", "json")
+    reason = (
+        "subjects of archive logs cannot change from all subjects to logs.a: what it has, and what is absent from it, "
+        "is counted by them"
+    )
+    instead = "Make another archive for it under another name; pause or delete this one, whose objects stay"
+    assert refused.status == 2
+    assert refused.error == f"Error: One archive is refused, and nothing was changed. a.yaml:3: {reason}. {instead}"
+    logs, orders = refused.json["archives"]
+    assert (logs["action"], logs["refused"], logs["done"]) == ("change", f"{reason}. {instead}", False)
+    assert (orders["action"], orders["refused"], orders["done"]) == ("create", None, False)
+    assert nats3.differences([
+        (("store", "apply", "-f", "b.yaml"), "2 Error: b.yaml cannot be read: No such file or directory. Give a file"),
+        (("store", "apply"), "2 Error: Missing option '--file' / '-f'. See nats3 store apply --help"),
+        (("store", "export", "log"), "2 Error: There is no archive log. Did you mean logs?"),
+    ]) == []  # fmt: skip
+    Path("a.yaml").write_bytes(b"\xff\xfe")
+    assert nats3.refused("store", "apply", "-f", "a.yaml").startswith("2 Error: a.yaml cannot be read: it is no text")
+    assert nats3.ok("store", "list", "-o", "json").json == before
+
+
+def test_a_file_of_the_peer_is_applied(nats3: Command, wire: Wire, bucket: str) -> None:
+    wire.create_stream("jobs", "subjects-1")
+    Path("nats3-connector.toml").write_text(example("toml", bucket))
+    done = nats3.ok("store", "apply", "-f", "nats3-connector.toml", "--yes")
+    assert done.err.splitlines()[:3] == [
+        "nats3-connector.toml: left out nats, which set up nats-s3-connector itself: see docs/configuration.md",
+        "nats3-connector.toml: left out encoding: every archive is of Parquet objects", "Created job_1",
+    ]  # fmt: skip
+    got = nats3.ok("store", "get", "job_1", "-o", "json").json
+    assert (got["max_messages"], got["max_bytes"], got["prefix"], got["subjects"]) == (
+        1000, 1_000_000, "foo", ["subjects-1"]
+    )  # fmt: skip

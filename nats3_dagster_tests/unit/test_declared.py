@@ -1,0 +1,187 @@
+"""Files of archives: three formats, the peer's shape, and each problem with its line."""
+
+import json
+
+import pytest
+
+from nats3_dagster.archive.declared.entries import read
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import ArchiveSpec
+
+WHOLE = """
+defaults: {bucket: archive, max_age: 5m}
+archives:
+  - name: logs
+    stream: LOGS
+    subjects: [logs.a, 'logs.*.b']
+    prefix: team/logs
+    max_messages: 1_000
+    max_bytes: 64MiB
+    zstd_level: 1
+    paused: true
+  - name: orders
+    stream: ORDERS
+    subject: ">"
+    bucket: other
+    max_bytes: 1000
+    max_age: 90
+    create_bucket: true
+  - {name: jobs, stream: JOBS, mode: consumer, prefix: }
+  - {name: shared, stream: JOBS, consumer: mine, subject: jobs.>}
+"""
+PEER = """
+[nats]
+url = "localhost:4222"
+[server]
+addr = "0.0.0.0:8080"
+[[store]]
+name = "job-1"
+stream = "jobs"
+subject = "subjects-1"
+bucket = "bucket-1"
+prefix = "foo"
+batch.max_count = 1000
+batch.max_bytes = 1000000
+encoding.codec = "json"
+[[store]]
+name = "all"
+stream = "jobs"
+consumer = "mine"
+subject = ">"
+bucket = "bucket-1"
+"""
+
+
+def test_a_whole_file() -> None:
+    logs, orders, jobs, shared = read([("a.yaml", WHOLE)]).archives
+    assert logs.spec == ArchiveSpec(
+        "logs", "LOGS", "archive", prefix="team/logs", subjects=("logs.a", "logs.*.b"), max_messages=1000,
+        max_bytes=64 << 20, max_age_s=300, zstd_level=1,
+    )  # fmt: skip
+    assert (logs.paused, logs.create_bucket, logs.place) == (True, False, "a.yaml:4")
+    assert orders.spec == ArchiveSpec("orders", "ORDERS", "other", max_bytes=1000, max_age_s=90)
+    assert (orders.paused, orders.create_bucket) == (None, True)
+    assert "paused" not in orders.wanted
+    assert (jobs.spec.mode, jobs.wanted["durable"], "subjects" in jobs.wanted) == ("consumer", "nats3-jobs", False)
+    assert (shared.spec.mode, shared.wanted["durable"], shared.wanted["subjects"]) == ("consumer", "mine", ("jobs.>",))
+
+
+def test_three_formats_say_the_same() -> None:
+    entry = {"name": "logs", "stream": "LOGS", "bucket": "archive", "subjects": ["a.>"], "max_age": "1h30m"}
+    written = {
+        "a.json": json.dumps({"archives": [entry]}, indent="\t"),
+        "a.toml": "[[archives]]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in entry.items()),
+        "stdin": json.dumps({"archives": [entry]}),
+    }
+    specs = {read([(file, text)]).archives[0].spec for file, text in written.items()}
+    assert specs == {ArchiveSpec("logs", "LOGS", "archive", subjects=("a.>",), max_age_s=5400)}
+
+
+@pytest.mark.parametrize("as_yaml", [False, True])
+def test_a_file_of_the_peer(as_yaml: bool) -> None:
+    text = PEER
+    if as_yaml:
+        text = """
+server: {addr: "0.0.0.0:8080"}
+nats: {url: localhost}
+store:
+  - {name: job-1, stream: jobs, subject: subjects-1, bucket: bucket-1, prefix: foo,
+     batch: {max_count: 1000, max_bytes: 1000000}, encoding: {codec: json}}
+  - {name: all, stream: jobs, consumer: mine, subject: ">", bucket: bucket-1, prefix: null}
+"""
+    file = "nats3.yaml" if as_yaml else "nats3.toml"
+    declared = read([(file, text)])
+    first, second = declared.archives
+    assert first.spec == ArchiveSpec(
+        "job_1", "jobs", "bucket-1", prefix="foo", subjects=("subjects-1",), max_messages=1000, max_bytes=1_000_000
+    )
+    assert second.spec == ArchiveSpec("all", "jobs", "bucket-1", mode="consumer", durable="mine")
+    assert declared.left_out == (
+        f"{file}: left out server, nats, which set up nats-s3-connector itself: see docs/configuration.md",
+        f"{file}: left out encoding: every archive is of Parquet objects",
+    )
+
+
+ENTRY = "archives:\n  - name: a\n    stream: EV\n    bucket: archive\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "f.yaml is no table of archives. Begin it with archives: and a list below it"),
+        ("[1]", "f.yaml is no table of archives. Begin it"),
+        ("{}", "f.yaml declares no archives. Begin it with archives: and a list below it"),
+        ("archive: []", "f.yaml:1: a file of archives has no key 'archive'. Did you mean archives?"),
+        ("archives: {}", "f.yaml:1: archives is no list of tables. Begin each archive with - name:"),
+        ("archives: [logs]", "f.yaml:1: archives is no list of tables."),
+        ("defaults: 5\narchives: []", "f.yaml:1: defaults is no table. Write below it the fields"),
+        ("defaults: {name: a}\n" + ENTRY, "f.yaml:1: defaults has no key 'name'."),
+        (ENTRY + "    max_mesages: 5\n", "f.yaml:5: an archive has no key 'max_mesages'. Did you mean max_messages?"),
+        (ENTRY + "    colour: red\n", "f.yaml:5: an archive has no key 'colour'. It has name, stream, bucket, prefix,"),
+        (ENTRY + "    name: b\n", "f.yaml:5 has the key 'name' a second time. Leave one of them out"),
+        (ENTRY + "    subject: >\n", "f.yaml:5: '' is not a subject filter"),
+        (ENTRY + "    subjects: [*.a]\n", "f.yaml:5 is not YAML: "),
+        (ENTRY + "    subject: a\n    subjects: [b]\n", "f.yaml:6: an archive has both subject and subjects. Give one"),
+        (ENTRY + "    subjects: [1]\n", "f.yaml:5: subjects is 1, and must be text. Put it in quotes"),
+        (ENTRY + "    prefix: 2026-01-01\n", "f.yaml:5: prefix is datetime.date(2026, 1, 1), and must be text."),
+        (ENTRY + "    max_messages: 5.5\n", "f.yaml:5: max_messages is 5.5, and must be a whole number. Write it like"),
+        (ENTRY + "    max_messages: true\n", "f.yaml:5: max_messages is True, and must be a whole number."),
+        (ENTRY + "    max_messages: 0\n", "f.yaml:2: max_messages is 0. A threshold must be above 0"),
+        (ENTRY + "    max_bytes: much\n", "f.yaml:5: 'much' is not a size. Write it as 67108864, 64MiB or 64MB"),
+        (ENTRY + "    max_age: 5 minutes\n", "f.yaml:5: '5 minutes' is not a duration. Write it as 60s, 5m,"),
+        (ENTRY + "    paused: 'yes'\n", "f.yaml:5: paused is 'yes'. Write true or false"),
+        (ENTRY + "    mode: push\n", "f.yaml:2: There is no mode 'push'. Use stream or consumer"),
+        (ENTRY + "    mode: stream\n    consumer: c\n", "f.yaml:2: An archive of the mode stream has no consumer."),
+        ("archives:\n  - stream: EV\n", "f.yaml:2: an archive without name and bucket. Add what is missing"),
+        (ENTRY + ENTRY.split("\n", 1)[1], "f.yaml:5: archive a is declared at f.yaml:2 already. Leave one of them out"),
+        (ENTRY + "    ? [1]\n    : 2\n", "f.yaml:5 is not YAML: the key [1] is no text"),
+        ("a: !!python/object/apply:os.getcwd []", "f.yaml:1 is not YAML: could not determine a constructor for"),
+        ("a: \x00", "f.yaml is not YAML: "),
+        ("store:\n- {name: a, steam: EV}\n", "f.yaml:2: a store job has no key 'steam'. Did you mean stream?"),
+        ("store: []\njobs: 1\n", "f.yaml:2: a file of nats-s3-connector has no key 'jobs'."),
+        ("store:\n- {name: a, batch: 5}\n", "f.yaml:2: batch is no table. Write it as a table"),
+        ("store:\n- {name: a, batch: {max: 5}}\n", "f.yaml:2: batch has no key 'max'. It has max_count, max_bytes"),
+        ("store:\n- {name: a, encoding: {codec: xml}}\n", "f.yaml:2: there is no codec 'xml'. Write json or binary"),
+    ],
+)
+def test_a_problem_has_its_place_and_what_to_do(text: str, problem: str) -> None:
+    with pytest.raises(OperatorError) as refused:
+        read([("f.yaml", text)])
+    assert str(refused.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "problem"),
+    [
+        ("f.toml", "archives = [", "f.toml is not TOML: "),
+        ("f.toml", "[[archives]]\nnam = 'a'", "f.toml: an archive has no key 'nam'. Did you mean name?"),
+        ("f.json", "{", "f.json is not JSON: "),
+        ("f.json", '{"archives": [{"name": "a", "name": "b"}]}', "f.json has the key 'name' twice in one table."),
+    ],
+)
+def test_other_formats_name_the_file(file: str, text: str, problem: str) -> None:
+    with pytest.raises(OperatorError) as refused:
+        read([(file, text)])
+    assert str(refused.value).startswith(problem)
+
+
+def test_all_problems_of_all_files_are_named() -> None:
+    with pytest.raises(OperatorError) as refused:
+        read([("f.yaml", ENTRY + "    max_bytes: x\n    paused: 5\n"), ("g.yaml", "{}"), ("h.yaml", ENTRY)])
+    assert str(refused.value) == (
+        "3 problems. f.yaml:5: 'x' is not a size (Write it as 67108864, 64MiB or 64MB); f.yaml:6: paused is 5 (Write "
+        "true or false); g.yaml declares no archives (Begin it with archives: and a list below it). Nothing was changed"
+    )
+    with pytest.raises(OperatorError, match=r"^g.yaml:2: archive a is declared at f.yaml:2 already"):
+        read([("f.yaml", ENTRY), ("g.yaml", ENTRY)])
+
+
+def test_anchors_and_merged_defaults() -> None:
+    text = """
+defaults: &all {stream: EV, bucket: archive}
+archives:
+  - {<<: *all, name: a, bucket: other}
+  - &b {name: b}
+"""
+    a, b = read([("f.yaml", text)]).archives
+    assert (a.spec.bucket, b.spec.bucket, a.spec.stream) == ("other", "archive", "EV")
