@@ -4,7 +4,7 @@ Invariant: what is refused of a plan is refused before anything of it is done. A
 so applying again after any end does what is left, and nothing else.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -73,7 +73,7 @@ def compare(
     return tuple(sorted(planned, key=lambda one: one.name))
 
 
-def perform(workspace: Workspace, planned: Sequence[Planned]) -> Iterator[Applied]:
+def perform(workspace: Workspace, planned: Sequence[Planned]) -> Generator[Applied]:
     """Do it step by step: what is created first, what is removed last. A step that another process prevents does not
     stop the others; a server that fails does. Raises OperatorError, and does nothing, if a step is refused."""
     check(planned)

@@ -18,7 +18,17 @@ from nats3_dagster.hours import hour_bounds
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState, Witness
+from nats3_dagster.model import (
+    Archive,
+    ArchiveSpec,
+    ChunkMeta,
+    FormerFilter,
+    Gap,
+    SeqRange,
+    StreamState,
+    Witness,
+)  # fmt: skip
+from nats3_dagster.model.archive import filters_of
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.workspace import Workspace
 
@@ -40,6 +50,13 @@ class CaptureJob:
     progress: str | None = None
     # The settings of the stream that remove messages and that were ever seen, as in its configuration.
     removing: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # The subjects that the archive had before, of sequences that may be read now.
+    former_filters: tuple[FormerFilter, ...] = ()
+
+    def subjects(self, seqs: SeqRange) -> tuple[str, ...]:
+        """The subjects that the archive takes of these sequences: those of a plan never have two filters."""
+        ((_, subjects),) = filters_of(self.spec.subjects, self.former_filters, self.state.incarnation, seqs)
+        return subjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +67,7 @@ class CapturePlan:
     job: CaptureJob
     # The hour's sequences; None where the stream has none of it.
     window: SeqRange | None
-    # Those of them to read, disjoint and ascending.
+    # Those of them to read, disjoint and ascending; each is of one filter.
     missing: tuple[SeqRange, ...]
     # Sequences that are already gone from the stream, of any hour.
     gaps: tuple[Gap, ...]
@@ -120,11 +137,16 @@ def plan(
     expired = tuple(catalog.coverage.missing(archive, state.incarnation, gone)) if gone else ()
     removing = catalog.coverage.removing_settings(state.incarnation)
     reason = absence_reason([state.config, removing], below_head=True)
+    # After the stream was asked for its end: a later change of the subjects is for sequences behind it.
+    archive = catalog.archives.settled(archive)
+    missing = catalog.coverage.missing(archive, state.incarnation, window) if window else ()
     return CapturePlan(
         archive=archive,
-        job=CaptureJob(archive.spec, state, hour, settings.nats, settings.store, progress, removing),
+        job=CaptureJob(
+            archive.spec, state, hour, settings.nats, settings.store, progress, removing, archive.former_filters
+        ),
         window=window,
-        missing=tuple(catalog.coverage.missing(archive, state.incarnation, window)) if window else (),
+        missing=tuple(part for seqs in missing for part, _ in archive.filters(state.incarnation, seqs)),
         gaps=(Gap(state.incarnation, expired, reason),) if expired else (),
         begun=begun,
         witness=witness_at(link, state.name, window.last) if window else None,

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nats3_dagster.archive.source import check_source, observe_source
 from nats3_dagster.archive.take.durables import check_durable
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.jetstream.streams import same_stream
+from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter
 from nats3_dagster.subjects import check_filter, covers
 from nats3_dagster.workspace import Workspace
 
 # Fields of an archive that may change, as ArchiveSpec and Archive name them.
-CHANGEABLE = ("max_messages", "max_bytes", "max_age_s", "zstd_level", "paused")
+CHANGEABLE = ("subjects", "max_messages", "max_bytes", "max_age_s", "zstd_level", "paused")
 # Why the others may not.
 _FIXED = {
     "name": "its objects and its assets are named by it",
@@ -23,8 +25,10 @@ _FIXED = {
     "prefix": "its chunks are there, and its objects are looked for there",
     "mode": "what it has was read, or taken and acknowledged, in this way",
     "durable": "what it has is counted by what its consumer delivered",
-    "subjects": "what it has, and what is absent from it, is counted by them",
 }
+_DELIVERED = "its consumer delivers them, and what it delivered cannot be told from what it did not"
+# Of an earlier incarnation: every sequence.
+_ALL = 2**62
 _INSTEAD = "Make another archive for it under another name; pause or delete this one, whose objects stay"
 
 
@@ -65,7 +69,9 @@ def make(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) 
     if not found:
         return archive
     spec, paused = changed_spec(archive, found)
-    return workspace.catalog.archives.change(archive, spec, paused=paused)
+    return workspace.catalog.archives.change(
+        archive, spec, paused=paused, ended=lambda: _ended_filters(workspace, archive)
+    )
 
 
 def check(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) -> None:
@@ -76,6 +82,23 @@ def check(workspace: Workspace, archive: Archive, found: tuple[Difference, ...])
     spec, _ = changed_spec(archive, found)
     if spec.mode == "consumer" and spec.max_messages != archive.spec.max_messages:
         check_durable(workspace, spec)
+    if spec.subjects != archive.spec.subjects:
+        check_source(workspace, spec)
+        # What is captured by the new subjects must be of the stream that the old ones end in.
+        observe_source(workspace, archive)
+
+
+def _ended_filters(workspace: Workspace, archive: Archive) -> tuple[FormerFilter, ...]:
+    """What the present subjects count for: all that the stream has had by now. Raises StreamChanged, SourceError."""
+    coverage = workspace.catalog.coverage
+    incarnations = coverage.incarnations(archive)
+    state = same_stream(workspace.link, incarnations[-1])
+    ended = {one.created_ns for one in archive.former_filters if one.last_seq == _ALL}
+    earlier = [
+        FormerFilter(one.created_ns, _ALL, archive.spec.subjects)
+        for one in incarnations[:-1] if one.created_ns not in ended
+    ]  # fmt: skip
+    return *earlier, FormerFilter(state.incarnation.created_ns, state.last_seq, archive.spec.subjects)
 
 
 def differences(archive: Archive, wanted: Mapping[str, Any]) -> tuple[Difference, ...]:
@@ -99,6 +122,8 @@ def changed_spec(archive: Archive, found: tuple[Difference, ...]) -> tuple[Archi
     is invalid."""
     values = {one.field: one.new for one in found}
     paused = values.pop("paused", archive.paused)
+    if ">" in values.get("subjects", ()):
+        values["subjects"] = ()
     return replace(archive.spec, **values), paused
 
 
@@ -112,10 +137,11 @@ def _canonical(field: str, value: Any) -> Any:
 
 
 def _refusal(archive: Archive, field: str, old: Any, new: Any) -> OperatorError | None:
-    if field in CHANGEABLE:
+    reason = _DELIVERED if field == "subjects" and archive.spec.mode == "consumer" else _FIXED.get(field)
+    if reason is None:
         return None
     return OperatorError(
-        f"{field} of archive {archive.name} cannot change from {_text(old)} to {_text(new)}: {_FIXED[field]}",
+        f"{field} of archive {archive.name} cannot change from {_text(old)} to {_text(new)}: {reason}",
         _INSTEAD,
     )
 

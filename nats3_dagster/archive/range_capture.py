@@ -34,7 +34,8 @@ class RangeCapture:
         self._job, self._seqs, self._link, self.messages = job, seqs, link, 0
         self._uploads = Uploads(bucket or Bucket(job.store, job.spec.bucket))
         self._writer: ChunkWriter | None = None
-        self._absences = Absences(job.state, job.removing, filtered=bool(job.spec.subjects))
+        self._subjects = job.subjects(seqs)
+        self._absences = Absences(job.state, job.removing, filtered=bool(self._subjects))
         self._start = self._next = seqs.first  # first sequence of the open chunk; first one not yet accounted for
 
     def outcomes(self) -> Iterator[Outcome]:
@@ -43,7 +44,7 @@ class RangeCapture:
             yield from self._uploads.finish()
 
     def _chunks_and_gaps(self) -> Iterator[Outcome]:
-        spec = ReadSpec(self._job.state.incarnation, self._seqs, self._job.spec.subjects)
+        spec = ReadSpec(self._job.state.incarnation, self._seqs, self._subjects)
         try:
             for batch in read_batches(self._job.nats, spec):
                 yield from self._take(batch)

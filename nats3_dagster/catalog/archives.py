@@ -1,13 +1,15 @@
 """Archives: what is captured, from where, into which bucket.
 
-Invariant: a name belongs to one archive that is not deleted. The stream, subjects and mode of an archive never change,
-because its coverage counts by them; nor does where its objects are.
+Invariant: a name belongs to one archive that is not deleted. The stream and mode of an archive never change, because
+its coverage counts by them; nor does where its objects are. Its subjects change for sequences that no capture has
+planned.
 """
 
+import json
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 
 from psycopg import Error, errors
@@ -19,7 +21,7 @@ from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow, ArchiveVersionRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, OperatorError, Unknown
-from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, ArchiveVersion, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, ArchiveVersion, FormerFilter, StreamState
 from nats3_dagster.steps import Next
 
 # How often a lock that another process has is asked for.
@@ -95,10 +97,16 @@ class Archives:
             rows = sql.rows(FormerRow, "former_archives")
         return {row.name for row in rows}, {row.stream for row in rows}
 
-    def change(self, seen: Archive, spec: ArchiveSpec, *, paused: bool) -> Archive:
+    def change(
+        self, seen: Archive, spec: ArchiveSpec, *, paused: bool,
+        ended: Callable[[], Sequence[FormerFilter]] = tuple,
+    ) -> Archive:  # fmt: skip
         """The archive with those settings of `spec` that differ from `seen`; the others are left as they are now.
+        `ended` is asked for what the subjects before count for, where they change, while nobody plans by them.
         Raises Conflict when another process deleted it, or changed one of them since `seen` was read."""
         with self._session.transaction() as sql:
+            if spec.subjects != seen.spec.subjects:
+                sql.run("alone_with_filter", archive=seen.id)
             row = sql.row(ArchiveRow, "locked_archive", archive=seen.id)
             if row is None:
                 raise Conflict(f"Archive {seen.name} was deleted", "Create it again")
@@ -113,8 +121,24 @@ class Archives:
                         "Nothing was changed by this one. Look at the archive again, and repeat the change if it is "
                         "still wanted",
                     )
-            row = sql.row(ArchiveRow, "change_archive", archive=seen.id, **(current | changed))
+            former = list(now.former_filters)
+            if changed.get("subjects", current["subjects"]) != current["subjects"]:
+                former += ended()
+            row = sql.row(
+                ArchiveRow, "change_archive", archive=seen.id, **(current | changed),
+                former_filters=json.dumps([asdict(one) for one in former]),
+            )  # fmt: skip
             assert row is not None
+        return row.archive()
+
+    def settled(self, archive: Archive) -> Archive:
+        """The archive as it is now. A change of its subjects that this does not show will count for sequences that the
+        stream gets after this call. Raises Conflict when it was deleted."""
+        with self._session.transaction() as sql:
+            sql.run("share_filter", archive=archive.id)
+            row = sql.row(ArchiveRow, "archive_by_id", archive=archive.id)
+        if row is None:
+            raise Conflict(f"Archive {archive.name} was deleted", "Create it again, or stop what captures into it")
         return row.archive()
 
     def pause(self, name: str) -> Archive:
@@ -185,6 +209,6 @@ class Archives:
 def _settings(spec: ArchiveSpec, paused: bool) -> dict[str, object]:
     """What of an archive may change, by column."""
     return {
-        "max_messages": spec.max_messages, "max_bytes": spec.max_bytes, "max_age_s": spec.max_age_s,
-        "zstd_level": spec.zstd_level, "paused": paused,
+        "subjects": list(spec.subjects), "max_messages": spec.max_messages, "max_bytes": spec.max_bytes,
+        "max_age_s": spec.max_age_s, "zstd_level": spec.zstd_level, "paused": paused,
     }  # fmt: skip

@@ -13,6 +13,7 @@ from nats3_dagster.model import (
     Chunk,
     ChunkMeta,
     Coverage,
+    FormerFilter,
     Incarnation,
     Mode,
     Reason,
@@ -50,6 +51,7 @@ class ArchiveRow:
     bucket: str
     prefix: str
     subjects: list[str]
+    former_filters: list[dict[str, Any]]
     mode: Mode
     durable: str | None
     max_messages: int
@@ -68,7 +70,12 @@ class ArchiveRow:
             mode=self.mode, durable=self.durable, max_messages=self.max_messages, max_bytes=self.max_bytes,
             max_age_s=self.max_age_s, zstd_level=self.zstd_level,
         )  # fmt: skip
-        return Archive(id=self.id, spec=spec, paused=self.paused, created_at=self.created_at)
+        former = tuple(
+            FormerFilter(one["created_ns"], one["last_seq"], tuple(one["subjects"])) for one in self.former_filters
+        )
+        return Archive(
+            id=self.id, spec=spec, paused=self.paused, created_at=self.created_at, former_filters=former
+        )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`nats3 store set`: other thresholds, another level of compression."""
+"""`nats3 store set`: other thresholds, another level of compression, other subjects of what comes."""
 
 from typing import Annotated, Any
 
@@ -40,6 +40,13 @@ def set_(
     zstd_level: Annotated[
         int | None, typer.Option("--zstd-level", metavar="LEVEL", help="Compression, 1 (fast) to 22 (small).")
     ] = None,
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subject", metavar="FILTER", help="Archive only these subjects of what comes from now on; '>' for all. "
+            "May be repeated.",
+        ),
+    ] = None,
     stream: Annotated[str | None, _fixed("--stream", "STREAM")] = None,
     bucket: Annotated[str | None, _fixed("--bucket", "BUCKET")] = None,
     prefix: Annotated[str | None, _fixed("--prefix", "PREFIX")] = None,
@@ -52,7 +59,8 @@ def set_(
     what is captured stays as it is."""
     given = {
         "max_messages": max_messages, "max_bytes": max_bytes, "max_age_s": max_age, "zstd_level": zstd_level,
-        "stream": stream, "bucket": bucket, "prefix": prefix, "mode": mode, "durable": consumer, "name": new_name,
+        "subjects": tuple(subject) if subject else None, "stream": stream, "bucket": bucket, "prefix": prefix,
+        "mode": mode, "durable": consumer, "name": new_name,
     }  # fmt: skip
     wanted = {field: value for field, value in given.items() if value is not None}
     if not wanted:
@@ -65,5 +73,7 @@ def set_(
     if not changes:
         note(f"Nothing was changed: archive {name} has this already")
         return
+    if any(one.field == "subjects" for one in done.differences):
+        note(f"The new subjects count from sequence {done.after.former_filters[-1].last_seq + 1:,} of the stream on")
     note("Changed. Sensors follow at their next tick, captures with their next hour")
     note(reload_dagster(workspace.settings))

@@ -11,6 +11,7 @@ from nats3_dagster.model.archive import (
     ArchiveVersion,
     Coverage,
     Declaration,
+    FormerFilter,
     HourSummary,
     Mode,
     Seal,
@@ -44,8 +45,8 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witne
 
 __all__ = [
     "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
-    "Chunk", "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Declaration", "Gap", "HourPart", "HourSummary",
-    "Incarnation", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay",
-    "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState",
-    "Unswept", "Witness", "clipped", "parse_sequences", "without",
+    "Chunk", "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Declaration", "FormerFilter", "Gap", "HourPart",
+    "HourSummary", "Incarnation", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress",
+    "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange",
+    "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
 ]  # fmt: skip

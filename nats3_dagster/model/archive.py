@@ -1,7 +1,7 @@
 """An archive: what was asked for, what it covers, its hours and their seals."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, get_args
@@ -113,6 +113,32 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerFilter:
+    """Subjects that an archive had before they were changed."""
+
+    # When the incarnation was made that they count for.
+    created_ns: int
+    # Its last sequence that they count for, from the one behind the filter before.
+    last_seq: int
+    subjects: tuple[str, ...]
+
+
+def filters_of(
+    subjects: tuple[str, ...], former: tuple[FormerFilter, ...], incarnation: Incarnation, seqs: SeqRange
+) -> Iterator[tuple[SeqRange, tuple[str, ...]]]:
+    """The parts of the sequences, ascending, each with the subjects that the archive takes of it: those of `former`,
+    and behind them the present ones."""
+    first = seqs.first
+    for filter_ in former:
+        if filter_.created_ns == incarnation.created_ns and first <= min(filter_.last_seq, seqs.last):
+            part = SeqRange(first, min(filter_.last_seq, seqs.last))
+            yield part, filter_.subjects
+            first = part.last + 1
+    if first <= seqs.last:
+        yield SeqRange(first, seqs.last), subjects
+
+
+@dataclass(frozen=True, slots=True)
 class Archive:
     """An archive in the catalog."""
 
@@ -121,10 +147,16 @@ class Archive:
     # Stops the sensors only; a capture by hand still runs.
     paused: bool
     created_at: datetime
+    # The oldest first; those of the spec count for all other sequences.
+    former_filters: tuple[FormerFilter, ...] = ()
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    def filters(self, incarnation: Incarnation, seqs: SeqRange) -> Iterator[tuple[SeqRange, tuple[str, ...]]]:
+        """The parts of the sequences, ascending, each with the subjects that the archive takes of it."""
+        return filters_of(self.spec.subjects, self.former_filters, incarnation, seqs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,13 +104,11 @@ def test_what_is_refused_is_shown_with_its_reason(nats3: Command, bucket: str) -
     before = nats3.ok("store", "list", "-o", "json").json
     Path("a.yaml").write_text(
         f"archives:\n- {{name: orders, stream: ORDERS, bucket: {bucket}}}\n"
-        f"- {{name: logs, stream: LOGS, bucket: {bucket}, subject: logs.a}}\n"
+        f"- {{name: logs, stream: LOGS, bucket: {bucket}, prefix: a}}\n"
     )
     refused = nats3("store", "apply", "-f", "a.yaml", "--yes", "-o", "json")
-    reason = (
-        "subjects of archive logs cannot change from all subjects to logs.a: what it has, and what is absent from it, "
-        "is counted by them"
-    )
+    there = "its chunks are there, and its objects are looked for there"
+    reason = f"prefix of archive logs cannot change from none to a: {there}"
     instead = "Make another archive for it under another name; pause or delete this one, whose objects stay"
     assert refused.status == 2
     assert refused.error == f"Error: One archive is refused, and nothing was changed. a.yaml:3: {reason}. {instead}"

@@ -107,11 +107,15 @@ def _capture(
     # Gone with its stream, or removed from a work queue as acknowledged.
     if meta.incarnation != state.incarnation or state.config.get("retention") == "workqueue":
         return captured, [Gap(meta.incarnation, (meta.covers,), "missing")]
+    # The subjects that the chunk was captured by may have changed since it was verified.
+    archive = workspace.catalog.archives.settled(archive)
     # Beside the chunk, wherever later ones go: the same bytes then have the same key.
     prefix = meta.key.rpartition("archive=")[0].rstrip("/")
     spec = replace(archive.spec, bucket=meta.bucket, prefix=prefix)
     removing = workspace.catalog.coverage.removing_settings(state.incarnation)
-    job = CaptureJob(spec, state, meta.hour, settings.nats, settings.store, removing=removing)
+    job = CaptureJob(
+        spec, state, meta.hour, settings.nats, settings.store, removing=removing, former_filters=archive.former_filters
+    )
     return captured, list(RangeCapture(job, meta.covers, workspace.link, captured).outcomes())
 
 

@@ -53,6 +53,8 @@ def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None 
     """Each chunk and each range of a gap of which the stream may still have messages. What was retired is left out, and
     so are objects that cannot be read: see `verify_chunks`. Raises StreamChanged, SourceError, StoreError."""
     state = observe_source(workspace, archive)
+    # A change of its subjects that this does not show is for sequences behind the window.
+    archive = workspace.catalog.archives.settled(archive)
     window = SeqRange(max(state.first_seq, 1), state.last_seq)
     chunks = (
         chunk for chunk in chunks_to_verify(workspace, archive, hours)
@@ -67,7 +69,8 @@ def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None 
             yield _compare_chunk(workspace, archive, state, chunk, opened, seqs)
     for gap in _gaps(workspace, archive, state, hours):
         for seqs in clipped(gap.ranges, window) if gap.reason != "retired" else ():
-            yield _compare_gap(workspace, archive, state, gap.reason, seqs)
+            for part, _ in archive.filters(state.incarnation, seqs):
+                yield _compare_gap(workspace, archive, state, gap.reason, part)
 
 
 def correct(workspace: Workspace, archive: Archive, compared: Compared) -> int:
@@ -110,7 +113,7 @@ def _compare_gap(
     workspace: Workspace, archive: Archive, state: StreamState, reason: Reason, seqs: SeqRange
 ) -> Compared:
     # Most gaps are right, and the leader says so with one request.
-    if workspace.link.call(first_held, state.incarnation, seqs, archive.spec.subjects) is None:
+    if workspace.link.call(first_held, state.incarnation, seqs, _subjects(archive, state, seqs)) is None:
         return Compared(seqs, 0, reason=reason)
     found = _read(workspace, archive, state, seqs)
     return Compared(seqs, found.num_rows, reason=reason, wrong=ranges_of(_seqs(found).tolist()), found=found)
@@ -145,9 +148,16 @@ def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[
 
 def _read(workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqRange) -> pa.Table:
     """What the stream has of these sequences that the archive takes."""
+    subjects = _subjects(archive, state, seqs)
     if state.config.get("retention") == "workqueue":  # it refuses a consumer beside the archive's own
-        return messages_of(workspace.link, state.incarnation, seqs, archive.spec.subjects)
-    return table_of(read_batches(workspace.settings.nats, ReadSpec(state.incarnation, seqs, archive.spec.subjects)))
+        return messages_of(workspace.link, state.incarnation, seqs, subjects)
+    return table_of(read_batches(workspace.settings.nats, ReadSpec(state.incarnation, seqs, subjects)))
+
+
+def _subjects(archive: Archive, state: StreamState, seqs: SeqRange) -> tuple[str, ...]:
+    """The subjects that the archive takes of these sequences. Neither a chunk nor a part of a gap has two filters."""
+    ((_, subjects),) = archive.filters(state.incarnation, seqs)
+    return subjects
 
 
 def _seqs(table: pa.Table) -> Int64s:

@@ -26,11 +26,23 @@ select id from nats3.archive where id = :archive and deleted_at is null for no k
 -- The archive unless it is deleted, locked until the transaction ends as by lock_archive.
 select * from nats3.archive where id = :archive and deleted_at is null for no key update;
 
--- name: change_archive(archive, max_messages, max_bytes, max_age_s, zstd_level, paused)
+-- name: alone_with_filter(archive)
+-- Waits until nobody plans a capture by the archive's filter, or changes it, until the transaction ends.
+select pg_advisory_xact_lock(hashtextextended('nats3.filter.' || :archive::bigint, 0)) is null;
+
+-- name: share_filter(archive)
+-- Waits until nobody changes the archive's filter.
+select pg_advisory_xact_lock_shared(hashtextextended('nats3.filter.' || :archive::bigint, 0)) is null;
+
+-- name: archive_by_id(archive)
+-- The archive unless it is deleted.
+select * from nats3.archive where id = :archive and deleted_at is null;
+
+-- name: change_archive(archive, subjects, former_filters, max_messages, max_bytes, max_age_s, zstd_level, paused)
 -- The archive with these settings.
 update nats3.archive
-set max_messages = :max_messages, max_bytes = :max_bytes, max_age_s = :max_age_s, zstd_level = :zstd_level,
-    paused = :paused
+set subjects = :subjects::text[], former_filters = :former_filters::jsonb, max_messages = :max_messages,
+    max_bytes = :max_bytes, max_age_s = :max_age_s, zstd_level = :zstd_level, paused = :paused
 where id = :archive returning *;
 
 -- name: pause_archive(name, paused)

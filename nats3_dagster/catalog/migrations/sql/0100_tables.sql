@@ -39,6 +39,8 @@ create table nats3.archive (
     bucket       text not null,
     prefix       text not null,
     subjects     text[] not null,
+    -- The subjects that it had before: of an incarnation by its created_ns, up to last_seq. Ascending; only appended to.
+    former_filters jsonb not null default '[]',
     mode         text not null check (mode in ('stream', 'consumer')),
     durable      text,
     max_messages bigint not null check (max_messages > 0),
