@@ -36,6 +36,18 @@ def test_a_change_shows_before_and_after(nats3: Command) -> None:
     assert again.err == "Nothing was changed: archive ev has this already\n"
 
 
+def test_other_subjects_count_from_a_sequence_that_is_named(nats3: Command, wire: Wire) -> None:
+    wire.publish([("ev.a", b"", b"x")] * 7)
+    ran = nats3.ok("store", "set", "ev", "--subject", "ev.a", "--subject", "ev.b")
+    assert ran.out.splitlines()[1] == "subjects  all -> ev.a, ev.b"
+    assert ran.err.splitlines()[:2] == [
+        "The new subjects count from sequence 8 of the stream on",
+        "Changed. Sensors follow at their next tick, captures with their next hour",
+    ]
+    assert nats3.ok("store", "set", "ev", "--subject", "ev.b", "--subject", "ev.a", "-o", "json").json["changes"] == []
+    assert nats3.ok("store", "set", "ev", "--subject", ">", "-o", "json").json["subjects"] == []
+
+
 def test_what_is_refused(nats3: Command, bucket: str) -> None:
     before = nats3.ok("store", "list", "-o", "json").json
     assert nats3.differences([
