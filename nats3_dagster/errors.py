@@ -45,6 +45,11 @@ class OperatorError(Nats3Error):
 
     exit_status = 2
 
+    def __init__(self, what: str, hint: str | Step = "", *, field: str = "") -> None:
+        """`field`: of the request, as the model names it; empty where no single one is at fault."""
+        super().__init__(what, hint)
+        self.field = field
+
 
 class Unknown(OperatorError):
     """There is nothing of this name or id."""

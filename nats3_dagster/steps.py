@@ -66,6 +66,7 @@ class Next(Enum):
     )
     INSTALL_GIST = "Install it: migrate the catalog's schema"
     LEAVE_OUT_MARKS = "Make the replay live and leave out the headers that say where a message comes from"
+    LIST_ARCHIVES = "See the list of archives"
     LIST_CHUNKS = "See the chunks of archive {archive}"
     LIST_HOURS = "See the hours of archive {archive}"
     LIST_REPLAYS = "See the list of replays"

@@ -1,7 +1,7 @@
 """What a use case works with: the catalog, the connection to NATS and the buckets, each opened when first asked for."""
 
 from contextlib import ExitStack
-from threading import RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 from nats3_dagster.catalog import Catalog
@@ -21,8 +21,9 @@ class Workspace:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._lock = RLock()
-        self._opened = ExitStack()
+        # One for each: who waits for NATS keeps nobody from the catalog.
+        self._catalog_lock, self._link_lock, self._bucket_lock = Lock(), Lock(), Lock()
+        self._opened, self._link_opened = ExitStack(), ExitStack()
         self._catalog: Catalog | None = None
         self._link: Link | None = None
         self._buckets: dict[str, Bucket] = {}
@@ -30,30 +31,33 @@ class Workspace:
     @property
     def catalog(self) -> Catalog:
         """Raises CatalogError when Postgres or its schema is not usable, OperatorError when its address is not set."""
-        with self._lock:
+        with self._catalog_lock:
             if self._catalog is None:
                 self._catalog = self._opened.enter_context(Catalog.connect(self.settings.postgres))
             return self._catalog
 
     @property
     def link(self) -> "Link":
-        """Raises SourceError when NATS is not reachable, OperatorError when its address is not set."""
+        """A new one where the one before is closed for good: its server was away. Raises SourceError when NATS is not
+        reachable, OperatorError when its address is not set."""
         # It imports nats and numpy, 0.13 s: a load of the definitions and many a command ask the catalog only.
         from nats3_dagster.jetstream.link import Link
 
-        with self._lock:
-            if self._link is None:
-                self._link = self._opened.enter_context(Link(self.settings.nats))
+        with self._link_lock:
+            if self._link is None or self._link.is_closed:
+                self._link_opened.close()
+                self._link = self._link_opened.enter_context(Link(self.settings.nats))
             return self._link
 
     def bucket(self, name: str) -> Bucket:
         """One object for each name, whoever asks. It connects when it is first used."""
-        with self._lock:
+        with self._bucket_lock:
             if name not in self._buckets:
                 self._buckets[name] = Bucket(self.settings.store, name)
             return self._buckets[name]
 
     def close(self) -> None:
+        self._link_opened.close()
         self._opened.close()
 
     def __enter__(self) -> Self:

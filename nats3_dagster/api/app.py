@@ -2,18 +2,29 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
-from fastapi import FastAPI
+import anyio.to_thread
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 
 from nats3_dagster import __version__
-from nats3_dagster.api import status_routes
-from nats3_dagster.api.problems import add_problems
+from nats3_dagster.api import chunk_routes, status_routes, store_routes
+from nats3_dagster.api.guards import Guards
+from nats3_dagster.api.pages import add_pages
+from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
-# Routers of all routes.
-ROUTERS = (status_routes.router,)
+# Routers that everybody may ask, and those of which a token decides: GET reads, every other method writes.
+OPEN_ROUTERS = (status_routes.router,)
+ROUTERS = (store_routes.router, chunk_routes.router)
 PREFIXES = ("", "/api/v1")
+MAX_BODY = 1 << 20
+# Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;
+# a creation uses two more.
+THREADS = 32
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -21,16 +32,62 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         with Workspace(settings) as workspace:
             app.state.workspace = workspace
             yield
 
     app = FastAPI(
-        title="nats3", version=__version__, lifespan=lifespan,
+        title="nats3", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Archives of JetStream streams, and replays of them.",
+        # Paths begin with a prefix: the same operations are there without one.
+        generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
+    app.add_middleware(Guards, max_body=getattr(settings, "api_max_body", MAX_BODY))
     add_problems(app)
+    add_pages(app)
     for prefix in PREFIXES:
+        for router in OPEN_ROUTERS:
+            _include(app, router, prefix, [])
         for router in ROUTERS:
-            app.include_router(router, prefix=prefix, include_in_schema=bool(prefix))
+            # The place for a check of tokens: a dependency here sees every request of these routes.
+            _include(app, router, prefix, [])
+    _document_problems(app)
     return app
+
+
+def _include(app: FastAPI, router: APIRouter, prefix: str, checks: list[Any]) -> None:
+    app.include_router(
+        router, prefix=prefix, include_in_schema=bool(prefix), responses=RESPONSES,
+        dependencies=[*checks, Depends(_known_parameters)],
+    )  # fmt: skip
+
+
+def _known_parameters(request: Request) -> None:
+    """Raises RequestValidationError for a parameter that the route does not have: a filter that is misspelt would be no
+    filter."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute):
+        return
+    known = [field.alias for field in route.dependant.query_params]
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        there = f"there are {', '.join(known)}" if known else "the route has none"
+        text = f"There is no such parameter; {there}"
+        raise RequestValidationError([{"type": "unknown", "loc": ("query", name), "msg": text} for name in unknown])
+
+
+def _document_problems(app: FastAPI) -> None:
+    """Add the schema of problems to the OpenAPI document, which the error answers of all routes refer to."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schemas = made().setdefault("components", {}).setdefault("schemas", {})
+            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas |= problem.pop("$defs") | {"Problem": problem}
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(unused, None)
+        return app.openapi_schema or {}
+
+    app.openapi = openapi

@@ -1,14 +1,22 @@
 """Errors as answers: RFC 9457 problem details (`application/problem+json`).
 
-`code` and `values` are of the next step (steps.Next), `next` words it, and `error` is what happened in one line.
+Invariant: every error is answered so, and the text of an exception that nobody foresaw is not in the answer: a
+reference is, and the log has a line with the same.
 """
 
+import json
+import logging
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from fastapi import FastAPI, Request
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from nats3_dagster.api.wording import WORDS
@@ -20,21 +28,66 @@ from nats3_dagster.errors import (
     OperatorError,
     SourceError,
     StoreError,
+    StreamChanged,
     Unknown,
+    UnknownConsumer,
 )
-from nats3_dagster.steps import Step
+from nats3_dagster.steps import Next, Step
 
+log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 # The status of each kind of error, the most special first; and the dependency that fails, where one does.
 _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
     (Unknown, 404, None),
     (OperatorError, 422, None),
     (Conflict, 409, None),
+    (StreamChanged, 409, None),
+    (UnknownConsumer, 409, None),
     (CatalogError, 503, "postgres"),
     (SourceError, 503, "nats"),
     (StoreError, 503, "store"),
     (EngineError, 503, "engine"),
 )
+# What the operator of the server has not set is no fault of the request.
+_UNSET = {Next.SET_NATS_URL: "nats", Next.SET_POSTGRES_URL: "postgres"}
+# Fields of the model that requests call something else.
+_FIELDS = {"durable": "consumer", "subjects": "subject"}
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one field."""
+
+    field: str = Field(description="Its name, with dots within objects; empty: the body as a whole.")
+    message: str
+
+
+class Problem(BaseModel):
+    """What went wrong, whose fault it is, and what to do next."""
+
+    type: str = "about:blank"
+    title: str = Field(description="The kind of error.")
+    status: int
+    detail: str = Field(description="What happened and what to do next, in one line.")
+    error: str = Field(description="What happened.")
+    next: str | None = Field(None, description="What to do next.")
+    code: str | None = Field(None, description="A stable name of the next step.")
+    values: dict[str, Any] = Field({}, description="The values of the next step.")
+    fields: list[FieldProblem] = Field([], description="The fields at fault (422).")
+    dependency: str | None = Field(None, description="What does not answer (503): nats, postgres, store or engine.")
+    reference: str | None = Field(None, description="What the log of the server has of an internal error (500).")
+
+
+_DESCRIPTIONS = {
+    400: "The body cannot be read.", 404: "There is nothing of this id or name.",
+    409: "It is there already, or something else is in the way.", 413: "The body is too large.",
+    422: "A field is wrong; `fields` names it.", 500: "A defect of the server; `reference` is in its log.",
+    503: "Something that the server needs does not answer; `dependency` names it.",
+}  # fmt: skip
+# The error answers that every route may give, for the OpenAPI document.
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    for status, text in _DESCRIPTIONS.items()
+}
 
 
 def problem(error: Nats3Error) -> dict[str, Any]:
@@ -42,13 +95,36 @@ def problem(error: Nats3Error) -> dict[str, Any]:
     kind = next((row for row in _STATUSES if isinstance(error, row[0])), None)
     _, status, dependency = kind or (Nats3Error, 500, None)
     hint = error.hint
-    document: dict[str, Any] = {
-        "type": "about:blank", "title": type(error).__name__, "status": status, "detail": error.text_in(WORDS),
-        "error": error.what, "next": error.hint_in(WORDS) or None,
-        "code": hint.code.name if isinstance(hint, Step) else None,
-        "values": jsonable_encoder(dict(hint.values)) if isinstance(hint, Step) else {},
-    }  # fmt: skip
-    return document | ({"dependency": dependency} if dependency else {})
+    if isinstance(hint, Step) and hint.code in _UNSET:
+        status, dependency = 503, _UNSET[hint.code]
+    field = error.field if isinstance(error, OperatorError) else ""
+    return _document(
+        status, type(error).__name__, error.what, detail=error.text_in(WORDS), next=error.hint_in(WORDS) or None,
+        code=hint.code.name if isinstance(hint, Step) else None,
+        values=jsonable_encoder(dict(hint.values)) if isinstance(hint, Step) else {},
+        fields=[{"field": _FIELDS.get(field, field), "message": error.what}] if field else [],
+        dependency=dependency,
+    )  # fmt: skip
+
+
+def internal_error(error: Exception) -> JSONResponse:
+    """The answer to an error that nobody foresaw, and a line in the log."""
+    reference = uuid4().hex[:12]
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "nats3_dagster" in frame.filename] or frames
+    where = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "somewhere"
+    log.warning("internal error %s: %s in %s", reference, type(error).__name__, where)
+    log.debug("internal error %s", reference, exc_info=error)
+    what = f"The server failed by a defect of its own (reference {reference})"
+    hint = "Report it with the line of the server's log that has this reference"
+    return answer(
+        _document(500, "InternalError", what, detail=f"{what}. {hint}", next=hint, reference=reference)
+    )
+
+
+def too_large(most: int) -> dict[str, Any]:
+    """The problem of a body of more than `most` bytes."""
+    return _document(413, "Content Too Large", f"The body has more than {most:,} bytes")
 
 
 def add_problems(app: FastAPI) -> None:
@@ -56,27 +132,45 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(Nats3Error)
     def ours(_: Request, error: Nats3Error) -> JSONResponse:
-        return _answer(problem(error))
+        return answer(problem(error))
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        errors = [
-            {"field": ".".join(str(part) for part in one["loc"][1:]), "message": one["msg"]} for one in error.errors()
-        ]
-        what = "; ".join(f"{one['field'] or 'body'}: {one['message']}" for one in errors)
-        return _answer(_plain(422, "The request is not valid", what) | {"fields": errors})
+        fields = [
+            {
+                "field": ".".join(str(part) for part in one["loc"][1:]) if one["type"] != "json_invalid" else "",
+                "message": str(one["msg"]).removeprefix("Value error, "),
+            }
+            for one in error.errors()
+        ]  # fmt: skip
+        what = "; ".join(f"{one['field'] or 'The body'}: {one['message']}" for one in fields)
+        return answer(_document(422, "InvalidRequest", what, fields=fields, next="Correct it; /docs has all fields"))
 
     @app.exception_handler(HTTPException)
-    def http(_: Request, error: HTTPException) -> JSONResponse:
-        return _answer(_plain(error.status_code, str(error.detail), str(error.detail)), dict(error.headers or {}))
+    def http(request: Request, error: HTTPException) -> JSONResponse:
+        what = {
+            404: f"There is no route {request.url.path}",
+            405: f"{request.url.path} does not take {request.method}",
+        }.get(error.status_code, str(error.detail))
+        hint = "See /docs" if error.status_code in (404, 405) else None
+        return answer(_document(error.status_code, str(error.detail), what, next=hint), error.headers)
 
 
-def _plain(status: int, title: str, what: str) -> dict[str, Any]:
+def answer(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return _ProblemResponse(document, document["status"], headers, MEDIA_TYPE)
+
+
+def _document(status: int, title: str, what: str, *, detail: str = "", **more: Any) -> dict[str, Any]:
+    hint = more.get("next")
     return {
-        "type": "about:blank", "title": title, "status": status, "detail": what, "error": what, "next": None,
-        "code": None, "values": {},
-    }  # fmt: skip
+        "type": "about:blank", "title": title, "status": status,
+        "detail": detail or (f"{what}. {hint}" if hint else what), "error": what, "next": None, "code": None,
+        "values": {}, "fields": [], "dependency": None, "reference": None,
+    } | more  # fmt: skip
 
 
-def _answer(document: dict[str, Any], headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse(document, document["status"], headers, MEDIA_TYPE)
+class _ProblemResponse(JSONResponse):
+    """In ASCII: a text may repeat characters of the request that UTF-8 cannot carry."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, separators=(",", ":")).encode()

@@ -1,11 +1,88 @@
 """The server: uvicorn runs the application until it is interrupted."""
 
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Callable, Generator
+
 import uvicorn
 
 from nats3_dagster.api.app import create_app
+from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.settings import Settings
 
+HOST, PORT = "127.0.0.1", 8080
+# How long requests that are under way may take when the server ends.
+GRACE_S = 60
+_BACKLOG = 2048
 
-def serve(settings: Settings, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM; requests that are under way are answered first."""
-    uvicorn.run(create_app(settings), host=host, port=port, log_level="warning", server_header=False)
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, `[::1]:PORT`, `:PORT` (every interface), `HOST` or `PORT`. Raises OperatorError."""
+    host, colon, port = listen.rpartition(":")
+    if not colon:
+        host, port = (HOST, listen) if listen.isdecimal() else (listen, str(PORT))
+    elif listen.endswith("]"):
+        host, port = listen, str(PORT)
+    if not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
+        raise OperatorError(f"{listen!r} is not an address to listen on", "Write it like 127.0.0.1:8080")
+    return (host.strip("[]") or "0.0.0.0") if colon else host, int(port)  # noqa: S104  as it was asked for
+
+
+def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str], object]) -> None:
+    """Serve until SIGINT or SIGTERM; requests that are under way are answered first. `on_listening` is called with the
+    URL once it answers; of port 0 it has the port that was free. Raises EngineError if it cannot listen there."""
+    with _listener(host, port) as listener:
+        shown, actual = listener.getsockname()[:2]
+        url = f"http://{f'[{shown}]' if ':' in shown else shown}:{actual}"
+        # Its own lines and those of each request are for --debug: what concerns the operator is logged by us.
+        config = uvicorn.Config(
+            create_app(settings), log_config=None, server_header=False, timeout_graceful_shutdown=GRACE_S,
+            access_log=logging.getLogger().isEnabledFor(logging.DEBUG),
+        )  # fmt: skip
+        server = _Server(config, lambda: on_listening(url))
+        server.run(sockets=[listener])
+    if not server.started:
+        raise EngineError("The API did not start", "Run it again in debug mode: the log has the reason")
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, on_listening: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._on_listening = on_listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_listening()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """A signal ends the server, and that is a success: uvicorn would raise it once more."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise OperatorError(f"There is no address {host} to listen on: {error.strerror}", "Correct the host") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise EngineError(
+                f"Port {port} of {host} is in use",
+                "End what listens there, or choose another port (0: any that is free)",
+            ) from error
+        raise EngineError(
+            f"The API cannot listen on {host}:{port}: {error.strerror}", "Choose another host or port"
+        ) from error
+    return listener

@@ -2,4 +2,13 @@
 
 from nats3_dagster.steps import Next
 
-WORDS = {step: step.value for step in Next}
+WORDS = {step: step.value for step in Next} | {
+    Next.CREATE_ARCHIVE: "Create one: POST /store/job",
+    Next.CREATE_BUCKET: 'Create it, or ask for it: "create_bucket": true',
+    Next.LIST_ARCHIVES: "See them: GET /store/jobs",
+    Next.LIST_CHUNKS: "See what it holds: GET /chunks?archive={archive}",
+    Next.LIST_REPLAYS: "See them: GET /load/jobs",
+    Next.OWN_CONSUMER: 'Leave consumer out: then the archive makes one of its own ("mode": "consumer")',
+    Next.TAKE_MESSAGES: 'Let the archive take them through a consumer of its own: "mode": "consumer". It acknowledges '
+    "what is in a chunk, and a work queue then deletes it",
+}  # fmt: skip

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from nats3_dagster import objects
 from nats3_dagster.archive.absence import early_removal
+from nats3_dagster.archive.job_names import naming
 from nats3_dagster.archive.source import check_source
 from nats3_dagster.archive.take.durables import check_new_durable, drop, open_durable
-from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.steps import Next
@@ -16,29 +17,30 @@ from nats3_dagster.workspace import Workspace
 PATIENCE_S = 60.0
 
 
-def create(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = False) -> Archive:
+def create(
+    workspace: Workspace, spec: ArchiveSpec, *, job_name: str | None = None, create_bucket: bool = False
+) -> Archive:
     """The new archive; it begins with the oldest message that the stream has now, or that its durable has not yet
-    delivered. With `create_bucket` a missing bucket is made.
+    delivered. With `job_name`, whose `archive_name` the spec has, its own name gets a number where another job had that
+    name first. With `create_bucket` a missing bucket is made.
 
     Raises Conflict when the name is taken, OperatorError for a stream that cannot be archived so, or a missing
     bucket."""
-    with workspace.catalog.archives.creating(spec.name, PATIENCE_S):
-        return _create(workspace, spec, create_bucket)
+    with naming(workspace, spec, job_name, PATIENCE_S) as named:
+        return _create(workspace, named, job_name, create_bucket)
 
 
-def _create(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool) -> Archive:
-    if workspace.catalog.archives.find(spec.name):
-        raise Conflict(f"There is an archive {spec.name} already", Next.NAME_TAKEN(archive=spec.name))
+def _create(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, create_bucket: bool) -> Archive:
     state, has_bucket = _check(workspace, spec, create_bucket)
     if not has_bucket:
         objects.create_bucket(workspace.settings.store, spec.bucket)
     if spec.mode == "stream":
-        return workspace.catalog.archives.create(spec, state)
+        return workspace.catalog.archives.create(spec, state, job_name)
     spec, durable = open_durable(workspace, spec, state)
     try:
         # From here on the durable keeps the messages. What it does not deliver is not the archive's.
         state = replace(stream_state(workspace.link, spec.stream), first_seq=durable.delivered_seq + 1)
-        return workspace.catalog.archives.create(spec, state)
+        return workspace.catalog.archives.create(spec, state, job_name)
     except BaseException:
         # Where the catalog does not answer, the archive may have been made. Without its durable the stream would keep
         # nothing for it; a durable without an archive stands in the way of the next try, which says so.
@@ -59,7 +61,9 @@ def _check(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool) -> tupl
     store = workspace.settings.store
     state, has_bucket = check_source(workspace, spec), objects.bucket_exists(store, spec.bucket)
     if not has_bucket and not create_bucket:
-        raise OperatorError(f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET())
+        raise OperatorError(
+            f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET(), field="bucket"
+        )
     return state, has_bucket
 
 

@@ -57,13 +57,18 @@ def _ignore(done: int, total: int) -> None:
 def to_delete(workspace: Workspace, name: str, *, purge: bool = False) -> ToDelete:
     """What `delete` would do. Raises OperatorError when there is no such archive, and with `purge` no object left of a
     deleted one."""
-    left = sum(1 for _ in workspace.catalog.removals.dead_objects(name)) if purge else 0
     try:
-        return ToDelete(status.holdings(workspace, name), left)
+        held = status.holdings(workspace, name)
     except OperatorError:
+        left = _left(workspace, name) if purge else 0
         if not left:
             raise
         return ToDelete(None, left)
+    return ToDelete(held, _left(workspace, held.archive.name) if purge else 0)
+
+
+def _left(workspace: Workspace, name: str) -> int:
+    return sum(1 for _ in workspace.catalog.removals.dead_objects(name))
 
 
 def delete(
@@ -76,6 +81,7 @@ def delete(
     archive is gone then, and the durable is not."""
     held = to_delete(workspace, name, purge=purge).holdings
     spec = held.archive.spec if held else None
+    name = spec.name if spec else name
     if spec and purge:
         # No object has this key. Who may not delete shall find it out while the archive is still there.
         workspace.bucket(spec.bucket).delete("/".join(filter(None, (spec.prefix, f"archive={name}", ".nats3-purge"))))

@@ -27,15 +27,23 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     check_sequences(state)
     subjects = _stored_subjects(state)
     for filter_ in spec.subjects:
-        check_filter(filter_)
+        _check_filter(filter_)
         if not subjects or any(overlap(filter_, subject) for subject in subjects):
             continue
         # Of messages from before the stream was given other subjects.
         if workspace.link.call(next_message, spec.stream, 1, filter_) is None:
             raise OperatorError(
-                f"Stream {spec.stream} has no subject that {filter_!r} takes", f"It captures {', '.join(subjects)}"
+                f"Stream {spec.stream} has no subject that {filter_!r} takes", f"It captures {', '.join(subjects)}",
+                field="subjects",
             )
     return state
+
+
+def _check_filter(text: str) -> None:
+    try:
+        check_filter(text)
+    except OperatorError as error:
+        raise OperatorError(error.what, error.hint, field="subjects") from error
 
 
 def _stored_subjects(state: StreamState) -> tuple[str, ...]:

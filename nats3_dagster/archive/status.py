@@ -89,7 +89,7 @@ def archives(workspace: Workspace) -> tuple[ArchiveTotals, ...]:
 
 
 def find(workspace: Workspace, name: str) -> Archive:
-    """Raises OperatorError, with names that are near, when there is none."""
+    """By its own name, else by its job's. Raises OperatorError, with names that are near, when there is none."""
     return workspace.catalog.archives.get(name)
 
 
@@ -169,8 +169,8 @@ def chunk(workspace: Workspace, name: str, id_or_key: str) -> ChunkReport:
     archive = catalog.archives.get(name)
     by_id = id_or_key.isdecimal()
     stored = catalog.chunks.find(int(id_or_key)) if by_id else catalog.chunks.by_key(archive.spec.bucket, id_or_key)
-    if stored is None or stored.meta.archive != name:
-        raise Unknown(f"Archive {name} has no chunk {id_or_key}", Next.SEE_CHUNKS(archive=name))
+    if stored is None or stored.meta.archive != archive.name:
+        raise Unknown(f"Archive {archive.name} has no chunk {id_or_key}", Next.SEE_CHUNKS(archive=archive.name))
     return ChunkReport(stored, catalog.replays.of_chunk(stored.id))
 
 

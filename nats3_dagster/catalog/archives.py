@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from uuid import UUID
 
 from psycopg import Error, errors
 
@@ -36,6 +37,15 @@ class FormerRow:
     stream: str
 
 
+@dataclass(slots=True, kw_only=True)
+class JobNameRow:
+    """A job that has or had an archive of some name."""
+
+    job_name: str
+    # Whether its archive is not deleted.
+    live: bool
+
+
 class Archives:
     """Create, list, change, pause and delete."""
 
@@ -43,24 +53,21 @@ class Archives:
         self._session = session
         self._coverage = coverage
 
-    def create(self, spec: ArchiveSpec, state: StreamState) -> Archive:
-        """The new archive, its coverage beginning with the oldest message that the stream has now. Raises Conflict
-        when the name is taken, OperatorError when `state` is another stream's."""
+    def create(self, spec: ArchiveSpec, state: StreamState, job_name: str | None = None) -> Archive:
+        """The new archive, its coverage beginning with the oldest message that the stream has now. `job_name`: where it
+        is not the archive's. Raises Conflict when a name is taken, OperatorError when `state` is another stream's."""
         if state.name != spec.stream:
             raise OperatorError(f"Archive {spec.name} is of stream {spec.stream}, not of {state.name}")
         with self._session.transaction() as sql:
             try:
                 row = sql.row(
-                    ArchiveRow, "create_archive", name=spec.name, stream=spec.stream, bucket=spec.bucket,
-                    prefix=spec.prefix, subjects=list(spec.subjects), mode=spec.mode, durable=spec.durable,
-                    max_messages=spec.max_messages, max_bytes=spec.max_bytes, max_age_s=spec.max_age_s,
-                    zstd_level=spec.zstd_level,
+                    ArchiveRow, "create_archive", name=spec.name, job_name=None if job_name == spec.name else job_name,
+                    stream=spec.stream, bucket=spec.bucket, prefix=spec.prefix, subjects=list(spec.subjects),
+                    mode=spec.mode, durable=spec.durable, max_messages=spec.max_messages, max_bytes=spec.max_bytes,
+                    max_age_s=spec.max_age_s, zstd_level=spec.zstd_level,
                 )  # fmt: skip
             except errors.UniqueViolation as error:
-                raise Conflict(
-                    f"There is an archive {spec.name} already",
-                    Next.NAME_TAKEN(archive=spec.name),
-                ) from error
+                raise name_taken(job_name or spec.name) from error
             assert row is not None
             archive = row.archive()
             self._coverage.observe(archive, state)
@@ -78,13 +85,32 @@ class Archives:
         return row.archive() if row else None
 
     def get(self, name: str) -> Archive:
-        """Raises OperatorError, with similar names, when there is none."""
-        return self.find(name) or self._unknown(name)
+        """By its own name, else by its job's. Raises OperatorError, with similar names, when there is none."""
+        with self._session.reading() as sql:
+            row = sql.row(ArchiveRow, "archive_or_job", name=name)
+        return row.archive() if row else self._unknown(name)
+
+    def of_job(self, job_id: UUID) -> tuple[Archive, bool] | None:
+        """The archive of a job, and whether it is not deleted; None when there never was one."""
+        with self._session.reading() as sql:
+            row = sql.row(ArchiveRow, "job", job_id=job_id)
+        return (row.archive(), row.deleted_at is None) if row else None
+
+    def jobs_of_name(self, name: str) -> tuple[JobNameRow, ...]:
+        """The jobs that have, or had, an archive of this name."""
+        with self._session.reading() as sql:
+            return tuple(sql.rows(JobNameRow, "job_names", name=name))
 
     def totals(self) -> tuple[ArchiveTotals, ...]:
         """All that are not deleted, by name, with their sums. Reads one row for each incarnation, and no chunk."""
         with self._session.reading() as sql:
-            return tuple(row.totals() for row in sql.rows(ArchiveTotalsRow, "archive_totals"))
+            return tuple(row.totals() for row in sql.rows(ArchiveTotalsRow, "archive_totals", archive=None))
+
+    def totals_of(self, archive: Archive) -> ArchiveTotals | None:
+        """The archive with its sums; None when it is deleted."""
+        with self._session.reading() as sql:
+            row = sql.row(ArchiveTotalsRow, "archive_totals", archive=archive.id)
+        return row.totals() if row else None
 
     def versions(self) -> tuple[ArchiveVersion, ...]:
         """How far each has changed that is not deleted, oldest archive first."""
@@ -195,7 +221,7 @@ class Archives:
 
     def _set_paused(self, name: str, paused: bool) -> Archive:
         with self._session.reading() as sql:
-            row = sql.row(ArchiveRow, "pause_archive", name=name, paused=paused)
+            row = sql.row(ArchiveRow, "pause_archive", archive=self.get(name).id, paused=paused)
         return row.archive() if row else self._unknown(name)
 
     def _unknown(self, name: str) -> Archive:
@@ -212,3 +238,8 @@ def _settings(spec: ArchiveSpec, paused: bool) -> dict[str, object]:
         "subjects": list(spec.subjects), "max_messages": spec.max_messages, "max_bytes": spec.max_bytes,
         "max_age_s": spec.max_age_s, "zstd_level": spec.zstd_level, "paused": paused,
     }  # fmt: skip
+
+
+def name_taken(name: str) -> Conflict:
+    """The error of a name that an archive or a job has already."""
+    return Conflict(f"There is an archive {name} already", Next.NAME_TAKEN(archive=name))

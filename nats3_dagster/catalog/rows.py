@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
+from uuid import UUID
 
 from nats3_dagster.model import (
     Archive,
@@ -47,6 +48,9 @@ class ArchiveRow:
 
     id: int
     name: str
+    job_id: UUID
+    # None: the archive's name.
+    job_name: str | None
     stream: str
     bucket: str
     prefix: str
@@ -62,6 +66,7 @@ class ArchiveRow:
     # Goes up by one with each change of the archive's chunks and gaps.
     revision: int
     created_at: datetime
+    updated_at: datetime
     deleted_at: datetime | None
 
     def archive(self) -> Archive:
@@ -74,8 +79,9 @@ class ArchiveRow:
             FormerFilter(one["created_ns"], one["last_seq"], tuple(one["subjects"])) for one in self.former_filters
         )
         return Archive(
-            id=self.id, spec=spec, paused=self.paused, created_at=self.created_at, former_filters=former
-        )
+            id=self.id, spec=spec, paused=self.paused, created_at=self.created_at, job_id=self.job_id,
+            job_name=self.job_name or self.name, updated_at=self.updated_at, former_filters=former,
+        )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)

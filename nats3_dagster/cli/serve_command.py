@@ -4,15 +4,28 @@ from typing import Annotated
 
 import typer
 
+from nats3_dagster.api.serve import address
 from nats3_dagster.api.serve import serve as serve_api
 from nats3_dagster.cli.progress import note
 from nats3_dagster.settings import Settings
 
 
 def serve(
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The port.")] = 8080,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="HOST:PORT", help="The address to listen on (default: 127.0.0.1:8080)."),
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Its host alone.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Its port alone; 0: a free one.")
+    ] = None,
 ) -> None:
-    """Serve the HTTP API until interrupted. Its document is at /docs."""
-    note(f"The API answers at http://{host}:{port}; its document is at /docs")
-    serve_api(Settings.load(), host, port)
+    """Serve the HTTP API until interrupted. Its document is at /docs.
+
+    It keeps nothing in memory: several may run. Requests that are under way when it ends are answered first."""
+    settings = Settings.load()
+    from_listen = address(listen or getattr(settings, "api_listen", None) or "127.0.0.1:8080")
+    serve_api(
+        settings, host or from_listen[0], from_listen[1] if port is None else port,
+        lambda url: note(f"The API answers at {url}; its document is at {url}/docs"),
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from nats3_dagster.archive import condition, remove, status
 from nats3_dagster.archive.create import create as create_archive
 from nats3_dagster.archive.create import warning as creation_warning
 from nats3_dagster.archive.due import hours_asked
+from nats3_dagster.archive.job_names import archive_name
 from nats3_dagster.cli import store_views as views
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.loading import LazyGroup
@@ -38,7 +39,7 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the archive: letters, digits and _.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the archive; - and others become _.")],
     stream: Annotated[str, typer.Option("--stream", metavar="STREAM", help="The JetStream stream to archive.")],
     bucket: Annotated[str, typer.Option("--bucket", metavar="BUCKET", help="The bucket that takes the chunks.")],
     subject: Annotated[
@@ -82,18 +83,19 @@ def create(
 ) -> None:
     """Create an archive. Nothing is captured yet: see `nats3 store run`."""
     spec = ArchiveSpec(
-        name=name, stream=stream, bucket=bucket, prefix=prefix, subjects=tuple(subject or ()),
+        name=archive_name(name), stream=stream, bucket=bucket, prefix=prefix, subjects=tuple(subject or ()),
         mode=(mode or (ModeOption.consumer if consumer else ModeOption.stream)).value, durable=consumer,
         max_messages=max_messages, max_bytes=max_bytes, max_age_s=max_age, zstd_level=zstd_level,
     )  # fmt: skip
     with Workspace(Settings.load()) as workspace:
-        archive = create_archive(workspace, spec, create_bucket=create_bucket)
+        job_name = None if name == spec.name else name
+        archive = create_archive(workspace, spec, job_name=job_name, create_bucket=create_bucket)
         warning = creation_warning(workspace, archive)
     view = documents.archive(archive)
     show_one(output, view | {"warning": warning or None}, views.archive_lines(view))
     if warning:
         note(f"Warning: {warning}")
-    note(f"Created. To capture what the stream has now: nats3 store run {name}")
+    note(f"Created. To capture what the stream has now: nats3 store run {archive.name}")
     note(reload_dagster(workspace.settings))
 
 

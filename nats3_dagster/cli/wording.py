@@ -45,6 +45,7 @@ WORDS = {
     "again",
     Next.INSTALL_GIST: "Install it: nats3 migrate",
     Next.LEAVE_OUT_MARKS: "Leave out the headers that say where a message comes from: --live --no-marks",
+    Next.LIST_ARCHIVES: "See them: nats3 store list",
     Next.LIST_CHUNKS: "See what it holds: nats3 chunk list {archive}",
     Next.LIST_HOURS: "See the hours it has: nats3 chunk list {archive}",
     Next.LIST_REPLAYS: "See them: nats3 load list",

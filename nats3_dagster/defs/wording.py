@@ -57,6 +57,7 @@ WORDS = {
     Next.INSTALL_GIST: "Run nats3 migrate in a shell",
     Next.LEAVE_OUT_MARKS: "Set live: true and marks: false, to leave out the headers that say where a message "
     "comes from",
+    Next.LIST_ARCHIVES: "See them in a shell: nats3 store list",
     Next.LIST_CHUNKS: "See the hours of {archive}/chunks",
     Next.LIST_HOURS: "See the hours of {archive}/chunks",
     Next.LIST_REPLAYS: "See them in a shell: nats3 load list",

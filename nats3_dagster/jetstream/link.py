@@ -81,6 +81,11 @@ class Link:
     ) -> None:
         self._leave()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is closed for good: no call can succeed any more."""
+        return not self._thread.is_alive() or self.client.is_closed
+
     def call(
         self, work: Callable[Concatenate[Connection, P], Coroutine[Any, Any, T]], *args: P.args, **more: P.kwargs
     ) -> T:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, get_args
+from uuid import UUID
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.chunk import Reason
@@ -13,7 +14,7 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, check_stream_name
 Mode = Literal["stream", "consumer"]
 
 # Bytes. S3 takes keys of 1,024, and what a key has beside the prefix and the archive's name are 121.
-_MAX_PREFIX, _MAX_NAME = 512, 200
+_MAX_PREFIX, MAX_NAME = 512, 200
 # Of a part, where the store is a folder.
 _MAX_PART = 255
 
@@ -44,27 +45,33 @@ class ArchiveSpec:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
-            raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only")
-        if len(self.name) > _MAX_NAME:
-            raise OperatorError(f"{self.name[:30]!r}... is not an archive name", f"Use at most {_MAX_NAME} characters")
+            raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only", field="name")
+        if len(self.name) > MAX_NAME:
+            raise OperatorError(
+                f"{self.name[:30]!r}... is not an archive name", f"Use at most {MAX_NAME} characters", field="name"
+            )
         check_stream_name(self.stream)
         if self.mode not in get_args(Mode):
-            raise OperatorError(f"There is no mode {self.mode!r}", f"Use {' or '.join(get_args(Mode))}")
+            raise OperatorError(f"There is no mode {self.mode!r}", f"Use {' or '.join(get_args(Mode))}", field="mode")
         if self.durable is not None:
             if self.mode != "consumer":
-                raise OperatorError(f"An archive of the mode {self.mode} has no consumer", "Use the mode consumer")
+                raise OperatorError(
+                    f"An archive of the mode {self.mode} has no consumer", "Use the mode consumer", field="durable"
+                )
             if not re.fullmatch(r"[^\s.*>/\\]{1,255}", self.durable):
-                raise OperatorError(f"{self.durable!r} is not a consumer name", "It has no white space nor . * > / \\")
+                raise OperatorError(
+                    f"{self.durable!r} is not a consumer name", "It has no white space nor . * > / \\", field="durable"
+                )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", self.bucket):
             raise OperatorError(
-                f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"
+                f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens", field="bucket"
             )
         _check_prefix(self.prefix)
         for name in ("max_messages", "max_bytes", "max_age_s"):
             if getattr(self, name) <= 0:
-                raise OperatorError(f"{name} is {getattr(self, name)}", "A threshold must be above 0")
+                raise OperatorError(f"{name} is {getattr(self, name)}", "A threshold must be above 0", field=name)
         if not 1 <= self.zstd_level <= 22:
-            raise OperatorError(f"zstd level {self.zstd_level} does not exist", "Use 1 to 22")
+            raise OperatorError(f"zstd level {self.zstd_level} does not exist", "Use 1 to 22", field="zstd_level")
 
 
     @property
@@ -83,20 +90,21 @@ def _check_prefix(prefix: str) -> None:
     parts = prefix.split("/") if prefix else []
     hint = "Write it like team/logs"
     if "" in parts:
-        raise OperatorError(f"The prefix {prefix!r} has an empty part", hint)
+        raise OperatorError(f"The prefix {prefix!r} has an empty part", hint, field="prefix")
     if {".", ".."} & set(parts):
-        raise OperatorError(f"The parts . and .. cannot be in the prefix {prefix!r}", hint)
+        raise OperatorError(f"The parts . and .. cannot be in the prefix {prefix!r}", hint, field="prefix")
     if re.search("[\0-\x1f\x7f-\x9f\ud800-\udfff]", prefix):
-        raise OperatorError(f"The prefix {prefix!r} has a character that no key may have", hint)
+        raise OperatorError(f"The prefix {prefix!r} has a character that no key may have", hint, field="prefix")
     if any(part.startswith(("archive=", "date=", "hour=")) for part in parts):
         raise OperatorError(
             f"The prefix {prefix!r} has a part archive=, date= or hour=",
             "Keys go on with these parts after it, by which engines find partitions; choose another word",
+            field="prefix",
         )
     if len(prefix.encode()) > _MAX_PREFIX or any(len(part.encode()) > _MAX_PART for part in parts):
         raise OperatorError(
             f"The prefix {prefix[:30]!r}... is too long: {len(prefix.encode())} bytes",
-            f"Use at most {_MAX_PREFIX} bytes, and {_MAX_PART} between two slashes",
+            f"Use at most {_MAX_PREFIX} bytes, and {_MAX_PART} between two slashes", field="prefix",
         )
 
 
@@ -147,6 +155,11 @@ class Archive:
     # Stops the sensors only; a capture by hand still runs.
     paused: bool
     created_at: datetime
+    # How the HTTP API knows it, and the name that its client gave: the archive's own if that is a name of archives.
+    job_id: UUID
+    job_name: str
+    # When its settings last changed, or its pause.
+    updated_at: datetime
     # The oldest first; those of the spec count for all other sequences.
     former_filters: tuple[FormerFilter, ...] = ()
 

@@ -66,7 +66,8 @@ def check_stream_name(text: str) -> str:
     """`text` if a stream can have this name. Raises OperatorError."""
     if not re.fullmatch(r"[^\s.*>/\\]{1,255}", text):
         raise OperatorError(
-            f"{text!r} is not a stream name", "It may not hold white space or any of . * > / \\, nor be over 255 long"
+            f"{text!r} is not a stream name", "It may not hold white space or any of . * > / \\, nor be over 255 long",
+            field="stream",
         )
     return text
 

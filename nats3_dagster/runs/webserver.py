@@ -54,7 +54,7 @@ def reload(url: str, name: str) -> str | None:
     return brief(answer.get("message") or answer["__typename"])
 
 
-def ask(url: str, query: str, **variables: str) -> Any:
+def ask(url: str, query: str, *, timeout_s: float = TIMEOUT_S, **variables: str) -> Any:
     """The answer's data. Raises OSError, ValueError or HTTPException."""
     if not url.startswith(("http://", "https://")):
         raise ValueError("not an http:// or https:// address")
@@ -62,7 +62,7 @@ def ask(url: str, query: str, **variables: str) -> Any:
     request = urllib.request.Request(  # noqa: S310  checked above
         f"{url.rstrip('/')}/graphql", body, {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310
         answer = json.load(response)
     if errors := answer.get("errors"):
         raise ValueError(errors[0].get("message", "GraphQL error"))

@@ -9,7 +9,7 @@ from typing import Any
 from nats3_dagster.archive.capture import CaptureResult
 from nats3_dagster.archive.change import Difference
 from nats3_dagster.archive.condition import Condition
-from nats3_dagster.archive.loss import time_to_loss
+from nats3_dagster.archive.loss import Loss, time_to_loss
 from nats3_dagster.archive.status import Holdings
 from nats3_dagster.model import Archive, ArchiveTotals, Gap
 from nats3_dagster.steps import Next
@@ -26,8 +26,8 @@ def archive(record: Archive) -> dict[str, Any]:
         "name": spec.name, "stream": spec.stream, "subjects": list(spec.subjects), "bucket": spec.bucket,
         "prefix": spec.prefix, "mode": spec.mode, "durable": spec.durable, "max_messages": spec.max_messages,
         "max_bytes": spec.max_bytes, "max_age_s": spec.max_age_s, "zstd_level": spec.zstd_level,
-        "paused": record.paused,
-        "created_at": stamp_of(record.created_at),
+        "paused": record.paused, "job_id": str(record.job_id), "job_name": record.job_name,
+        "created_at": stamp_of(record.created_at), "updated_at": stamp_of(record.updated_at),
     }  # fmt: skip
 
 
@@ -67,10 +67,7 @@ def holdings(report: Holdings, condition: Condition, replayed: int, words: Words
     loss = time_to_loss(waiting, paused=report.archive.paused) if waiting else None
     return archive(report.archive) | _source(condition, words) | {
         "oldest_uncaptured_s": round(waiting.behind_s, 3) if waiting and waiting.behind else None,
-        "time_to_loss": {
-            "level": loss.level, "used": round(loss.used, 4), "limit": loss.limit or None, "gone": loss.gone,
-            "early": loss.early or None, "text": loss.text,
-        } if loss else None,
+        "time_to_loss": time_to_loss_of(loss) if loss else None,
         "losses": report.losses,
         "chunks": sum(c.chunks for c in coverages), "messages": sum(c.messages for c in coverages),
         "payload_bytes": payload, "stored_bytes": stored, "ratio": ratio(payload, stored),
@@ -87,6 +84,13 @@ def holdings(report: Holdings, condition: Condition, replayed: int, words: Words
         "unswept": {
             "objects": report.unswept.objects, "bytes": report.unswept.bytes, "until": stamp_of(report.kept_until),
         },
+    }  # fmt: skip
+
+
+def time_to_loss_of(loss: Loss) -> dict[str, Any]:
+    return {
+        "level": loss.level, "used": round(loss.used, 4), "limit": loss.limit or None, "gone": loss.gone,
+        "early": loss.early or None, "text": loss.text,
     }  # fmt: skip
 
 

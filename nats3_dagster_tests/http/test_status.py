@@ -15,4 +15,4 @@ def test_an_unknown_route_is_a_problem(settings: Settings) -> None:
     with TestClient(create_app(settings)) as client:
         answer = client.get("/nowhere")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
-    assert answer.json()["error"] == "Not Found"
+    assert answer.json()["error"] == "There is no route /nowhere"

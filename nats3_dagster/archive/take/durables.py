@@ -64,7 +64,7 @@ def check_new_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamStat
         names = [c.name for c in consumers_of(workspace.link, spec.stream) if c.config.get("durable_name")]
         raise OperatorError(
             f"Stream {spec.stream} has no consumer {spec.durable}",
-            f"It has {', '.join(names[:5])}" if names else Next.OWN_CONSUMER(),
+            f"It has {', '.join(names[:5])}" if names else Next.OWN_CONSUMER(), field="durable",
         )
     if reason := next(chain(_unfit(durable, spec), _too_small(workspace, durable)), None):
         raise OperatorError(f"Consumer {durable.name} of stream {spec.stream} {reason}", Next.OWN_CONSUMER())

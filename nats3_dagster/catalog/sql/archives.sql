@@ -1,8 +1,8 @@
--- name: create_archive(name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level)
+-- name: create_archive(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level)
 -- The new archive.
 insert into nats3.archive
-    (name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level)
-values (:name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
+    (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level)
+values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
         :zstd_level)
 returning *;
 
@@ -14,9 +14,24 @@ select * from nats3.archive where deleted_at is null order by name;
 -- The archive of this name that is not deleted.
 select * from nats3.archive where name = :name and deleted_at is null;
 
+-- name: archive_or_job(name)
+-- The archive of this name that is not deleted, else the one whose job has the name.
+select * from nats3.archive where (name = :name or job_name = :name) and deleted_at is null
+order by name = :name desc limit 1;
+
+-- name: job(job_id)
+-- The archive of a job, also a deleted one.
+select * from nats3.archive where job_id = :job_id;
+
+-- name: job_names(name)
+-- The jobs that ever had an archive of this name, and whether that one is not deleted.
+select coalesce(job_name, name) as job_name, deleted_at is null as live from nats3.archive where name = :name;
+
 -- name: archive_names()
--- The names of the archives that are not deleted.
-select name from nats3.archive where deleted_at is null order by name;
+-- The names of the archives that are not deleted, and those of their jobs.
+select name from nats3.archive where deleted_at is null
+union select job_name from nats3.archive where deleted_at is null and job_name is not null
+order by 1;
 
 -- name: lock_archive(archive)
 -- The archive's id unless it is deleted, locked until the transaction ends: commits and deletes follow one another.
@@ -45,9 +60,9 @@ set subjects = :subjects::text[], former_filters = :former_filters::jsonb, max_m
     max_bytes = :max_bytes, max_age_s = :max_age_s, zstd_level = :zstd_level, paused = :paused
 where id = :archive returning *;
 
--- name: pause_archive(name, paused)
+-- name: pause_archive(archive, paused)
 -- The archive, its sensors stopped or started.
-update nats3.archive set paused = :paused where name = :name and deleted_at is null returning *;
+update nats3.archive set paused = :paused where id = :archive and deleted_at is null returning *;
 
 -- name: delete_archive(archive)!
 -- Marks the archive as deleted, which frees its name.
@@ -73,8 +88,8 @@ order by a.id;
 -- The names and streams of deleted archives.
 select distinct name, stream from nats3.archive where deleted_at is not null;
 
--- name: archive_totals()
--- The archives that are not deleted, by name, with the sums over what they cover.
+-- name: archive_totals(archive)
+-- The archives that are not deleted, by name, with the sums over what they cover; or one of them.
 -- begins_ns: the first message that is captured or that the stream still has, or the archive's creation if it is earlier.
 -- Times before 2020 do not count (see hours.FIRST_HOUR).
 select a.*, coalesce(c.incarnations, 0) as incarnations, coalesce(c.chunks, 0) as chunks,
@@ -91,9 +106,10 @@ left join (
            min(c.first_ns) as first_ns, max(c.last_ns) as last_ns,
            min(i.first_ns) filter (where i.messages > 0 and i.first_ns >= 1577836800000000000) as stream_ns
     from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
+    where :archive::bigint is null or archive_id = :archive::bigint
     group by archive_id
 ) c on c.archive_id = a.id
-where a.deleted_at is null
+where a.deleted_at is null and (:archive::bigint is null or a.id = :archive::bigint)
 order by a.name;
 
 -- name: try_taking(archive)

@@ -35,6 +35,9 @@ create table nats3.incarnation (
 create table nats3.archive (
     id           bigint generated always as identity primary key,
     name         text not null check (name ~ '^[A-Za-z0-9_]+$'),
+    -- How the HTTP API knows it. job_name: the name as the client gave it; null: the archive's name.
+    job_id       uuid not null default gen_random_uuid() unique,
+    job_name     text check (job_name <> ''),
     stream       text not null,
     bucket       text not null,
     prefix       text not null,
@@ -51,9 +54,24 @@ create table nats3.archive (
     -- Goes up by one with every commit or retirement. Each hour keeps the one with which it last changed.
     revision     bigint not null default 0,
     created_at   timestamptz not null default now(),
+    -- When its settings last changed, or its pause; captures do not count.
+    updated_at   timestamptz not null default now(),
     deleted_at   timestamptz
 );
 create unique index archive_name on nats3.archive (name) where deleted_at is null;
+create unique index archive_job_name on nats3.archive (coalesce(job_name, name)) where deleted_at is null;
+
+create function nats3.archive_updated() returns trigger language plpgsql as $$
+begin
+    new.updated_at := now();
+    return new;
+end
+$$;
+create trigger archive_updated before update on nats3.archive for each row
+    when ((old.paused, old.subjects, old.durable, old.max_messages, old.max_bytes, old.max_age_s, old.zstd_level)
+          is distinct from
+          (new.paused, new.subjects, new.durable, new.max_messages, new.max_bytes, new.max_age_s, new.zstd_level))
+    execute function nats3.archive_updated();
 
 -- What an archive has of one incarnation. Kept by triggers (proofs.sql) but for start_seq and the witness.
 create table nats3.coverage (

@@ -1,0 +1,56 @@
+"""What stands before every route: the limit on bodies, and the answer to what nobody foresaw."""
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from nats3_dagster.api.problems import answer, internal_error, too_large
+
+Message = MutableMapping[str, Any]
+
+
+class Guards:
+    """An ASGI middleware. A body over `max_body` bytes is refused by its announced length, or when it has come so far;
+    an exception becomes a problem without its text."""
+
+    def __init__(self, app: ASGIApp, max_body: int) -> None:
+        self._app = app
+        self._max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = False
+
+        async def sending(message: Message) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        try:
+            if announced.isdigit() and int(announced) > self._max_body:
+                await answer(too_large(self._max_body), {"Connection": "close"})(scope, receive, sending)
+                return
+            await self._app(scope, self._counting(receive), sending)
+        except Exception as error:
+            response = internal_error(error)
+            if began:  # what is missing of an answer shows as a broken connection
+                raise ConnectionAbortedError from None
+            await response(scope, receive, sending)
+
+    def _counting(self, receive: Receive) -> Receive:
+        size = 0
+
+        async def received() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._max_body:
+                raise HTTPException(413, too_large(self._max_body)["error"], {"Connection": "close"})
+            return message
+
+        return received

@@ -1,0 +1,116 @@
+"""Archives as jobs of the HTTP API: by their ids, with a status as nats-s3-connector has it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+from uuid import UUID
+
+from nats3_dagster.archive import remove
+from nats3_dagster.archive.backlog import Backlog
+from nats3_dagster.archive.condition import Condition, condition, conditions
+from nats3_dagster.archive.loss import Loss, time_to_loss
+from nats3_dagster.archive.status import archives
+from nats3_dagster.errors import SourceError, Unknown
+from nats3_dagster.model import Archive, ArchiveTotals
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+JobStatus = Literal["Created", "Running", "Paused", "Success", "Failure"]
+STATUSES: tuple[JobStatus, ...] = get_args(JobStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreJob:
+    """An archive with what its source says now."""
+
+    totals: ArchiveTotals
+    condition: Condition
+
+    @property
+    def archive(self) -> Archive:
+        return self.totals.archive
+
+    @property
+    def status(self) -> JobStatus:
+        """`Paused` whatever the source says; `Failure` while the source is not usable; `Created` before the first
+        chunk; else `Running`: its sensor captures what comes, wherever Dagster's daemon runs and the sensor is not
+        switched off there. Never `Success`: a stream has no end."""
+        if self.archive.paused:
+            return "Paused"
+        if self.condition.error:
+            return "Failure"
+        return "Running" if self.totals.chunks else "Created"
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What an archive has not captured yet, and how near its stream is to deleting some of it."""
+
+    archive: Archive
+    waiting: Backlog
+    loss: Loss
+
+
+def jobs(
+    workspace: Workspace, *, status: JobStatus | None = None, stream: str | None = None, bucket: str | None = None,
+    limit: int | None = None,
+) -> tuple[StoreJob, ...]:  # fmt: skip
+    """The jobs that meet all conditions, by the names of their archives: the first `limit` of them."""
+    asked = [
+        sums for sums in archives(workspace)
+        if stream in (None, sums.archive.spec.stream) and bucket in (None, sums.archive.spec.bucket)
+    ]  # fmt: skip
+    if status is None:
+        return _with_conditions(workspace, asked[:limit])
+    return tuple(job for job in _with_conditions(workspace, asked) if job.status == status)[:limit]
+
+
+def job(workspace: Workspace, job_id: UUID) -> StoreJob:
+    """Raises Unknown when there is none."""
+    archive = find(workspace, job_id)
+    sums = workspace.catalog.archives.totals_of(archive)
+    if sums is None:
+        raise _unknown(job_id)
+    return _with_conditions(workspace, [sums])[0]
+
+
+def find(workspace: Workspace, job_id: UUID) -> Archive:
+    """The archive of the job. Raises Unknown when there is none."""
+    row = workspace.catalog.archives.of_job(job_id)
+    if row is None or not row[1]:
+        raise _unknown(job_id)
+    return row[0]
+
+
+def lag(workspace: Workspace, job_id: UUID) -> Lag:
+    """Raises Unknown when there is no such job, and the error of a source that is not usable."""
+    archive = find(workspace, job_id)
+    now = condition(workspace, archive)
+    if now.waiting is None:
+        raise now.error or SourceError(f"Stream {archive.spec.stream} of archive {archive.name} is not usable")
+    return Lag(archive, now.waiting, time_to_loss(now.waiting, paused=archive.paused))
+
+
+def delete(workspace: Workspace, job_id: UUID, *, purge: bool = False) -> tuple[Archive, remove.Deleted]:
+    """Delete the archive of the job; with `purge` its objects too, also those of an archive that was deleted before.
+    Raises Unknown when there is nothing to delete, and else as `remove.delete`."""
+    row = workspace.catalog.archives.of_job(job_id)
+    if row is None or not (row[1] or purge):
+        raise _unknown(job_id)
+    archive, is_live = row
+    if is_live:
+        return archive, remove.delete(workspace, archive.name, purge=purge)
+    # Not by its name: the name may have another archive by now.
+    removed = remove.remove_dead(workspace, archive.name)
+    if not removed:
+        raise _unknown(job_id)
+    return archive, remove.Deleted(0, removed)
+
+
+def _with_conditions(workspace: Workspace, sums: Sequence[ArchiveTotals]) -> tuple[StoreJob, ...]:
+    now = conditions(workspace, [one.archive for one in sums])
+    return tuple(StoreJob(one, now[one.archive.id]) for one in sums)
+
+
+def _unknown(job_id: UUID) -> Unknown:
+    return Unknown(f"There is no store job {job_id}", Next.LIST_ARCHIVES(), field="job_id")
