@@ -38,10 +38,10 @@ def test_an_archive_is_created_listed_paused_and_deleted(nats3: Command, events:
         "--subject", "ev.b", "--prefix", "team/logs", "--max-messages", "5", "--max-bytes", "1.5MiB",
         "--max-age", "1h30m", "-o", "json",
     )  # fmt: skip
-    assert made.json | {"created_at": ""} == {
+    assert made.json | {"created_at": "", "updated_at": "", "job_id": ""} == {
         "name": "ev", "stream": "EV", "subjects": ["ev.a", "ev.b"], "bucket": bucket, "prefix": "team/logs",
         "mode": "stream", "durable": None, "max_messages": 5, "max_bytes": 1572864, "max_age_s": 5400, "zstd_level": 3,
-        "paused": False, "created_at": "", "warning": None,
+        "paused": False, "job_id": "", "job_name": "ev", "created_at": "", "updated_at": "", "warning": None,
     }  # fmt: skip
     assert "nats3 store run ev" in made.err
     (listed,) = nats3.ok("store", "list", "-o", "json").json
