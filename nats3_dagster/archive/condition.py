@@ -7,14 +7,14 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from nats3_dagster.archive.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
 from nats3_dagster.archive.source import compared, gone, made_again, shrunk
 from nats3_dagster.archive.take.durables import gone as consumer_gone
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.read.contents import message_from, message_times
+from nats3_dagster.jetstream.read.contents import message_times, messages_from
 from nats3_dagster.jetstream.streams import stream_states
 from nats3_dagster.jetstream.take.durable import Durable, find_durable
 from nats3_dagster.model import Archive, StreamState, Witness
@@ -23,6 +23,7 @@ from nats3_dagster.workspace import Workspace
 # How long connecting may take, and each answer; a single stream without a leader gets a bit less, for the others' sake.
 PATIENCE_S, STREAM_PATIENCE_S = 1.8, 1.5
 SourceState = Literal["ok", "missing", "recreated", "shrunk", "unreachable", "consumer_missing"]
+SOURCE_STATES: tuple[SourceState, ...] = get_args(SourceState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,14 @@ class Condition:
     source: SourceState
     # What is wrong and what to do; None where the source is ok.
     error: Nats3Error | None = None
-    # What is not captured, without hours; None unless the source is ok. Its age is known from `condition` only.
+    # What is not captured, without hours; None unless the source is ok. Its age, and what is ahead of our clock, are
+    # known where they were asked for (`aged`).
     waiting: Backlog | None = None
 
 
-def conditions(workspace: Workspace, archives: Sequence[Archive]) -> dict[int, Condition]:
-    """The condition of each archive, by its id. Streams are asked all at once. Raises CatalogError."""
+def conditions(workspace: Workspace, archives: Sequence[Archive], *, aged: bool = False) -> dict[int, Condition]:
+    """The condition of each archive, by its id; `aged`: with the age of the oldest message that is not captured.
+    Streams are asked all at once. Raises CatalogError."""
     if not archives:
         return {}
     with ExitStack() as opened:
@@ -56,31 +59,56 @@ def conditions(workspace: Workspace, archives: Sequence[Archive]) -> dict[int, C
             times = message_times(link, wanted, STREAM_PATIENCE_S)
         except Nats3Error:
             times = {}
-    found: dict[int, Condition] = {}
-    for archive in archives:
-        stream = archive.spec.stream
-        durable = durables.get((stream, archive.spec.durable or ""))
-        found[archive.id] = _compared(workspace, archive, states[stream], durable)
-        witness = witnesses.get(archive.id)
-        time_ns = times.get((archive.spec.stream, witness.seq)) if witness else None
-        if witness and time_ns and (changed := compared(archive, witness, Witness(witness.seq, time_ns))):
-            found[archive.id] = Condition("shrunk", changed)
-    return found
+        found: dict[int, Condition] = {}
+        for archive in archives:
+            stream = archive.spec.stream
+            durable = durables.get((stream, archive.spec.durable or ""))
+            found[archive.id] = _compared(workspace, archive, states[stream], durable)
+            witness = witnesses.get(archive.id)
+            time_ns = times.get((archive.spec.stream, witness.seq)) if witness else None
+            if witness and time_ns and (changed := compared(archive, witness, Witness(witness.seq, time_ns))):
+                found[archive.id] = Condition("shrunk", changed)
+        return _aged(workspace, link, archives, found) if aged else found
 
 
 def condition(workspace: Workspace, archive: Archive) -> Condition:
     """The condition of one archive, with the age of the oldest message that is not captured. Raises CatalogError."""
-    found = conditions(workspace, [archive])[archive.id]
-    if found.waiting is None or found.waiting.first_seq is None:
-        return found
+    return conditions(workspace, [archive], aged=True)[archive.id]
+
+
+def _aged(
+    workspace: Workspace, link: Link, archives: Sequence[Archive], found: dict[int, Condition]
+) -> dict[int, Condition]:
+    """The conditions with the age of what waits; one whose age cannot be asked is `unreachable`."""
     now_ns = time.time_ns()
-    with ExitStack() as opened:
-        try:
-            link = _open(workspace, opened)
-            message = message_from(link, archive.spec.stream, found.waiting.first_seq)
-            waiting = uncaptured_ahead(workspace, link, archive, found.waiting, now_ns)
-        except (SourceError, OperatorError) as error:
-            return Condition("unreachable", error)
+    oldest = {
+        archive.id: (archive.spec.stream, waiting.first_seq)
+        for archive in archives
+        if (waiting := found[archive.id].waiting) and waiting.first_seq is not None
+    }
+    try:
+        messages = messages_from(link, oldest.values(), STREAM_PATIENCE_S)
+    except (SourceError, OperatorError) as error:
+        return found | {archive_id: Condition("unreachable", error) for archive_id in oldest}
+    return found | {
+        archive.id: _with_age(workspace, link, archive, found[archive.id], messages[oldest[archive.id]], now_ns)
+        for archive in archives
+        if archive.id in oldest
+    }
+
+
+def _with_age(
+    workspace: Workspace, link: Link, archive: Archive, found: Condition, message: tuple[int, int] | SourceError | None,
+    now_ns: int,
+) -> Condition:  # fmt: skip
+    """`message`: the oldest that waits, or what the server answered."""
+    assert found.waiting is not None
+    if isinstance(message, SourceError):
+        return Condition("unreachable", message)
+    try:
+        waiting = uncaptured_ahead(workspace, link, archive, found.waiting, now_ns)
+    except (SourceError, OperatorError) as error:
+        return Condition("unreachable", error)
     age_s = age_of(message[1], waiting.state, now_ns) if message else 0.0
     return replace(found, waiting=replace(waiting, behind_s=age_s))
 

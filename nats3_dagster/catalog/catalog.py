@@ -8,6 +8,7 @@ from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.gaps import Gaps
 from nats3_dagster.catalog.hours import Hours
+from nats3_dagster.catalog.measures import Measures
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.catalog.replays import Replays
@@ -26,6 +27,7 @@ class Catalog:
         self.chunks = Chunks(session)
         self.gaps = Gaps(session)
         self.hours = Hours(session)
+        self.measures = Measures(session)
         self.removals = Removals(session)
         self.seals = Seals(session, self.hours)
         self.replays = Replays(session)

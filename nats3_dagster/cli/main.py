@@ -63,6 +63,9 @@ COMMANDS = {
     "config": Lazy(
         f"{_CLI}.config_command:app", "Settings: what is in force, where it comes from, and nats3.toml.", _HERE
     ),
+    "metrics": Lazy(
+        f"{_CLI}.metrics_command:metrics", "Print every metric in Prometheus' text format, as /metrics does.", _HERE
+    ),
     "migrate": Lazy(
         f"{_CLI}.dev_commands:migrate", "Bring the catalog in Postgres to this release's schema.", _HERE
     ),

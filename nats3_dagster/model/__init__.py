@@ -27,6 +27,7 @@ from nats3_dagster.model.chunk import (
     Reason,
     Unswept,
 )
+from nats3_dagster.model.count import Count
 from nats3_dagster.model.hour import HourPart, OtherHour, PlacedGap
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
@@ -45,8 +46,8 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witne
 
 __all__ = [
     "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
-    "Chunk", "ChunkMeta", "ChunkResult", "Coverage", "DeadObject", "Declaration", "FormerFilter", "Gap", "HourPart",
-    "HourSummary", "Incarnation", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress",
-    "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange",
-    "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
+    "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "DeadObject", "Declaration", "FormerFilter", "Gap",
+    "HourPart", "HourSummary", "Incarnation", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap",
+    "Progress", "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection",
+    "SeqRange", "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
 ]  # fmt: skip

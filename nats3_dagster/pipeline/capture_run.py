@@ -13,6 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from nats3_dagster.archive import capture
 from nats3_dagster.archive.capture import CaptureJob, CapturePlan, CaptureResult
+from nats3_dagster.archive.noting import noted
 from nats3_dagster.archive.range_capture import Outcome, RangeCapture
 from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
 from nats3_dagster.archive.take.take_capture import TakeCapture
@@ -42,18 +43,28 @@ def run_capture(
     began = time.monotonic()
     with Workspace(settings) as workspace:
         archive = workspace.catalog.archives.get(archive_name)
-        if archive.spec.mode == "consumer":
-            result = _take(spark, workspace, archive, hour, run_id, adopt, on_progress)
-            return replace(result, seconds=time.monotonic() - began)
-        retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
-        for attempt in retrying:
-            with attempt:
-                subject = new_subject() if on_progress else None
-                planned = capture.plan(workspace, archive, hour, adopt=adopt, progress=subject)
-                fault_point("capture.planned")
-                result = _read_and_commit(spark, workspace, planned, run_id, on_progress)
-                _check_complete(workspace, planned)
-                return replace(result, seconds=time.monotonic() - began)
+        capture_once = _take if archive.spec.mode == "consumer" else _read
+        result = noted(
+            workspace, archive, hour, run_id,
+            lambda: capture_once(spark, workspace, archive, hour, run_id, adopt, on_progress),
+        )  # fmt: skip
+        return replace(result, seconds=time.monotonic() - began)
+
+
+def _read(
+    spark: SparkSession, workspace: Workspace, archive: Archive, hour: str, run_id: str | None, adopt: bool,
+    on_progress: OnProgress | None,
+) -> CaptureResult:  # fmt: skip
+    """The sequences of the hour that the archive lacks."""
+    retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
+    for attempt in retrying:
+        with attempt:
+            subject = new_subject() if on_progress else None
+            planned = capture.plan(workspace, archive, hour, adopt=adopt, progress=subject)
+            fault_point("capture.planned")
+            result = _read_and_commit(spark, workspace, planned, run_id, on_progress)
+            _check_complete(workspace, planned)
+            return result
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

@@ -29,18 +29,32 @@ def message_from(link: Link, stream: str, seq: int) -> tuple[int, int] | None:
 def message_times(link: Link, messages: Iterable[tuple[str, int]], patience_s: float) -> dict[tuple[str, int], int]:
     """Store times of messages by stream and sequence, asked all at once. A message that is not there is left out, and
     one of which no answer comes within `patience_s`."""
+    found = messages_from(link, messages, patience_s)
+    return {
+        wanted: message[1]
+        for wanted, message in found.items()
+        if isinstance(message, tuple) and message[0] == wanted[1]
+    }
 
-    async def one(client: Connection, stream: str, seq: int) -> int | None:
+
+def messages_from(
+    link: Link, wanted: Iterable[tuple[str, int]], patience_s: float
+) -> dict[tuple[str, int], tuple[int, int] | SourceError | None]:
+    """`message_from` of each stream and sequence, asked all at once; SourceError where no answer comes within
+    `patience_s`."""
+
+    async def one(client: Connection, stream: str, seq: int) -> tuple[int, int] | SourceError | None:
         try:
-            message = await asyncio.wait_for(next_message(client, stream, seq), patience_s)
-        except (TimeoutError, SourceError):
-            return None
-        return message[1] if message and message[0] == seq else None
+            return await asyncio.wait_for(next_message(client, stream, seq), patience_s)
+        except TimeoutError:
+            return SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
+        except SourceError as error:
+            return error
 
-    async def every(client: Connection) -> dict[tuple[str, int], int]:
-        wanted = sorted(set(messages))
-        times = await asyncio.gather(*(one(client, stream, seq) for stream, seq in wanted))
-        return {message: time_ns for message, time_ns in zip(wanted, times, strict=True) if time_ns is not None}
+    async def every(client: Connection) -> dict[tuple[str, int], tuple[int, int] | SourceError | None]:
+        each = sorted(set(wanted))
+        found = await asyncio.gather(*(one(client, stream, seq) for stream, seq in each))
+        return dict(zip(each, found, strict=True))
 
     return link.call(every)
 

@@ -1,0 +1,49 @@
+"""Scrapes: how often a server measures, and for how long somebody waits for it.
+
+Invariant: one measurement runs at a time, whoever asks, and every question is answered within DEADLINE_S. What is kept
+for FRESH_S is no state: any server, and a new one, finds the same numbers.
+"""
+
+import threading
+import time
+from concurrent.futures import Future, wait
+
+from nats3_dagster.replay.measure import Measurement, measure
+from nats3_dagster.views.metrics import Exposition
+from nats3_dagster.workspace import Workspace
+
+# Scrapes that come together share one measurement.
+FRESH_S = 1.0
+# Prometheus gives a scrape up after 10 s. Only Postgres can take longer: see `measure`.
+DEADLINE_S = 8.0
+
+
+class Scrapes:
+    """`exposition()` from several threads at once."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._lock = threading.Lock()
+        self._asked_at = float("-inf")
+        self._asked: Future[Measurement] | None = None
+
+    def exposition(self) -> Exposition:
+        """The numbers of now, or of FRESH_S ago at most when they were asked for."""
+        with self._lock:
+            asked = self._asked
+            fresh = time.monotonic() - self._asked_at < FRESH_S
+            if asked is None or (asked.done() and not (fresh and asked.exception() is None)):
+                asked = self._asked = Future()
+                self._asked_at = time.monotonic()
+                # A daemon: a server ends though Postgres never answers.
+                threading.Thread(target=self._measure, args=(asked,), name="scrape", daemon=True).start()
+            asked_at = self._asked_at
+        if wait([asked], max(0.0, asked_at + DEADLINE_S - time.monotonic())).not_done:
+            return Exposition(Measurement({"postgres": False}, seconds=time.monotonic() - asked_at))
+        return Exposition(asked.result(), time.monotonic() - asked_at)
+
+    def _measure(self, asked: Future[Measurement]) -> None:
+        try:
+            asked.set_result(measure(self._workspace))
+        except BaseException as error:
+            asked.set_exception(error)

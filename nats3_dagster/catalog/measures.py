@@ -1,0 +1,54 @@
+"""Measures: totals that only grow, how many there are of what, and how captures ended.
+
+Invariant: everything is counted in Postgres, and nothing here reads chunks.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from nats3_dagster.catalog.pool import Session
+from nats3_dagster.model import Archive, Count
+
+# Captures of an archive that are kept: a day of one a minute is 1,440.
+KEPT = 1000
+# An error may quote what a server answered.
+_ERROR_CHARS = 2000
+
+
+class Measures:
+    """Ask for numbers; note captures."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def grown(self) -> Sequence[Count]:
+        """Totals of archives, deleted ones too: they never become fewer."""
+        with self._session.reading() as sql:
+            return sql.rows(Count, "grown_totals")
+
+    def current(self, closed: str) -> Sequence[Count]:
+        """What archives that are not deleted have now; hours behind `closed` count as open."""
+        with self._session.transaction() as sql:
+            return [
+                *sql.rows(Count, "hour_counts", closed=closed), *sql.rows(Count, "missing_counts"),
+                *sql.rows(Count, "newest_completed"),
+            ]  # fmt: skip
+
+    def replays(self) -> Sequence[Count]:
+        """Replays by state, and attempts of replays, deleted ones too, by how they ended."""
+        with self._session.transaction() as sql:
+            return [*sql.rows(Count, "replay_counts"), *sql.rows(Count, "attempt_counts")]
+
+    def add_capture(
+        self, archive: Archive, hour: str, started_at: datetime, *, messages: int = 0, payload_bytes: int = 0,
+        error: tuple[str, str] | None = None, run_id: str | None = None,
+    ) -> None:  # fmt: skip
+        """Note a capture that has ended; `error` is its kind and what happened."""
+        kind, what = error or (None, None)
+        with self._session.transaction() as sql:
+            sql.run(
+                "add_capture", archive=archive.id, hour=hour, started_at=started_at, messages=messages,
+                payload_bytes=payload_bytes, error_kind=kind, error=what and what.replace("\0", "")[:_ERROR_CHARS],
+                run_id=run_id,
+            )  # fmt: skip
+            sql.run("forget_captures", archive=archive.id, keep=KEPT)

@@ -1,0 +1,78 @@
+-- name: grown_totals()
+-- The totals of all archives that there are or were, by name, what is counted, and label.
+select a.name as archive, t.what, t.label, sum(t.value)::bigint as value
+from nats3.total t join nats3.archive a on a.id = t.archive_id
+group by a.name, t.what, t.label;
+
+-- name: attempt_counts()
+-- How many attempts of replays there were, by the name of their archive and how they ended; deleted replays count.
+select a.name as archive, 'attempts' as what, t.state as label, count(*) as value
+from nats3.replay_attempt t join nats3.replay r on r.id = t.replay_id join nats3.archive a on a.id = r.archive_id
+group by a.name, t.state;
+
+-- name: replay_counts()
+-- How many replays each archive that is not deleted has in each state; `interrupted` are those that run in no process.
+-- A process that runs a replay holds a lock (try_lock in replays.sql). Here it is looked up and not tried: who holds it
+-- for a moment makes a process fail that begins.
+select a.name as archive, 'replays' as what, s.state as label, count(*) as value
+from nats3.replay r
+join nats3.archive a on a.id = r.archive_id
+cross join lateral (select case when r.state = 'running' and not exists (
+    select from pg_locks l join pg_database d on d.oid = l.database
+    where l.locktype = 'advisory' and l.objsubid = 1 and d.datname = current_database()
+      and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('nats3.replay.' || r.id, 0)
+) then 'interrupted' else r.state end as state) s
+where r.deleted_at is null and a.deleted_at is null
+group by a.name, s.state;
+
+-- name: hour_counts(closed)
+-- How many hours with messages each archive that is not deleted has: sealed, unsealed, and open behind the hour given.
+-- A change of an hour raises its revision, and a seal has the one that it sealed.
+select a.name as archive, 'hours' as what,
+       case when s.revision >= h.revision then 'sealed' when h.hour > :closed then 'open' else 'unsealed' end as label,
+       count(*) as value
+from (select archive_id, hour, max(revision) as revision from nats3.hour group by archive_id, hour) h
+join nats3.archive a on a.id = h.archive_id
+left join (select archive_id, hour, max(revision) as revision from nats3.seal group by archive_id, hour) s
+    on s.archive_id = h.archive_id and s.hour = h.hour
+where a.deleted_at is null
+group by 1, 3;
+
+-- name: missing_counts()
+-- Sequences that each archive that is not deleted has lost for good, as it is now, by reason.
+select a.name as archive, 'missing' as what, m.reason as label, sum(m.sequences)::bigint as value
+from (
+    select archive_id, reason, sum(nats3.size(seqs)) as sequences from nats3.gap
+    where reason not in ('deleted', 'unselected', 'retired') group by archive_id, reason
+    union all
+    select c.archive_id, l.reason, l.sequences
+    from nats3.coverage c cross join lateral (values
+        ('expired', c.expired), ('superseded', c.superseded), ('ttl', c.ttl),
+        ('superseded_or_ttl', c.superseded_or_ttl), ('damaged', c.damaged)
+    ) as l(reason, sequences)
+) m
+join nats3.archive a on a.id = m.archive_id
+where a.deleted_at is null and m.sequences > 0
+group by a.name, m.reason;
+
+-- name: newest_completed()
+-- When the newest capture of each archive that completed ended, as seconds since 1970; archives without one are left out.
+select a.name as archive, 'completed' as what, '' as label, extract(epoch from c.finished_at)::bigint as value
+from nats3.archive a
+cross join lateral (
+    select finished_at from nats3.capture where archive_id = a.id and error_kind is null order by id desc limit 1
+) c
+where a.deleted_at is null;
+
+-- name: add_capture(archive, hour, started_at, messages, payload_bytes, error_kind, error, run_id)!
+-- Adds a capture that has ended now.
+insert into nats3.capture (archive_id, hour, started_at, messages, payload_bytes, error_kind, error, dagster_run_id)
+values (:archive, :hour, :started_at, :messages, :payload_bytes, :error_kind, :error, :run_id);
+
+-- name: forget_captures(archive, keep)!
+-- Forgets all captures of the archive but the newest ones, and the newest that completed.
+delete from nats3.capture c
+where c.archive_id = :archive
+  and c.id <= (select id from nats3.capture where archive_id = :archive order by id desc limit 1 offset :keep)
+  and c.id is distinct from (
+      select id from nats3.capture where archive_id = :archive and error_kind is null order by id desc limit 1);

@@ -1,0 +1,15 @@
+"""`nats3 metrics`: what `/metrics` answers, without a server."""
+
+from nats3_dagster.replay.measure import measure
+from nats3_dagster.settings import Settings
+from nats3_dagster.views.metrics import Exposition
+from nats3_dagster.workspace import Workspace
+
+
+def metrics() -> None:
+    """Print every metric in Prometheus' text format, for the textfile collector of node_exporter. What is down says
+    nats3_up."""
+    settings = Settings.load()
+    _ = settings.postgres  # an address that is not set is an error, and not a Postgres that is down
+    with Workspace(settings) as workspace:
+        print(Exposition(measure(workspace)).encode()[0].decode(), end="")
