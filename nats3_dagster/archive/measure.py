@@ -60,8 +60,9 @@ class ArchiveMeasures:
 def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> ArchiveMeasures:
     """The archives of these totals. Raises CatalogError."""
     measures = workspace.catalog.measures
-    counts = measures.current(newest_closed(time.time_ns()))
-    of_source = conditions(workspace, [sums.archive for sums in totals], aged=True)
+    with workspace.catalog.together():  # some calls for each archive
+        counts, grown = measures.current(newest_closed(time.time_ns())), measures.grown()
+        of_source = conditions(workspace, [sums.archive for sums in totals], aged=True)
     return ArchiveMeasures(
         tuple(
             ArchiveMeasure(
@@ -71,7 +72,7 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
             )
             for sums in totals
         ),
-        measures.grown(),
+        grown,
     )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """The catalog as one object: a session with Postgres, and a part for each kind of thing that it keeps."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Self
 
@@ -45,6 +47,12 @@ class Catalog:
     def rest(self) -> None:
         """Close the connections until the next call: for one that waits long."""
         self.session.rest()
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Calls of this thread inside share one connection, which is asked only once whether it still answers."""
+        with self.session.reading():
+            yield
 
     def close(self) -> None:
         self.session.close()

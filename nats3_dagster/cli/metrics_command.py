@@ -7,8 +7,8 @@ from nats3_dagster.workspace import Workspace
 
 
 def metrics() -> None:
-    """Print every metric in Prometheus' text format, for the textfile collector of node_exporter. What is down says
-    nats3_up."""
+    """Print every metric in Prometheus' text format, as /metrics does. For the textfile collector of node_exporter;
+    nats3_up says what is down."""
     settings = Settings.load()
     _ = settings.postgres  # an address that is not set is an error, and not a Postgres that is down
     with Workspace(settings) as workspace:

@@ -1,0 +1,137 @@
+"""Totals: what Postgres counts while it is written, and never takes back."""
+
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+
+from nats3_dagster.archive.noting import KINDS, kind_of
+from nats3_dagster.catalog import Catalog, measures
+from nats3_dagster.errors import (
+    CatalogError,
+    Conflict,
+    EngineError,
+    Nats3Error,
+    OperatorError,
+    SourceError,
+    StoreError,
+    StreamChanged,
+    UnknownConsumer,
+    UnknownStream,
+)
+from nats3_dagster.model import LOSSES, Archive, ChunkResult, Gap, ReplaySpec
+from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
+
+
+@pytest.fixture
+def logs(catalog: Catalog) -> Archive:
+    return catalog.archives.create(spec(), state(last=10_000))
+
+
+def grown(catalog: Catalog, what: str) -> dict[str, int]:
+    """A total by its label."""
+    return {count.label: count.value for count in catalog.measures.grown() if count.what == what}
+
+
+def test_a_chunk_is_counted_by_its_size(catalog: Catalog, logs: Archive) -> None:
+    sizes = (1, 65_536, 65_537, 4**15, 4**15 + 1)
+    catalog.chunks.commit(logs, [chunk(n * 10 + 1, n * 10 + 10, stored_bytes=size) for n, size in enumerate(sizes)])
+    assert grown(catalog, "chunks") == {"65536": 2, "262144": 1, "1073741824": 1, "+Inf": 1}
+    assert grown(catalog, "stored_bytes") == {"": sum(sizes)}
+    assert (grown(catalog, "captured_messages"), grown(catalog, "captured_bytes")) == ({"": 50}, {"": 5000})
+
+
+def test_a_loss_is_counted_when_it_is_recorded(catalog: Catalog, logs: Archive) -> None:
+    absent = chunk(1, 10, 7, deleted=ranges((2, 4)), absent_reason="ttl")
+    gaps = [
+        Gap(LOGS, ranges((11 + 10 * n, 13 + 10 * n)), reason)
+        for n, reason in enumerate(("expired", "deleted", "unselected", "missing"))
+    ]
+    catalog.chunks.commit(logs, [absent], gaps)
+    expected = {"ttl": 3, "expired": 3, "missing": 3}
+    assert grown(catalog, "lost") == expected
+    # What yields to a chunk was lost by then, and its rest is not lost once more.
+    catalog.chunks.commit(logs, [chunk(12, 12)])
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[-1].id])
+    assert grown(catalog, "lost") == expected
+    now = {c.label: c.value for c in catalog.measures.current("") if c.what == "missing"}
+    assert now == {"ttl": 3, "expired": 2, "missing": 3}
+    assert expected.keys() <= set(LOSSES)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update nats3.total set value = value - 1", "update nats3.total set what = 'lost'", "delete from nats3.total",
+    ],
+)  # fmt: skip
+def test_totals_only_grow(catalog: Catalog, logs: Archive, postgres_url: str, statement: str) -> None:
+    catalog.chunks.commit(logs, [chunk(1, 10)])
+    with psycopg.connect(postgres_url) as connection, pytest.raises(psycopg.IntegrityError, match="totals only grow"):
+        connection.execute(statement)
+
+
+def test_a_replay_is_counted_while_it_publishes(catalog: Catalog, logs: Archive) -> None:
+    catalog.chunks.commit(logs, [chunk(1, 100), chunk(101, 200)])
+    chunks = catalog.chunks.select(logs)
+    replays, replay = catalog.replays, "0" * 16
+    replays.begin(replay, logs, ReplaySpec("logs"), (), chunks)
+    first = replays.start_attempt(replay)
+    replays.keep_progress(replay, first, 150, 0)
+    assert grown(catalog, "published_messages") == {"": 150}
+    replays.record(replay, first, [ChunkResult(chunks[0].id, 100, 100, 0, 0)])
+    assert grown(catalog, "published_messages") == {"": 150}
+    one = {what: grown(catalog, what)[""] for what in ("fetched_objects", "fetched_bytes", "published_bytes")}
+    assert one == {"fetched_objects": 1, "fetched_bytes": chunks[0].meta.stored_bytes, "published_bytes": 100 * 100}
+    # Killed. The next one finds what was published of the second chunk.
+    second = replays.start_attempt(replay)
+    replays.keep_progress(replay, second, 0, 50)
+    assert grown(catalog, "published_messages") == {"": 150}
+    replays.record(replay, second, [ChunkResult(chunks[1].id, 100, 50, 50, 0)])
+    replays.finish(replay, second, "succeeded")
+    assert grown(catalog, "published_messages") == {"": 200}
+    assert grown(catalog, "published_bytes") == {"": 200 * 100}
+    ends = {(c.what, c.label): c.value for c in catalog.measures.replays()}
+    assert ends == {("replays", "succeeded"): 1, ("attempts", "succeeded"): 1, ("attempts", "lost"): 1}
+
+
+def test_a_replay_in_no_process_is_interrupted(catalog: Catalog, logs: Archive) -> None:
+    catalog.chunks.commit(logs, [chunk(1, 100)])
+    replay = "f" * 16
+    catalog.replays.begin(replay, logs, ReplaySpec("logs"), (), catalog.chunks.select(logs))
+    states = {count.label for count in catalog.measures.replays()}
+    with catalog.replays.lock(replay):
+        catalog.replays.start_attempt(replay)
+        states |= {count.label for count in catalog.measures.replays() if count.what == "replays"}
+    assert states == {"planned", "running"}
+    assert {c.label for c in catalog.measures.replays() if c.what == "replays"} == {"interrupted"}
+
+
+def test_captures_are_kept_up_to_a_number(
+    catalog: Catalog, logs: Archive, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "KEPT", 3)
+
+    def note(*errors: tuple[str, str] | None) -> None:
+        for error in errors:
+            catalog.measures.add_capture(logs, "2026-01-01-00:00", datetime.now(UTC), error=error)
+
+    note(None, *[("store", "gone\0")] * 5)
+    with psycopg.connect(postgres_url) as connection:
+        kept = connection.execute("select id, error_kind from nats3.capture order by id").fetchall()
+    assert kept == [(1, None), (4, "store"), (5, "store"), (6, "store")]
+    assert (grown(catalog, "captures"), grown(catalog, "failures")) == ({"": 1}, {"store": 5})
+    note(None)
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("select array_agg(id order by id) from nats3.capture").fetchone() == ([5, 6, 7],)
+
+
+def test_every_error_has_a_kind() -> None:
+    kinds = {
+        StreamChanged: "stream", UnknownStream: "stream", UnknownConsumer: "stream", SourceError: "source",
+        StoreError: "store", Conflict: "conflict", CatalogError: "catalog", EngineError: "engine",
+        OperatorError: "operator", Nats3Error: "defect",
+    }  # fmt: skip
+    assert {error: kind_of(error("what")) for error in kinds} == kinds
+    assert kind_of(ValueError()) == "defect"
+    assert set(kinds.values()) == set(KINDS)
