@@ -147,6 +147,8 @@ def test_a_capture_is_complete_and_a_second_one_adds_nothing(
     assert "complete" in again.err
     again = nats3.ok("store", "run", "ev", "--hour", ran.json[-1]["hour"], "-o", "json")
     assert [(hour["messages"], hour["chunks"]) for hour in again.json] == [(0, [])]
+    captures = 'nats3_archive_captures_total{archive="ev"} ' + f"{len(ran.json) + 1}.0\n"
+    assert captures in nats3.ok("metrics").out
 
     chunks = nats3.ok("chunk", "list", "ev", "-o", "json").json
     assert [c["key"] for c in chunks] == [o["Key"] for o in s3_client.list_objects_v2(Bucket=bucket)["Contents"]]

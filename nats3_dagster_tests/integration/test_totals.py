@@ -68,7 +68,7 @@ def test_a_loss_is_counted_when_it_is_recorded(catalog: Catalog, logs: Archive) 
 def test_totals_only_grow(catalog: Catalog, logs: Archive, postgres_url: str, statement: str) -> None:
     catalog.chunks.commit(logs, [chunk(1, 10)])
     with psycopg.connect(postgres_url) as connection, pytest.raises(psycopg.IntegrityError, match="totals only grow"):
-        connection.execute(statement)
+        connection.execute(statement.encode())
 
 
 def test_a_replay_is_counted_while_it_publishes(catalog: Catalog, logs: Archive) -> None:
