@@ -75,7 +75,7 @@ def test_every_number_is_that_of_the_archive(
     assert hours
     manifests = [seal.stored_bytes for seal in seal_hours(workspace, archive, hours)]
     seen = scrape(settings)
-    view = holdings(status.holdings(workspace, "a"), condition(workspace, archive), WORDS)
+    view = holdings(status.holdings(workspace, "a"), condition(workspace, archive), 0, WORDS)
     a = {"archive": "a"}
     assert seen("nats3_archive_lag_messages", **a) == view["lag"] == 20
     assert seen("nats3_archive_lag_seconds", **a) == pytest.approx(view["oldest_uncaptured_s"], abs=10)
