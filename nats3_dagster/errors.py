@@ -59,8 +59,16 @@ class UnknownStream(Unknown):
     """The account has no stream of this name."""
 
 
+class WrongState(OperatorError):
+    """The request is valid, and does not fit the state that something is in."""
+
+
 class EngineError(Nats3Error):
     """What runs us is not usable: Java, Spark, Dagster or an embedded server is missing or broken."""
+
+
+class DagsterError(EngineError):
+    """The Dagster webserver is unreachable, or did not start what it was asked to."""
 
 
 class SourceError(Nats3Error):

@@ -23,6 +23,7 @@ from nats3_dagster.api.wording import WORDS
 from nats3_dagster.errors import (
     CatalogError,
     Conflict,
+    DagsterError,
     EngineError,
     Nats3Error,
     OperatorError,
@@ -31,6 +32,7 @@ from nats3_dagster.errors import (
     StreamChanged,
     Unknown,
     UnknownConsumer,
+    WrongState,
 )
 from nats3_dagster.steps import Next, Step
 
@@ -39,6 +41,7 @@ MEDIA_TYPE = "application/problem+json"
 # The status of each kind of error, the most special first; and the dependency that fails, where one does.
 _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
     (Unknown, 404, None),
+    (WrongState, 409, None),
     (OperatorError, 422, None),
     (Conflict, 409, None),
     (StreamChanged, 409, None),
@@ -46,6 +49,7 @@ _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
     (CatalogError, 503, "postgres"),
     (SourceError, 503, "nats"),
     (StoreError, 503, "store"),
+    (DagsterError, 503, "dagster"),
     (EngineError, 503, "engine"),
 )
 # What the operator of the server has not set is no fault of the request.

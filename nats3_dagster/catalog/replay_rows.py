@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from nats3_dagster.model import (
     Incarnation,
@@ -63,6 +64,15 @@ class ReplayRow:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    updated_at: datetime
+    job_id: UUID
+    job_name: str | None
+    launch: int
+    driven: bool
+    stream: str
+    bucket: str
+    prefix: str
+    durable: str | None
     run_ids: list[str]
 
     def replay(self) -> Replay:
@@ -73,6 +83,8 @@ class ReplayRow:
             published=self.published, found=self.found, duplicates=self.duplicates, expired=self.expired,
             progress_published=self.progress_published, progress_found=self.progress_found, created_at=self.created_at,
             started_at=self.started_at, finished_at=self.finished_at, run_ids=tuple(self.run_ids),
+            updated_at=self.updated_at, job_id=self.job_id, job_name=self.job_name, launch=self.launch,
+            driven=self.driven, stream=self.stream, bucket=self.bucket, prefix=self.prefix, durable=self.durable,
         )  # fmt: skip
 
 
@@ -82,6 +94,7 @@ class AttemptRow:
 
     state: ReplayState
     attempt: int
+    launch: int
 
 
 @dataclass(slots=True, kw_only=True)

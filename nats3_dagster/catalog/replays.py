@@ -6,10 +6,11 @@ a chunk as done that does not account for all its messages, and a success with c
 
 import json
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import NoReturn
+from uuid import UUID
 
 import psycopg
 from psycopg import errors
@@ -29,6 +30,7 @@ from nats3_dagster.model import (
     Pace,
     Replay,
     ReplayChunk,
+    ReplayProgress,
     ReplaySpec,
     ReplayState,
     ReplayTarget,
@@ -68,19 +70,23 @@ class Replays:
 
     def begin(
         self, replay_id: str, archive: Archive, spec: ReplaySpec, targets: Sequence[ReplayTarget],
-        chunks: Sequence[Chunk], *, run_id: str | None = None,
+        chunks: Sequence[Chunk], *, run_id: str | None = None, job_id: UUID | None = None, job_name: str | None = None,
     ) -> Replay:  # fmt: skip
-        """Record a replay of these chunks in this order. `replay_id`: 16 hex digits. Raises Conflict when one of the
-        chunks is no longer live, or the id was given before."""
+        """Record a replay of these chunks in this order. `replay_id`: 16 hex digits; `job_id`: by default a new one.
+        Raises Conflict when one of the chunks is no longer live, or one of the ids was given before."""
         if self.was_deleted(replay_id):
             raise Conflict(f"There was a replay {replay_id}, which was deleted", Next.BEGIN_NEW_REPLAY())
         with self._session.transaction() as sql:
             try:
                 sql.run(
                     "create_replay", replay=replay_id, archive=archive.id, spec=spec_json(spec), chunks=len(chunks),
-                    run_id=run_id,
+                    run_id=run_id, job=job_id, job_name=job_name,
                 )  # fmt: skip
             except errors.UniqueViolation as error:
+                if error.diag.constraint_name == "replay_job":
+                    raise Conflict(
+                        f"There is a load job {job_id} already, or it was deleted", Next.BEGIN_NEW_REPLAY()
+                    ) from error
                 raise Conflict(
                     f"There is a replay {replay_id} already", Next.GET_REPLAY(replay=replay_id)
                 ) from error
@@ -107,8 +113,56 @@ class Replays:
     def get(self, replay_id: str) -> Replay:
         """Raises OperatorError when there is none."""
         with self._session.reading() as sql:
-            row = sql.row(ReplayRow, "replays", replay=replay_id, archive=None, limit_to=1)
+            row = sql.row(
+                ReplayRow, "replays", replay=replay_id, job=None, archive=None, bucket=None, states=None, limit_to=1
+            )
         return row.replay() if row else _unknown(replay_id)
+
+    def find_job(self, job_id: UUID) -> Replay | None:
+        """The replay of a load job; None when there is none, or it was deleted."""
+        with self._session.reading() as sql:
+            row = sql.row(
+                ReplayRow, "replays", replay=None, job=job_id, archive=None, bucket=None, states=None, limit_to=1
+            )
+        return row.replay() if row else None
+
+    def progress(self, replay_id: str) -> ReplayProgress:
+        """How far its newest attempt is. Raises OperatorError when there is no such replay."""
+        with self._session.reading() as sql:
+            return sql.row(ReplayProgress, "replay_progress", replay=replay_id) or _unknown(replay_id)
+
+    def claim_launch(self, known: Replay) -> int:
+        """The number of the run or process that the caller is about to start: what was started before it may not begin
+        any more. The replay is planned from now on. `known`: what the caller knows of it. Raises Conflict when
+        another run was started since, or an attempt has begun."""
+        with self._session.transaction() as sql:
+            number = sql.value_or_none(
+                int, "claim_launch", replay=known.id, launch=known.launch, attempt=known.attempt
+            )
+        if number is None:
+            raise Conflict(
+                f"Replay {known.id} was started, paused or deleted by somebody else just now",
+                Next.GET_REPLAY(replay=known.id),
+            )
+        return number
+
+    def check_launch(self, replay_id: str, launch: int) -> None:
+        """Raises Conflict when a newer one was started, or the replay was paused since."""
+        if self.get(replay_id).launch != launch:
+            raise Conflict(
+                f"Replay {replay_id} was started again, or paused, before this run of it began",
+                Next.GET_REPLAY(replay=replay_id),
+            )
+
+    def fail_launch(self, replay_id: str, launch: int, error: str) -> None:
+        """The replay has failed before an attempt began, unless one did or a newer run was started."""
+        with self._session.transaction() as sql:
+            sql.run("fail_launch", replay=replay_id, launch=launch, error=error)
+
+    def revoke_launch(self, replay_id: str) -> None:
+        """What was started and has not begun may not begin any more."""
+        with self._session.transaction() as sql:
+            sql.run("revoke_launch", replay=replay_id)
 
     def was_deleted(self, replay_id: str) -> bool:
         """Whether there was a replay of this id that was deleted."""
@@ -125,10 +179,16 @@ class Replays:
         with self._session.transaction() as sql:
             sql.run("raise_attempt", replay=replay_id, attempt=attempt)
 
-    def select(self, archive: Archive | None = None, *, limit: int | None = None) -> tuple[Replay, ...]:
-        """Those of the archive, or all; newest first."""
+    def select(
+        self, archive: Archive | None = None, *, bucket: str | None = None,
+        states: Collection[ReplayState] | None = None, limit: int | None = None,
+    ) -> tuple[Replay, ...]:  # fmt: skip
+        """Those of the archive, of archives in the bucket, and in one of these states, or all; newest first."""
         with self._session.reading() as sql:
-            rows = sql.rows(ReplayRow, "replays", replay=None, archive=archive and archive.id, limit_to=limit)
+            rows = sql.rows(
+                ReplayRow, "replays", replay=None, job=None, archive=archive and archive.id, bucket=bucket,
+                states=None if states is None else list(states), limit_to=limit,
+            )  # fmt: skip
         return tuple(row.replay() for row in rows)
 
     @contextmanager
@@ -153,11 +213,14 @@ class Replays:
 
     def start_attempt(self, replay_id: str, run_id: str | None = None) -> int:
         """The number of the new attempt, from 1. An earlier one that never ended counts as lost. Raises Conflict when
-        the replay has succeeded."""
+        the replay has succeeded or is paused."""
         with self._session.transaction() as sql:
             row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or _unknown(replay_id)
             if row.state == "succeeded":
                 raise Conflict(f"Replay {replay_id} has succeeded", "Create a new one to publish again")
+            if row.state == "paused":
+                # Somebody paused it after this process was started, and before it began.
+                raise Conflict(f"Replay {replay_id} is paused", Next.RESUME_REPLAY(replay=replay_id))
             attempt = sql.value(int, "begin_attempt", replay=replay_id)
             sql.run("lose_attempts", replay=replay_id)
             sql.run("add_attempt", replay=replay_id, attempt=attempt, run_id=run_id)

@@ -170,9 +170,13 @@ def get(replay_id: ReplayId, output: Output = Format.table) -> None:
 
 
 @app.command()
-def resume(replay_id: ReplayId, detach: Detach = False, output: Output = Format.table) -> None:
+def resume(
+    replay_id: ReplayId, detach: Detach = False,
+    launch: Annotated[int | None, typer.Option("--launch", hidden=True)] = None,  # what runs.loads starts
+    output: Output = Format.table,
+) -> None:  # fmt: skip
     """Resume a replay that was paused or interrupted, or failed. What it has published is not published again."""
-    _run(Settings.load(), replay_id, detach, output)
+    _run(Settings.load(), replay_id, detach, output, launch)
 
 
 # The same under the name that archives have for it.
@@ -201,7 +205,7 @@ def delete(replay_id: ReplayId, yes: Yes = False, output: Output = Format.table)
     show_one(output, {"id": replay_id, "deleted": True}, {"deleted": replay_id})
 
 
-def _run(settings: Settings, replay_id: str, detach: bool, output: Format) -> None:
+def _run(settings: Settings, replay_id: str, detach: bool, output: Format, launch: int | None = None) -> None:
     """Run a recorded replay here, or leave it to a process of its own. Chunks go only after it has succeeded."""
     with Workspace(settings) as workspace:
         record = status.status(workspace, replay_id).replay
@@ -217,7 +221,7 @@ def _run(settings: Settings, replay_id: str, detach: bool, output: Format) -> No
         note(f"It runs in the background. To see its progress: nats3 load get {replay_id}")
         return
     try:
-        result = documents.result(processes.replay(settings, replay_id))
+        result = documents.result(processes.replay(settings, replay_id, launch))
     except KeyboardInterrupt:
         note(f"Replay {replay_id} is not finished. To go on: nats3 load resume {replay_id}")
         raise

@@ -12,6 +12,7 @@ from nats3_dagster.archive.hour_run import HourRun
 from nats3_dagster.cli.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.replay.job import ReplayResult
+from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
 
 
@@ -42,9 +43,10 @@ def capture_hours(
     run.raise_errors()
 
 
-def replay(settings: Settings, replay_id: str) -> ReplayResult:
-    """Publish what a recorded replay has not yet published, with a bar. Raises Nats3Error."""
-    with _spark(settings) as spark:
+def replay(settings: Settings, replay_id: str, launch: int | None = None) -> ReplayResult:
+    """Publish what a recorded replay has not yet published, with a bar. `launch`: see launch.launched. Raises
+    Nats3Error."""
+    with launched(settings, replay_id, launch), _spark(settings) as spark:
         from nats3_dagster.pipeline.replay_run import run_replay
 
         with progress_bar(f"replay {replay_id}") as on_progress:

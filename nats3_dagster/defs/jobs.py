@@ -21,9 +21,9 @@ from dagster import (
 from nats3_dagster.defs.assets import REPLAY_POOL
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, INTACT, Naming
-from nats3_dagster.defs.replays import began_at, dry_run, replay
+from nats3_dagster.defs.replays import began_at, dry_run, replay, resume
 from nats3_dagster.defs.resources import with_store
-from nats3_dagster.defs.run_config import WindowConfig
+from nats3_dagster.defs.run_config import ResumeConfig, WindowConfig
 from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
@@ -94,3 +94,31 @@ def window_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDefi
         replay_window()
 
     return replay_window_job
+
+
+def resume_job(naming: Naming) -> JobDefinition:
+    """`resume_replay`."""
+
+    @op(
+        name=naming.name("resume_recorded_replay"), pool=REPLAY_POOL, tags={"kind": "pyspark"},
+        description="Publish with PySpark what is left of a replay that was recorded.",
+    )  # fmt: skip
+    def resume_recorded_replay(
+        context: OpExecutionContext, config: ResumeConfig, nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any], nats3_spark: ResourceParam[Any],
+    ) -> None:  # fmt: skip
+        with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
+            settings = with_store(nats3_settings, nats3_s3)
+            outcome = resume(context, nats3_spark, settings, config.replay_id, config.launch)
+        key = naming.replay_key(outcome.replay.spec.archive)
+        context.log_event(AssetObservation(key, description="Replay of a load job", metadata=outcome.metadata()))
+
+    @job(
+        name=naming.name("resume_replay"), executor_def=in_process_executor,
+        description="Go on with a replay that was recorded, in a shell or as a load job of the HTTP API, after its "
+        "last message.",
+    )  # fmt: skip
+    def resume_replay_job() -> None:
+        resume_recorded_replay()
+
+    return resume_replay_job

@@ -16,7 +16,7 @@ from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, 
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.failures import CannotLoad
-from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, window_job
+from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, resume_job, window_job
 from nats3_dagster.defs.keys import PROJECT, Naming, check_owners
 from nats3_dagster.defs.partitions import ended_hours_from, hours_from
 from nats3_dagster.defs.resources import RESOURCES
@@ -84,13 +84,14 @@ def owners_of(text: str) -> tuple[str, ...]:
 def definitions_of(
     every: Iterable[Defined], naming: Naming, *, chosen: Collection[str] | None = None, executor: Any = None
 ) -> Definitions:
-    """Three assets with checks, two jobs and two sensors for each archive; two jobs and sensors for all; resources.
+    """An archive has three assets with checks, two jobs and two sensors; all have three jobs, two sensors, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
     theirs, and what is materialized by hand has that of the project which these definitions become a part of."""
     every = list(every)
     assets: list[Any] = []
-    jobs: list[Any] = [window_job(naming, chosen), check_job(naming, [defined.spec.name for defined in every])]
+    names = [defined.spec.name for defined in every]
+    jobs: list[Any] = [window_job(naming, chosen), resume_job(naming), check_job(naming, names)]
     sensors: list[SensorDefinition] = [catalog_sensor(naming, chosen), sweep_sensor(naming)]
     asset_checks: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():

@@ -19,6 +19,8 @@ from nats3_dagster.defs.metadata import Metadata, plan_table, rate
 from nats3_dagster.defs.resources import start_spark
 from nats3_dagster.defs.runs import Context, progress_log
 from nats3_dagster.model import ReplaySpec
+from nats3_dagster.replay import control
+from nats3_dagster.replay.launch import launched
 from nats3_dagster.replay.status import status
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -37,20 +39,41 @@ def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
 
 def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:
     """Publish the selection, or the rest of it where this run continues another. Raises Nats3Error."""
-    from nats3_dagster.pipeline.replay_run import run_replay
-
     with Workspace(settings) as workspace:
         found = take_up(workspace, context.instance, context.run, spec)
+    return _publish(context, spark, settings, found, None)
+
+
+def resume(context: Context, spark: Any, settings: Settings, replay_id: str, launch: int | None) -> Replayed:
+    """Publish what is left of a replay that was begun, and delete its chunks where it asks for that. `launch`: see
+    launch.launched. Raises Nats3Error."""
+    from nats3_dagster.replay.go_on import go_on
+
+    with Workspace(settings) as workspace:
+        _tag(context.instance, context.run, {REPLAY_TAG: replay_id})
+        found = go_on(workspace, replay_id, _witness(context.instance, context.run, replay_id))
+    outcome = _publish(context, spark, settings, found, launch)
+    if found.replay.spec.delete_chunks:
+        with Workspace(settings) as workspace:
+            retired = control.delete_chunks(workspace, replay_id)
+        context.log.info(f"Replay {replay_id}: {retired} of its chunks were deleted")
+    return outcome
+
+
+def _publish(context: Context, spark: Any, settings: Settings, found: "Found", launch: int | None) -> Replayed:
+    from nats3_dagster.pipeline.replay_run import run_replay
+
     replay_id = found.replay.id
     for sentence in found.notes:
         context.log.info(f"Replay {replay_id}: {sentence}")
     if found.replay.state != "succeeded":
-        session = start_spark(spark, settings)
-        result = run_replay(
-            session, settings, replay_id, run_id=context.run.run_id,
-            on_progress=progress_log(context, f"Replay {replay_id}"),
-            on_attempt=lambda number: _tag(context.instance, context.run, {ATTEMPT_TAG: str(number)}),
-        )  # fmt: skip
+        with launched(settings, replay_id, launch):
+            session = start_spark(spark, settings)
+            result = run_replay(
+                session, settings, replay_id, run_id=context.run.run_id,
+                on_progress=progress_log(context, f"Replay {replay_id}"),
+                on_attempt=lambda number: _tag(context.instance, context.run, {ATTEMPT_TAG: str(number)}),
+            )  # fmt: skip
         context.log.info(
             f"Replay {replay_id}: attempt {result.attempt} published {result.published:,} messages in "
             f"{result.seconds:.1f} s ({rate(result.published, result.seconds)}), found {result.found:,} in the target, "

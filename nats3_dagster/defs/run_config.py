@@ -114,6 +114,17 @@ def hours_schema() -> dagster.Field:
     )
 
 
+class ResumeConfig(Config):
+    """Which recorded replay goes on."""
+
+    replay_id: str = Field(description="Id of the replay, 16 hex digits. In a shell, `nats3 load list` shows it.")
+    launch: int | None = Field(
+        default=None,
+        description="Set by the HTTP API: the run does nothing when the replay was started once more, or paused, after "
+        "it was launched. Leave it out.",
+    )
+
+
 class WindowConfig(ReplayConfig):
     """A replay of times or sequences instead of whole hours; fields that are given narrow the selection together."""
 

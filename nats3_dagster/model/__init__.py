@@ -37,6 +37,7 @@ from nats3_dagster.model.replay import (
     Pace,
     Replay,
     ReplayChunk,
+    ReplayProgress,
     ReplaySpec,
     ReplayState,
     ReplayTarget,
@@ -48,6 +49,6 @@ __all__ = [
     "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
     "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "DeadObject", "Declaration", "FormerFilter", "Gap",
     "HourPart", "HourSummary", "Incarnation", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap",
-    "Progress", "Reason", "Replay", "ReplayChunk", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection",
-    "SeqRange", "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
+    "Progress", "Reason", "Replay", "ReplayChunk", "ReplayProgress", "ReplaySpec", "ReplayState", "ReplayTarget",
+    "Seal", "Selection", "SeqRange", "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
 ]  # fmt: skip

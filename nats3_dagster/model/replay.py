@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
+from uuid import UUID
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.selection import Selection
@@ -181,12 +182,37 @@ class Replay:
     finished_at: datetime | None
     # The Dagster runs that drove it, oldest first.
     run_ids: tuple[str, ...]
+    updated_at: datetime
+    # Its load job: by which it is known over HTTP, and what its client calls it.
+    job_id: UUID
+    job_name: str | None
+    # How often a run or a process was started for it.
+    launch: int
+    # Whether it is running and a process has its lock.
+    driven: bool
+    # Of its archive, which may have been deleted since.
+    stream: str
+    bucket: str
+    prefix: str
+    durable: str | None
 
     @property
     def acknowledged(self) -> int:
         """Messages of the replay that its targets have, whichever attempt published them. While it runs, and after it
         was stopped, at least these; exact once it has succeeded."""
         return self.published + self.found + self.progress_published + self.progress_found
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayProgress:
+    """How far the newest attempt of a replay is."""
+
+    # Messages of the chunks that are not done, at most.
+    pending: int
+    # Messages that the targets had when the attempt began; 0 before the first.
+    began_with: int
+    # How long it has run.
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from uuid import UUID
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
@@ -23,13 +24,13 @@ def _agreed(planned: ReplayPlan) -> None:
 
 def begin(
     workspace: Workspace, spec: ReplaySpec, *, replay_id: str | None = None, run_id: str | None = None,
-    agree: Callable[[ReplayPlan], None] = _agreed,
+    agree: Callable[[ReplayPlan], None] = _agreed, job_id: UUID | None = None, job_name: str | None = None,
 ) -> tuple[Replay, ReplayPlan]:  # fmt: skip
     """Plan a replay, create the stream that it asks for if none listens, and record it: `run_replay` publishes.
 
-    `replay_id`: 16 hex digits, never used before; by default new ones. `agree` is called with the plan that will be
-    recorded, before anything is created or written; what it raises ends it. Raises as `plan`, also for the same replay
-    if somebody began it meanwhile; Conflict if a chunk was retired meanwhile, or the id was given before."""
+    `replay_id`: 16 hex digits, never used before, as is `job_id`; by default new ones. `agree` is called with the plan
+    that will be recorded, before anything is created or written; what it raises ends it. Raises as `plan`, also for the
+    same replay if somebody began it meanwhile; Conflict if a chunk was retired meanwhile, or an id was given before."""
     known = {replay.id for replay in replays(workspace, workspace.catalog.archives.get(spec.archive))}
     planned = plan(workspace, spec)
     check_reach(workspace.link, planned)
@@ -42,20 +43,24 @@ def begin(
     with workspace.catalog.replays.recording(planned.archive):
         check_forerunner(workspace, planned.archive, spec, known=known)
         replay = workspace.catalog.replays.begin(
-            replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id
-        )
+            replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id,
+            job_id=job_id, job_name=job_name,
+        )  # fmt: skip
     fault_point("replay.begun")
     return replay, planned
 
 
 def resolve_archive(
-    workspace: Workspace, name: str | None, bucket: str | None, stream: str | None, hours: tuple[str, ...] = ()
-) -> str:
-    """Name of the one archive of that name, bucket and stream that has these hours. Raises OperatorError."""
+    workspace: Workspace, name: str | None, bucket: str | None, stream: str | None, hours: tuple[str, ...] = (),
+    prefix: str | None = None,
+) -> str:  # fmt: skip
+    """Name of the one archive of that name, bucket, stream and prefix that has these hours. Raises OperatorError."""
     if name is None and (bucket is None or stream is None):
         raise OperatorError("No archive is named", Next.SAY_ARCHIVE())
     every = [workspace.catalog.archives.get(name)] if name is not None else list(workspace.catalog.archives.all())
     matching = [a for a in every if stream in (None, a.spec.stream) and bucket in (None, a.spec.bucket)]
+    if prefix is not None:
+        matching = [a for a in matching if a.spec.prefix == prefix.strip("/")]
     if not matching:
         there = ", ".join(f"{a.name} (stream {a.spec.stream}, bucket {a.spec.bucket})" for a in every[:5])
         raise OperatorError(

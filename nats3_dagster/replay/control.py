@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
-from nats3_dagster.errors import Conflict, EngineError, OperatorError, TargetError
+from nats3_dagster.errors import Conflict, EngineError, TargetError, WrongState
 from nats3_dagster.jetstream.publish.fence import PAUSE, raise_fence
 from nats3_dagster.model import Replay
 from nats3_dagster.replay.status import status
@@ -19,12 +19,12 @@ PATIENCE_S = 60.0
 
 
 def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
-    """Stop a replay that runs, and return when nobody drives it any more; running it again goes on after its last
-    message. `reason` becomes its error. Raises OperatorError if it does not run, EngineError if it still does after
-    PATIENCE_S."""
+    """Stop a replay that runs, or is about to, and return when nobody drives it any more; it goes on after its last
+    message when it is resumed. `reason` becomes its error. Raises WrongState if it does not run, EngineError if it
+    still does after PATIENCE_S."""
     state = status(workspace, replay_id).state
-    if state != "running":
-        raise OperatorError(f"Replay {replay_id} does not run: it is {state}", Next.GET_REPLAY(replay=replay_id))
+    if state not in ("running", "planned"):
+        raise WrongState(f"Replay {replay_id} does not run: it is {state}", Next.GET_REPLAY(replay=replay_id))
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         workspace.catalog.replays.ask_pause(replay_id)  # one that waits for new chunks has no publisher
@@ -33,6 +33,7 @@ def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
         try:
             with workspace.catalog.replays.lock(replay_id):
                 attempt = workspace.catalog.replays.get(replay_id).attempt
+                workspace.catalog.replays.revoke_launch(replay_id)
                 workspace.catalog.replays.finish(replay_id, attempt, "paused", reason)
                 return workspace.catalog.replays.get(replay_id)
         except Conflict:

@@ -64,14 +64,7 @@ def begin_or_go_on(
             return Found(begun, notes + plan.notes)
     if replay.state == "succeeded":
         return Found(replay, ("had succeeded before this run: nothing is left to publish",))
-    notes = [f"goes on: {replay.chunks_done} of {replay.chunks} chunks are done"]
-    if replay.attempt < witness.attempt:
-        # The next attempt is then no first one, and asks the targets what they have.
-        replays.raise_attempt(replay_id, witness.attempt)
-        notes.append(
-            f"the catalog has forgotten attempt {witness.attempt}: Postgres is a restored backup, or a standby that "
-            "took over before it had every commit. The targets are asked what they have"
-        )
+    notes = _remember(workspace, replay, witness)
     if spec.order != replay.spec.order:
         # What an earlier attempt published in another order cannot be put in order any more.
         notes.append(f"keeps the order {replay.spec.order} with which it began")
@@ -80,3 +73,24 @@ def begin_or_go_on(
         replays.change_pace(replay_id, spec.pace)
         notes.append("has another pace from now on")
     return Found(replays.get(replay_id), tuple(notes))
+
+
+def go_on(workspace: Workspace, replay_id: str, witness: Witness) -> Found:
+    """A replay that was begun, as it was begun. Raises Unknown if there is none, or it was deleted."""
+    replay = workspace.catalog.replays.get(replay_id)
+    if replay.state == "succeeded":
+        return Found(replay, ("had succeeded before this run: nothing is left to publish",))
+    notes = _remember(workspace, replay, witness)
+    return Found(workspace.catalog.replays.get(replay_id), tuple(notes))
+
+
+def _remember(workspace: Workspace, replay: Replay, witness: Witness) -> list[str]:
+    notes = [f"goes on: {replay.chunks_done} of {replay.chunks} chunks are done"]
+    if replay.attempt < witness.attempt:
+        # The next attempt is then no first one, and asks the targets what they have.
+        workspace.catalog.replays.raise_attempt(replay.id, witness.attempt)
+        notes.append(
+            f"the catalog has forgotten attempt {witness.attempt}: Postgres is a restored backup, or a standby that "
+            "took over before it had every commit. The targets are asked what they have"
+        )
+    return notes

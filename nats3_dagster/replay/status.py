@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.errors import OperatorError, WrongState
 from nats3_dagster.model import Archive, Replay, ReplayChunk, ReplaySpec, Selection
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -22,14 +22,14 @@ class ReplayStatus:
 
 def status(workspace: Workspace, replay_id: str) -> ReplayStatus:
     """Raises OperatorError if there is no such replay."""
-    return _status(workspace, workspace.catalog.replays.get(replay_id))
+    return settled(workspace, workspace.catalog.replays.get(replay_id))
 
 
 def statuses(workspace: Workspace, archive: str | None = None, limit: int | None = None) -> tuple[ReplayStatus, ...]:
     """Those of the archive of this name, or all; newest first. Raises OperatorError if there is no such archive."""
     catalog = workspace.catalog
     selected = catalog.replays.select(catalog.archives.get(archive) if archive else None, limit=limit)
-    return tuple(_status(workspace, replay) for replay in selected)
+    return tuple(settled(workspace, replay) for replay in selected)
 
 
 def find(workspace: Workspace, replay_id: str) -> Replay | None:
@@ -43,7 +43,7 @@ def find(workspace: Workspace, replay_id: str) -> Replay | None:
 def check_forerunner(
     workspace: Workspace, archive: Archive, spec: ReplaySpec, *, known: Collection[str] | None = None
 ) -> None:
-    """Raises OperatorError if a replay of the same selection to the same subjects was begun and has not succeeded:
+    """Raises WrongState if a replay of the same selection to the same subjects was begun and has not succeeded:
     what it published would be published once more. `known`: the replays that there were when this one was planned, by
     their ids; another one is in the way even if it has succeeded."""
     wanted = spec.selection, spec.write_subject
@@ -53,13 +53,13 @@ def check_forerunner(
         if replay.state == "succeeded":
             if known is None or replay.id in known:
                 continue
-            raise OperatorError(
+            raise WrongState(
                 f"Replay {replay.id} of the same selection to {spec.write_subject} has succeeded since this one was "
                 "planned",
                 Next.GET_REPLAY(replay=replay.id),
             )
-        state = _status(workspace, replay).state
-        raise OperatorError(
+        state = settled(workspace, replay).state
+        raise WrongState(
             f"Replay {replay.id} of the same selection to {spec.write_subject} is {state}, with "
             f"{replay.chunks_done} of {replay.chunks} chunks done",
             (Next.GET_REPLAY if state == "running" else Next.RESUME_OR_DELETE_REPLAY)(replay=replay.id),
@@ -98,15 +98,19 @@ def _of_hours(selection: Selection) -> bool:
     return bool(selection.hours) and selection.times is None and selection.sequences is None
 
 
-def _status(workspace: Workspace, replay: Replay) -> ReplayStatus:
-    waiting = None
-    if replay.spec.poll_interval_s is not None:
-        pending = replay.chunks - replay.chunks_done
-        waiting = pending + (workspace.catalog.replays.behind(replay.id) if replay.state != "succeeded" else 0)
-    if replay.state != "running":
-        return ReplayStatus(replay, replay.state, waiting)
-    try:
-        with workspace.catalog.replays.lock(replay.id):
-            return ReplayStatus(replay, "interrupted", waiting)
-    except Conflict:
-        return ReplayStatus(replay, "running", waiting)
+def settled(workspace: Workspace, replay: Replay) -> ReplayStatus:
+    """The state of a replay that was just read."""
+    if replay.state != "running" or replay.driven:
+        return ReplayStatus(replay, replay.state, _waiting(workspace, replay))
+    # Its driver may have ended it between the two looks, at the row and at the lock.
+    again = find(workspace, replay.id) or replay
+    interrupted = again.state == "running" and not again.driven and again.attempt == replay.attempt
+    return ReplayStatus(again, "interrupted" if interrupted else again.state, _waiting(workspace, again))
+
+
+def _waiting(workspace: Workspace, replay: Replay) -> int | None:
+    """Chunks that a replay which follows its archive has still to publish; None for any other."""
+    if replay.spec.poll_interval_s is None:
+        return None
+    pending = replay.chunks - replay.chunks_done
+    return pending + (workspace.catalog.replays.behind(replay.id) if replay.state != "succeeded" else 0)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,13 +16,15 @@ def log_of(replay_id: str) -> Path:
 
 
 def start_detached(command: Sequence[str], log: Path) -> int:
-    """Start `nats3 <command>` in a session of its own, its output appended to `log`; its process id."""
+    """Start `nats3 <command>` in a session of its own, its output appended to `log`; its process id.
+
+    It has no file of this process but the log, and no terminal: it neither keeps a server's port nor ends with it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "nats3_dagster.cli", *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            start_new_session=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            start_new_session=True, close_fds=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
-    # Nobody waits for it, and Popen would warn of that.
-    process.returncode = 0
+    # A server lives longer than what it starts, which would stay as a zombie.
+    threading.Thread(target=process.wait, name=f"wait for {process.pid}", daemon=True).start()
     return process.pid

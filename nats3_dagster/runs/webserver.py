@@ -6,7 +6,7 @@ the code locations that did not load.
 
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import Any
 
@@ -21,6 +21,13 @@ _OURS = ("replay", "checks")
 _LOCATIONS = """{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {
   __typename ... on RepositoryLocation { repositories { jobs { name } } } ... on PythonError { message stack }
 } } } } }"""
+_PLACES = """{ repositoriesOrError { __typename ... on RepositoryConnection { nodes {
+  name location { name } jobs { name }
+} } ... on PythonError { message } } }"""
+_LAUNCH = """mutation ($params: ExecutionParams!) { launchRun(executionParams: $params) {
+  __typename ... on LaunchRunSuccess { run { runId } } ... on RunConfigValidationInvalid { errors { message } }
+  ... on Error { message }
+} }"""
 _RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) {
   __typename ... on WorkspaceLocationEntry { locationOrLoadError { __typename ... on PythonError { message } } }
   ... on PythonError { message } ... on ReloadNotSupported { message } ... on RepositoryLocationNotFound { message }
@@ -54,7 +61,36 @@ def reload(url: str, name: str) -> str | None:
     return brief(answer.get("message") or answer["__typename"])
 
 
-def ask(url: str, query: str, *, timeout_s: float = TIMEOUT_S, **variables: str) -> Any:
+def place_of(url: str, job: str) -> tuple[str, str] | None:
+    """Names of the code location and the repository that have this job, the first by name; None if none has it. Raises
+    one of FAILURES."""
+    answer = ask(url, _PLACES)["repositoriesOrError"]
+    if answer["__typename"] != "RepositoryConnection":
+        raise ValueError(brief(answer.get("message") or answer["__typename"]))
+    places = [
+        (node["location"]["name"], node["name"]) for node in answer["nodes"] if job in {j["name"] for j in node["jobs"]}
+    ]
+    return min(places, default=None)
+
+
+def launch(
+    url: str, place: tuple[str, str], job: str, config: Mapping[str, Any], tags: Mapping[str, str]
+) -> str | None:
+    """Launch a run of the job at a place (see place_of): None, or why it was refused. Raises one of FAILURES; the run
+    may then have been launched."""
+    selector = {"repositoryLocationName": place[0], "repositoryName": place[1], "jobName": job}
+    params = {
+        "selector": selector, "runConfigData": config,
+        "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
+    }  # fmt: skip
+    answer = ask(url, _LAUNCH, params=params)["launchRun"]
+    if answer["__typename"] == "LaunchRunSuccess":
+        return None
+    errors = [error["message"] for error in answer.get("errors", ())]
+    return brief(answer.get("message") or "; ".join(errors) or answer["__typename"])
+
+
+def ask(url: str, query: str, *, timeout_s: float = TIMEOUT_S, **variables: Any) -> Any:
     """The answer's data. Raises OSError, ValueError or HTTPException."""
     if not url.startswith(("http://", "https://")):
         raise ValueError("not an http:// or https:// address")

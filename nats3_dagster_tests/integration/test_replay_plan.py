@@ -10,7 +10,7 @@ from nats3_dagster.errors import Conflict, EngineError, ObjectMissing, OperatorE
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, Pace, ReplaySpec, Selection, SeqRange
-from nats3_dagster.replay import attempt, control, status
+from nats3_dagster.replay import attempt, control, launch, status
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.creation import Creation, check_creation
 from nats3_dagster.replay.plan import ReplayPlan, dry_run, plan
@@ -240,8 +240,12 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     assert status.statuses(ws, "ev") == (status.status(ws, replay_id),)
     assert status.status(ws, replay_id).state == "planned"
     assert {hour: len(chunks) for hour, chunks in status.chunks_by_hour(ws, begun).items()} == dict.fromkeys(HOURS, 1)
-    with pytest.raises(OperatorError, match="does not run: it is planned"):
+    assert control.pause(ws, replay_id, "enough").state == "paused"
+    with pytest.raises(OperatorError, match="does not run: it is paused"):
         control.pause(ws, replay_id, "enough")
+    with pytest.raises(Conflict, match="is paused"):
+        ws.catalog.replays.start_attempt(replay_id)
+    assert launch.claim(ws, status.status(ws, replay_id).replay) == 2  # a pause is 1: what was started may not begin
 
     number = ws.catalog.replays.start_attempt(replay_id)
     assert status.status(ws, replay_id).state == "interrupted"

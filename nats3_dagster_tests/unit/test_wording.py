@@ -16,7 +16,8 @@ from nats3_dagster.errors import OperatorError, StoreError, from_json
 from nats3_dagster.steps import Next
 
 PACKAGE = Path(nats3_dagster.__file__).parent
-FACES = ("cli", "api", "defs", "dev")
+# And what builds the commands that they start.
+FACES = ("cli", "api", "defs", "dev", "runs")
 
 
 @pytest.mark.parametrize("words", [cli.WORDS, dagster.WORDS, api.WORDS])

@@ -1,7 +1,7 @@
--- name: create_replay(replay, archive, spec, chunks, run_id)!
+-- name: create_replay(replay, archive, spec, chunks, run_id, job, job_name)!
 -- Records a replay.
-insert into nats3.replay (id, archive_id, spec, chunks, dagster_run_id)
-values (:replay, :archive, :spec::jsonb, :chunks, :run_id);
+insert into nats3.replay (id, archive_id, spec, chunks, dagster_run_id, job_id, job_name)
+values (:replay, :archive, :spec::jsonb, :chunks, :run_id, coalesce(:job::uuid, gen_random_uuid()), :job_name);
 
 -- name: plan_chunks(replay, archive, chunks)
 -- Records the replay's chunks in the order given; those that are no longer live are left out.
@@ -59,23 +59,61 @@ select archive_id from nats3.replay where id = :replay and deleted_at is null;
 insert into nats3.replay_target (replay_id, stream, created_ns, since_seq)
 select :replay, t.* from unnest(:streams::text[], :created::bigint[], :since::bigint[]) as t;
 
--- name: replays(replay, archive, limit_to)
--- One replay, those of an archive, or all, newest first; with the runs that drove them and their targets.
+-- name: replays(replay, job, archive, bucket, states, limit_to)
+-- One replay, those of an archive, of a bucket or in one of these states, or all, newest first; with the runs that drove
+-- them, their targets, and whether a process has the lock of one that is running (see try_lock).
 select r.id, r.spec, r.state, r.attempt, r.error, r.chunks, r.chunks_done, r.selected, r.published, r.found, r.duplicates,
        r.expired, r.progress_published, r.progress_found, r.created_at, r.started_at, r.finished_at,
+       r.updated_at, r.job_id, r.job_name, r.launch, a.stream, a.bucket, a.prefix, a.durable,
+       case when r.state = 'running' then exists (
+           select 1 from pg_locks l
+           where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+             and l.database = (select oid from pg_database where datname = current_database())
+             and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('nats3.replay.' || r.id, 0)
+       ) else false end as driven,
        array(select t.dagster_run_id from nats3.replay_attempt t
              where t.replay_id = r.id and t.dagster_run_id is not null order by t.attempt) as run_ids,
        (select coalesce(json_agg(t order by t.stream, t.created_ns), '[]') from nats3.replay_target t
         where t.replay_id = r.id) as targets
-from nats3.replay r
+from nats3.replay r join nats3.archive a on a.id = r.archive_id
 where r.deleted_at is null and (:replay::text is null or r.id = :replay)
+  and (:job::uuid is null or r.job_id = :job)
   and (:archive::bigint is null or r.archive_id = :archive)
+  and (:bucket::text is null or a.bucket = :bucket)
+  and (:states::text[] is null or r.state = any(:states))
 order by r.created_at desc
 limit :limit_to;
 
 -- name: replay_deleted(replay)
 -- Whether the replay was deleted; no row if there never was one.
 select deleted_at is not null from nats3.replay where id = :replay;
+
+-- name: replay_progress(replay)
+-- Messages of the chunks that the replay has not done, at most; of its newest attempt, how many the targets had before
+-- it, and how many seconds it has run.
+select (select coalesce(sum(c.planned), 0) from nats3.replay_chunk c
+        where c.replay_id = r.id and c.state <> 'done')::bigint as pending,
+       coalesce(t.began_with, 0) as began_with,
+       coalesce(extract(epoch from coalesce(t.finished_at, now()) - t.started_at), 0)::float8 as seconds
+from nats3.replay r left join nats3.replay_attempt t on t.replay_id = r.id and t.attempt = r.attempt
+where r.id = :replay;
+
+-- name: claim_launch(replay, launch, attempt)
+-- Counts another start of a run or process for the replay, unless somebody did so, or began an attempt, since these; its
+-- number.
+update nats3.replay set launch = launch + 1, state = case state when 'succeeded' then state else 'planned' end,
+    error = null, finished_at = case state when 'succeeded' then finished_at end
+where id = :replay and launch = :launch and attempt = :attempt and deleted_at is null
+returning launch;
+
+-- name: fail_launch(replay, launch, error)!
+-- What was started did not begin an attempt, and why.
+update nats3.replay set state = 'failed', error = :error, finished_at = now()
+where id = :replay and launch = :launch and state = 'planned';
+
+-- name: revoke_launch(replay)!
+-- What was started for the replay, and has not begun, may not begin any more.
+update nats3.replay set launch = launch + 1 where id = :replay;
 
 -- name: change_pace(replay, pace)!
 -- The pace of the replay's later attempts.
@@ -87,7 +125,7 @@ update nats3.replay set attempt = greatest(attempt, :attempt) where id = :replay
 
 -- name: lock_replay(replay)
 -- How far the replay is, locked until the transaction ends.
-select state, attempt from nats3.replay where id = :replay and deleted_at is null for no key update;
+select state, attempt, launch from nats3.replay where id = :replay and deleted_at is null for no key update;
 
 -- name: begin_attempt(replay)
 -- Begins another attempt of the replay; its number.
@@ -102,7 +140,8 @@ update nats3.replay_attempt set state = 'lost', finished_at = now() where replay
 
 -- name: add_attempt(replay, attempt, run_id)!
 -- Records the attempt that began.
-insert into nats3.replay_attempt (replay_id, attempt, dagster_run_id) values (:replay, :attempt, :run_id);
+insert into nats3.replay_attempt (replay_id, attempt, dagster_run_id, began_with)
+select id, :attempt, :run_id, published + found from nats3.replay where id = :replay;
 
 -- name: end_attempt(replay, attempt, state, error)!
 -- Ends the attempt, unless it is lost.

@@ -285,10 +285,23 @@ create table nats3.replay (
     started_at     timestamptz,
     finished_at    timestamptz,
     deleted_at     timestamptz,
+    -- By which a load job of the HTTP API is known, and what its client calls it.
+    job_id         uuid not null default gen_random_uuid() constraint replay_job unique,
+    job_name       text,
+    -- How often a run or a process was started for it: only the newest one may begin an attempt.
+    launch         integer not null default 0,
+    updated_at     timestamptz not null default now(),
     constraint replay_complete check (chunks_done <= chunks and (state <> 'succeeded' or chunks_done = chunks))
 );
 create index replay_archive on nats3.replay (archive_id, created_at);
 create index replay_newest on nats3.replay (created_at);
+
+create function nats3.replay_updated() returns trigger language plpgsql as $$
+begin
+    new.updated_at := clock_timestamp();
+    return new;
+end $$;
+create trigger replay_updated before update on nats3.replay for each row execute function nats3.replay_updated();
 
 create table nats3.replay_attempt (
     replay_id      text collate "C" not null references nats3.replay on delete cascade,
@@ -297,6 +310,8 @@ create table nats3.replay_attempt (
         check (state in ('running', 'succeeded', 'failed', 'canceled', 'paused', 'lost')),
     error          text,
     dagster_run_id text,
+    -- Messages of the replay that the targets had when the attempt began.
+    began_with     bigint not null default 0,
     started_at     timestamptz not null default now(),
     finished_at    timestamptz,
     primary key (replay_id, attempt)

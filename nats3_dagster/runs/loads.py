@@ -1,0 +1,73 @@
+"""Loads: have a recorded replay run, by Dagster where there is a webserver, else in a process of its own.
+
+Invariant: what was started last may run the replay, and nothing that was started before it (Replays.claim_launch).
+"""
+
+from collections.abc import Callable
+
+from nats3_dagster.errors import DagsterError
+from nats3_dagster.model import Replay
+from nats3_dagster.replay.launch import claim, fail
+from nats3_dagster.runs import webserver
+from nats3_dagster.runs.processes import log_of, start_detached
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+# Starts a run or process for a replay, given also the number of its launch.
+Starter = Callable[[Replay, int], None]
+# defs/jobs.py.
+_JOB, _OP = "resume_replay", "resume_recorded_replay"
+
+
+def starter(settings: Settings) -> Starter:
+    """How replays are started here. Raises DagsterError when the webserver does not answer or has no such job,
+    EngineError when there is no Java: before anything is recorded that nothing could run."""
+    if not settings.dagster_url:
+        if not settings.connect:
+            from nats3_dagster.pipeline.session import prepare  # it imports PySpark, 0.5 s
+
+            prepare(settings.spark_master)
+        return _start_process
+    url = settings.dagster_url
+    try:
+        place = webserver.place_of(url, _JOB)
+    except webserver.FAILURES as error:
+        raise DagsterError(
+            f"The Dagster at NATS3_DAGSTER_URL does not answer: {webserver.brief(error)}", "Start it, then try again"
+        ) from error
+    if place is None:
+        raise DagsterError(
+            f"The Dagster at NATS3_DAGSTER_URL has no job {_JOB}",
+            "Add nats3_dagster.definitions to its code locations, or look there why they did not load",
+        )
+
+    def launch(replay: Replay, number: int) -> None:
+        config = {"ops": {_OP: {"config": {"replay_id": replay.id, "launch": number}}}}
+        tags = {"nats3/replay": replay.id, "nats3/archive": replay.spec.archive}
+        try:
+            refused = webserver.launch(url, place, _JOB, config, tags)
+        except webserver.FAILURES as error:
+            refused = webserver.brief(error)
+        if refused:
+            raise DagsterError(
+                f"The Dagster at NATS3_DAGSTER_URL did not start replay {replay.id}: {refused}",
+                "Look at its runs, then resume the replay: it publishes nothing twice",
+            )
+
+    return launch
+
+
+def start(workspace: Workspace, known: Replay, start_with: Starter) -> None:
+    """Have the replay run from where it is. `known`: what the caller knows of it. Raises Conflict when somebody else
+    started it meanwhile; DagsterError or EngineError when nothing was started, which is then the error of the
+    replay."""
+    number = claim(workspace, known)
+    try:
+        start_with(known, number)
+    except Exception as error:
+        fail(workspace, known.id, number, error)
+        raise
+
+
+def _start_process(replay: Replay, number: int) -> None:
+    start_detached(["load", "resume", replay.id, "--launch", str(number)], log_of(replay.id))
