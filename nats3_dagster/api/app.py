@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from nats3_dagster import __version__
-from nats3_dagster.api import chunk_routes, metrics_routes, status_routes, store_routes
+from nats3_dagster.api import chunk_routes, load_routes, metrics_routes, status_routes, store_routes
 from nats3_dagster.api.guards import Guards
 from nats3_dagster.api.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
@@ -19,7 +19,7 @@ from nats3_dagster.workspace import Workspace
 
 # Routers that everybody may ask, and those of which a token decides: GET reads, every other method writes.
 OPEN_ROUTERS = (status_routes.router,)
-ROUTERS = (store_routes.router, chunk_routes.router, metrics_routes.router)
+ROUTERS = (store_routes.router, load_routes.router, chunk_routes.router, metrics_routes.router)
 PREFIXES = ("", "/api/v1")
 MAX_BODY = 1 << 20
 # Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;

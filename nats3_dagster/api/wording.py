@@ -11,4 +11,9 @@ WORDS = {step: step.value for step in Next} | {
     Next.OWN_CONSUMER: 'Leave consumer out: then the archive makes one of its own ("mode": "consumer")',
     Next.TAKE_MESSAGES: 'Let the archive take them through a consumer of its own: "mode": "consumer". It acknowledges '
     "what is in a chunk, and a work queue then deletes it",
+    Next.GET_REPLAY: "GET /load/jobs?replay={replay} shows its load job",
+    Next.RESUME_REPLAY: "GET /load/jobs?replay={replay} shows its load job; POST /load/job/resume goes on with it",
+    Next.RESUME_OR_DELETE_REPLAY: "GET /load/jobs?replay={replay} shows its load job; POST /load/job/resume goes on "
+    "with it. To publish all of it once more, first DELETE /load/job",
+    Next.BEGIN_NEW_REPLAY: "To publish all of it once more, POST /load/job",
 }  # fmt: skip

@@ -82,17 +82,17 @@ def job(workspace: Workspace, job_id: UUID) -> ReplayStatus:
 
 def jobs(
     workspace: Workspace, *, status: JobStatus | None = None, archive: str | None = None, bucket: str | None = None,
-    limit: int | None = None,
+    replay_id: str | None = None, limit: int | None = None,
 ) -> Sequence[ReplayStatus]:  # fmt: skip
-    """Those that are asked for, newest first. Raises OperatorError if there is no such archive."""
+    """Those that all of this fits, newest first. Raises Unknown if there is no such archive."""
     catalog = workspace.catalog
     selected = catalog.replays.select(
         catalog.archives.get(archive) if archive is not None else None, bucket=bucket,
         states=_STATES[status] if status else None,
         # Of those that are `running` some are interrupted: which, is known only after they were read.
-        limit=None if status in ("Running", "Failure") else limit,
+        limit=None if status in ("Running", "Failure") or replay_id else limit,
     )  # fmt: skip
-    every = [settled(workspace, replay) for replay in selected]
+    every = [settled(workspace, replay) for replay in selected if replay_id in (None, replay.id)]
     return [one for one in every if status in (None, status_of(one))][:limit]
 
 
@@ -124,6 +124,12 @@ def plan_job(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_st
     planned = plan(workspace, _resolved(workspace, source, spec, write_stream))
     _check_stream(planned, write_stream)
     return planned
+
+
+def needs_start(replay: Replay) -> bool:
+    """Whether nothing has run a replay that a key began, and nothing is about to: whoever began it may have died, or
+    failed to start it."""
+    return replay.attempt == 0 and (replay.state == "failed" or (replay.state == "planned" and replay.launch == 0))
 
 
 def check_may_start(status: ReplayStatus) -> None:

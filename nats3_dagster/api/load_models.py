@@ -1,0 +1,241 @@
+"""Load jobs as the API takes and gives them."""
+
+import re
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import parse_time
+from nats3_dagster.model import Order, Pace, ReplaySpec, Selection, SeqRange
+from nats3_dagster.replay.jobs import JobSource, JobStatus
+
+_SECOND_NS = 1_000_000_000
+_LAST_SEQUENCE = 2**63 - 1
+
+
+def _time(text: str) -> str:
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", text):
+        raise PydanticCustomError("time", "write it in RFC 3339 with its offset: 2026-11-21T07:00:00Z")
+    try:
+        parse_time(text.upper().replace(" ", "T"))
+    except OperatorError as error:
+        raise PydanticCustomError("time", "{text}", {"text": str(error)}) from None
+    return text.upper().replace(" ", "T")
+
+
+# No control character: Postgres stores no NUL, and no name has one.
+Text = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Time = Annotated[str, AfterValidator(_time), Field(json_schema_extra={"format": "date-time"})]
+Sequence = Annotated[int, Field(ge=1, lt=2**63)]
+Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Duration(BaseModel):
+    """A time span."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    secs: int = Field(0, ge=0, le=31_536_000, description="Whole seconds.")
+    nanos: int = Field(0, ge=0, lt=_SECOND_NS, description="Nanoseconds beside them.")
+
+    @property
+    def seconds(self) -> float:
+        return self.secs + self.nanos / _SECOND_NS
+
+
+class CreateLoadJob(BaseModel):
+    """A replay of archived messages into NATS. All fields that select messages narrow the selection together."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"bucket": "bucket-1", "read_stream": "jobs", "read_subject": "subject-1", "write_subject": "copy"},
+                {"archive": "jobs", "write_subject": "replay.>", "from_time": "2026-11-21T07:00:00Z", "rate": 1000},
+            ]
+        },
+    )
+
+    name: Text | None = Field(None, description="What the client calls the job.")
+    archive: Text | None = Field(None, description="Name of the archive; else bucket, read_stream and prefix find it.")
+    bucket: Text | None = Field(None, description="The bucket that the archive is in.")
+    prefix: str | None = Field(None, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]*$", description="Of its object keys.")
+    read_stream: Text | None = Field(None, description="The stream that was archived.")
+    read_consumer: Text | None = Field(
+        None, description="The consumer through which the archive takes its messages. A replay needs none."
+    )
+    read_subject: Text = Field(">", description="NATS filter of the archived subjects.")
+    write_subject: Text = Field(
+        description="Where messages go: one subject, or a pattern that takes over wildcards of read_subject."
+    )
+    write_stream: Text | None = Field(
+        None,
+        description="The stream that is to take the messages: refused if another one, or one more, captures "
+        "write_subject. The archived stream itself may be named.",
+    )
+    poll_interval: Duration | None = Field(
+        None, description="Go on with new chunks as they are committed, and look for them this often."
+    )
+    delete_chunks: bool = Field(
+        False,
+        description="After success, delete the archived chunks that were replayed whole. There is no second question.",
+    )
+    from_time: Time | None = Field(None, description="First store time, RFC 3339 with offset, to the nanosecond.")
+    to_time: Time | None = Field(None, description="Up to before this store time.")
+    start: Sequence | None = Field(None, description="First sequence of the archived stream.")
+    end: Sequence | None = Field(None, description="Last sequence of the archived stream.")
+    sequences: tuple[Sequence, Sequence] | None = Field(None, description="Both, instead of start and end.")
+    hours: list[Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d-\d\d:00$")]] | None = Field(
+        None, max_length=10_000, description="Archived hours, each as 2026-11-21-07:00."
+    )
+    order: Order = Field("stream", description="The order that is kept: of all messages, of each subject, or none.")
+    rate: Limit | None = Field(None, description="Messages a second at most.")
+    byte_rate: Limit | None = Field(None, description="Bytes a second at most.")
+    speed: Limit | None = Field(None, description="The original timing, so many times as fast.")
+    create_stream: Text | None = Field(None, description="Create a stream of this name if none captures write_subject.")
+    like_source: bool = Field(False, description="Create it with the settings of the archived stream.")
+    into_own_stream: bool = Field(False, description="Publish even into the stream that the archive captures.")
+    over_gaps: bool = Field(False, description="Replay what there is although messages in between were lost.")
+    live: bool = Field(False, description="Let rollup, TTL, counter and schedule headers act again.")
+    marks: bool = Field(True, description="Add headers that say where a message comes from; only live may go without.")
+    dry_run: bool = Field(False, description="Answer with the plan: nothing is published, created or recorded.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, fields: Any) -> Any:
+        if isinstance(fields, dict):
+            for name in fields:
+                if name not in cls.model_fields:
+                    near = get_close_matches(str(name), cls.model_fields, 1)
+                    raise PydanticCustomError(
+                        "unknown_field", "there is no field {name}{near}",
+                        {"name": str(name)[:100], "near": f"; did you mean {near[0]}?" if near else ""},
+                    )  # fmt: skip
+        return fields
+
+    @model_validator(mode="after")
+    def _agreeing(self) -> "CreateLoadJob":
+        if self.archive is None and (self.bucket is None or self.read_stream is None):
+            raise PydanticCustomError("source", "give the archive, or its bucket and read_stream")
+        if self.sequences and (self.start or self.end):
+            raise PydanticCustomError("sequences", "give sequences, or start and end")
+        if self.poll_interval and not self.poll_interval.seconds:
+            raise PydanticCustomError("poll_interval", "poll_interval must be above 0")
+        return self
+
+    @property
+    def source(self) -> JobSource:
+        """Which archive is meant."""
+        return JobSource(self.archive, self.bucket, self.read_stream, self.prefix, self.read_consumer)
+
+    def spec(self) -> ReplaySpec:
+        """The replay, its archive still empty. Raises OperatorError if a field is invalid."""
+        selection = Selection(
+            hours=tuple(sorted(set(self.hours or ()))),
+            from_ns=None if self.from_time is None else parse_time(self.from_time),
+            to_ns=None if self.to_time is None else parse_time(self.to_time),
+            sequences=self._range(), subjects=(self.read_subject,),
+        )  # fmt: skip
+        follow: dict[str, Any] = {"poll_interval_s": self.poll_interval.seconds} if self.poll_interval else {}
+        if follow.keys() - ReplaySpec.__dataclass_fields__.keys():
+            raise OperatorError("poll_interval is not supported", "Leave it out")
+        return ReplaySpec(
+            "", self.write_subject, selection, order=self.order, pace=Pace(self.rate, self.byte_rate, self.speed),
+            create_stream=self.create_stream, into_own_stream=self.into_own_stream, over_gaps=self.over_gaps,
+            delete_chunks=self.delete_chunks, live=self.live, marks=self.marks, like_source=self.like_source, **follow,
+        )  # fmt: skip
+
+    def _range(self) -> SeqRange | None:
+        if self.sequences:
+            return SeqRange(*self.sequences)
+        if self.start is None and self.end is None:
+            return None
+        return SeqRange(self.start or 1, self.end or _LAST_SEQUENCE)
+
+
+class LoadJob(BaseModel):
+    """A replay as a job."""
+
+    id: str = Field(description="UUID.")
+    name: str
+    status: JobStatus
+    bucket: str
+    prefix: str | None
+    read_stream: str
+    read_consumer: str | None
+    read_subject: str
+    write_subject: str
+    poll_interval: Duration | None
+    delete_chunks: bool
+    from_time: str | None
+    to_time: str | None
+    created: str
+    updated: str
+    error: str | None = Field(description="Why it failed or was paused.")
+    next: str | None = Field(description="The request that goes on with it.")
+    replay: str = Field(description="Id of the replay: 16 hex digits, also in the header Nats3-Replay of its messages.")
+    state: str = Field(description="planned, running, paused, succeeded, failed, canceled or interrupted.")
+    archive: str
+    hours: list[str]
+    sequences: list[int] | None
+    order: Order
+    rate: float | None
+    byte_rate: float | None
+    speed: float | None
+    create_stream: str | None
+    into_own_stream: bool
+    over_gaps: bool
+    live: bool
+    marks: bool
+    like_source: bool
+    targets: list[str] = Field(description="The streams that take its messages.")
+    chunks: int
+    chunks_done: int
+    published: int = Field(description="Messages that the targets have: at least these until it has succeeded.")
+    attempt: int
+    dagster_runs: list[str] = Field(description="Ids of the runs that drove it.")
+
+
+class LoadPlan(BaseModel):
+    """What a load job would do."""
+
+    model_config = ConfigDict(extra="allow")
+
+    archive: str
+    chunks: int
+    messages: int = Field(description="At most; exactly so many where messages_exact.")
+    messages_exact: bool
+    payload_bytes: int
+    targets: list[str]
+    creates_stream: str | None
+    notes: list[str]
+    mode: Literal["batch", "window"]
+    deletes_chunks: int
+
+
+class LoadProgress(BaseModel):
+    """How far a load job is."""
+
+    id: str
+    status: JobStatus
+    state: str
+    error: str | None
+    next: str | None
+    published: int = Field(description="Messages that the targets have, whichever attempt published them.")
+    found: int = Field(description="Of those, found in the target by a later attempt.")
+    expired: int = Field(description="Left out by a live replay, because their own time to live has ended.")
+    messages_done: int
+    messages: int = Field(description="Of so many, at most: a filter may leave some out.")
+    chunks_done: int
+    chunks: int
+    attempt: int
+    seconds: float = Field(description="Of the newest attempt.")
+    rate: float | None = Field(description="Messages a second in it.")
+    eta_seconds: float | None = Field(description="Until what there is has been published.")
+    follows: bool = Field(description="Whether it goes on with new chunks.")
+    behind_messages: int | None = Field(description="Where it follows: messages that it has yet to publish.")
+    behind_chunks: int | None = Field(description="Where it follows: chunks that it has yet to publish or look at.")
+    updated: str
