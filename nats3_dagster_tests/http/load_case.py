@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
 
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from nats3_dagster.api import load_routes
@@ -62,11 +63,14 @@ class Loads:
 
     @contextmanager
     def server(self) -> Iterator[TestClient]:
-        """A server of its own workspace."""
+        """A server with a workspace of its own."""
+        with TestClient(self.app(), raise_server_exceptions=False) as client:
+            yield client
+
+    def app(self) -> FastAPI:
         app = create_app(self.settings)
         app.dependency_overrides[load_routes.starts] = lambda: lambda _: self._start
-        with TestClient(app, raise_server_exceptions=False) as client:
-            yield client
+        return app
 
     def until(self, client: TestClient, job_id: str, *statuses: str) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:
