@@ -19,7 +19,6 @@ from nats3_dagster.defs.metadata import Metadata, plan_table, rate
 from nats3_dagster.defs.resources import start_spark
 from nats3_dagster.defs.runs import Context, progress_log
 from nats3_dagster.model import ReplaySpec
-from nats3_dagster.replay import control
 from nats3_dagster.replay.launch import launched
 from nats3_dagster.replay.status import status
 from nats3_dagster.settings import Settings
@@ -47,6 +46,7 @@ def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -
 def resume(context: Context, spark: Any, settings: Settings, replay_id: str, launch: int | None) -> Replayed:
     """Publish what is left of a replay that was begun, and delete its chunks where it asks for that. `launch`: see
     launch.launched. Raises Nats3Error."""
+    from nats3_dagster.replay import control
     from nats3_dagster.replay.go_on import go_on
 
     with Workspace(settings) as workspace:

@@ -63,6 +63,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
     assert sorted(n for n in repository.job_names if not n.startswith("__")) == [
         "audit_capture", "audit_replay", "checks", "logs_capture", "logs_replay", "orders_capture", "orders_replay",
         "replay",
+        "resume_replay",
     ]  # fmt: skip
     assert sorted(key.to_user_string() for key in graph.asset_check_keys) == [
         f"{name}/chunks:{check}" for name in ("audit", "logs", "orders")
