@@ -1,5 +1,6 @@
 """The application: every route, under `/` and under `/api/v1/`."""
 
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,7 +22,6 @@ from nats3_dagster.workspace import Workspace
 OPEN_ROUTERS = (status_routes.router,)
 ROUTERS = (store_routes.router, load_routes.router, chunk_routes.router, metrics_routes.router)
 PREFIXES = ("", "/api/v1")
-MAX_BODY = 1 << 20
 # Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;
 # a creation uses two more.
 THREADS = 32
@@ -43,7 +43,9 @@ def create_app(settings: Settings) -> FastAPI:
         # Paths begin with a prefix: the same operations are there without one.
         generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
-    app.add_middleware(Guards, max_body=getattr(settings, "api_max_body", MAX_BODY))
+    # Set when the server is to end: what would go on without an end stops.
+    app.state.ending = threading.Event()
+    app.add_middleware(Guards, max_body=settings.api_max_body)
     add_problems(app)
     add_pages(app)
     for prefix in PREFIXES:

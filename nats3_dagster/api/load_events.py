@@ -27,10 +27,10 @@ _CLOCKED = {"seconds", "rate", "eta_seconds", "updated"}
 
 async def events(request: Request, workspace: Workspace, job_id: UUID) -> AsyncGenerator[bytes]:
     """`progress` at every change, `end` when the job has succeeded or failed, `problem` when it cannot be looked at any
-    more. Between two looks it has no connection of the catalog. It ends when its client has gone."""
+    more. Between two looks it has no connection of the catalog. It ends when its client has gone, or the server ends."""
     last: dict[str, Any] | None = None
     spoke_at = time.monotonic()
-    while not await request.is_disconnected():
+    while not (request.app.state.ending.is_set() or await request.is_disconnected()):
         try:
             document = await run_in_threadpool(_document, workspace, job_id)
         except Nats3Error as error:

@@ -1,12 +1,12 @@
 """Load jobs as the API takes and gives them."""
 
 import re
-from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from nats3_dagster.api.bodies import Answer, Body, Text
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Order, Pace, ReplaySpec, Selection, SeqRange
@@ -26,17 +26,13 @@ def _time(text: str) -> str:
     return text.upper().replace(" ", "T")
 
 
-# No control character: Postgres stores no NUL, and no name has one.
-Text = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Time = Annotated[str, AfterValidator(_time), Field(json_schema_extra={"format": "date-time"})]
 Sequence = Annotated[int, Field(ge=1, lt=2**63)]
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class Duration(BaseModel):
+class Duration(Body):
     """A time span."""
-
-    model_config = ConfigDict(extra="forbid")
 
     secs: int = Field(0, ge=0, le=31_536_000, description="Whole seconds.")
     nanos: int = Field(0, ge=0, lt=_SECOND_NS, description="Nanoseconds beside them.")
@@ -46,11 +42,10 @@ class Duration(BaseModel):
         return self.secs + self.nanos / _SECOND_NS
 
 
-class CreateLoadJob(BaseModel):
+class CreateLoadJob(Body):
     """A replay of archived messages into NATS. All fields that select messages narrow the selection together."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [
                 {"bucket": "bucket-1", "read_stream": "jobs", "read_subject": "subject-1", "write_subject": "copy"},
@@ -103,19 +98,6 @@ class CreateLoadJob(BaseModel):
     marks: bool = Field(True, description="Add headers that say where a message comes from; only live may go without.")
     dry_run: bool = Field(False, description="Answer with the plan: nothing is published, created or recorded.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _known(cls, fields: Any) -> Any:
-        if isinstance(fields, dict):
-            for name in fields:
-                if name not in cls.model_fields:
-                    near = get_close_matches(str(name), cls.model_fields, 1)
-                    raise PydanticCustomError(
-                        "unknown_field", "there is no field {name}{near}",
-                        {"name": str(name)[:100], "near": f"; did you mean {near[0]}?" if near else ""},
-                    )  # fmt: skip
-        return fields
-
     @model_validator(mode="after")
     def _agreeing(self) -> "CreateLoadJob":
         if self.archive is None and (self.bucket is None or self.read_stream is None):
@@ -139,13 +121,11 @@ class CreateLoadJob(BaseModel):
             to_ns=None if self.to_time is None else parse_time(self.to_time),
             sequences=self._range(), subjects=(self.read_subject,),
         )  # fmt: skip
-        follow: dict[str, Any] = {"poll_interval_s": self.poll_interval.seconds} if self.poll_interval else {}
-        if follow.keys() - ReplaySpec.__dataclass_fields__.keys():
-            raise OperatorError("poll_interval is not supported", "Leave it out")
         return ReplaySpec(
             "", self.write_subject, selection, order=self.order, pace=Pace(self.rate, self.byte_rate, self.speed),
             create_stream=self.create_stream, into_own_stream=self.into_own_stream, over_gaps=self.over_gaps,
-            delete_chunks=self.delete_chunks, live=self.live, marks=self.marks, like_source=self.like_source, **follow,
+            delete_chunks=self.delete_chunks, live=self.live, marks=self.marks, like_source=self.like_source,
+            poll_interval_s=self.poll_interval.seconds if self.poll_interval else None,
         )  # fmt: skip
 
     def _range(self) -> SeqRange | None:
@@ -156,7 +136,7 @@ class CreateLoadJob(BaseModel):
         return SeqRange(self.start or 1, self.end or _LAST_SEQUENCE)
 
 
-class LoadJob(BaseModel):
+class LoadJob(Answer):
     """A replay as a job."""
 
     id: str = Field(description="UUID.")
@@ -216,7 +196,7 @@ class LoadPlan(BaseModel):
     deletes_chunks: int
 
 
-class LoadProgress(BaseModel):
+class LoadProgress(Answer):
     """How far a load job is."""
 
     id: str

@@ -9,10 +9,12 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from nats3_dagster.api.bodies import Text
 from nats3_dagster.api.context import Work
 from nats3_dagster.api.load_events import events
-from nats3_dagster.api.load_models import CreateLoadJob, LoadJob, LoadPlan, LoadProgress, Text
+from nats3_dagster.api.load_models import CreateLoadJob, LoadJob, LoadPlan, LoadProgress
 from nats3_dagster.errors import Conflict
+from nats3_dagster.model import ReplaySpec
 from nats3_dagster.replay import control, jobs
 from nats3_dagster.replay.jobs import JobStatus
 from nats3_dagster.replay.plan import describe
@@ -34,12 +36,12 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def starts() -> Callable[[Settings], loads.Starter]:
+def starts() -> Callable[[Settings, ReplaySpec], loads.Starter]:
     """How the server has replays run."""
     return loads.starter
 
 
-Starts = Annotated[Callable[[Settings], loads.Starter], Depends(starts)]
+Starts = Annotated[Callable[[Settings, ReplaySpec], loads.Starter], Depends(starts)]
 
 
 @router.post(
@@ -59,7 +61,7 @@ def create(
     if body.dry_run:
         response.status_code = 200
         return describe(jobs.plan_job(work, body.source, spec, body.write_stream))
-    start_with = starts(work.settings)
+    start_with = starts(work.settings, spec)
     replay, is_new = jobs.begin_job(
         work, body.source, spec, write_stream=body.write_stream, key=idempotency_key, name=body.name
     )
@@ -102,7 +104,7 @@ def resume(job_id: JobId, work: Work, starts: Starts) -> Any:
     """Go on after its last message: a job that was paused, failed or was interrupted, or was never started."""
     current = jobs.job(work, job_id)
     jobs.check_may_start(current)
-    loads.start(work, current.replay, starts(work.settings))
+    loads.start(work, current.replay, starts(work.settings, current.replay.spec))
     return documents.load_job(jobs.job(work, job_id))
 
 

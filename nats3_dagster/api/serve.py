@@ -11,23 +11,19 @@ import uvicorn
 from nats3_dagster.api.app import create_app
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.settings import Settings
+from nats3_dagster.settings.fields import listen_address
 
-HOST, PORT = "127.0.0.1", 8080
 # How long requests that are under way may take when the server ends.
 GRACE_S = 60
 _BACKLOG = 2048
 
 
 def address(listen: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, `[::1]:PORT`, `:PORT` (every interface), `HOST` or `PORT`. Raises OperatorError."""
-    host, colon, port = listen.rpartition(":")
-    if not colon:
-        host, port = (HOST, listen) if listen.isdecimal() else (listen, str(PORT))
-    elif listen.endswith("]"):
-        host, port = listen, str(PORT)
-    if not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
-        raise OperatorError(f"{listen!r} is not an address to listen on", "Write it like 127.0.0.1:8080")
-    return (host.strip("[]") or "0.0.0.0") if colon else host, int(port)  # noqa: S104  as it was asked for
+    """Host and port to listen on (settings.fields.listen_address). Raises OperatorError."""
+    try:
+        return listen_address(listen)
+    except ValueError as error:
+        raise OperatorError(f"{listen!r} is {error}") from None
 
 
 def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str], object]) -> None:
@@ -36,26 +32,33 @@ def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str]
     with _listener(host, port) as listener:
         shown, actual = listener.getsockname()[:2]
         url = f"http://{f'[{shown}]' if ':' in shown else shown}:{actual}"
+        app = create_app(settings)
         # Its own lines and those of each request are for --debug: what concerns the operator is logged by us.
         config = uvicorn.Config(
-            create_app(settings), log_config=None, server_header=False, timeout_graceful_shutdown=GRACE_S,
+            app, log_config=None, server_header=False, timeout_graceful_shutdown=GRACE_S,
             access_log=logging.getLogger().isEnabledFor(logging.DEBUG),
         )  # fmt: skip
-        server = _Server(config, lambda: on_listening(url))
+        server = _Server(config, lambda: on_listening(url), app.state.ending.set)
         server.run(sockets=[listener])
     if not server.started:
         raise EngineError("The API did not start", "Run it again in debug mode: the log has the reason")
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_listening: Callable[[], object]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_listening: Callable[[], object], on_ending: Callable[[], object]
+    ) -> None:
         super().__init__(config)
-        self._on_listening = on_listening
+        self._on_listening, self._on_ending = on_listening, on_ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._on_listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_ending()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -24,7 +24,7 @@ def serve(
 
     It keeps nothing in memory: several may run. Requests that are under way when it ends are answered first."""
     settings = Settings.load()
-    from_listen = address(listen or getattr(settings, "api_listen", None) or "127.0.0.1:8080")
+    from_listen = address(listen) if listen else settings.api_address
     serve_api(
         settings, host or from_listen[0], from_listen[1] if port is None else port,
         lambda url: note(f"The API answers at {url}; its document is at {url}/docs"),

@@ -6,7 +6,7 @@ Invariant: what was started last may run the replay, and nothing that was starte
 from collections.abc import Callable
 
 from nats3_dagster.errors import DagsterError
-from nats3_dagster.model import Replay
+from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.replay.launch import claim, fail
 from nats3_dagster.runs import webserver
 from nats3_dagster.runs.processes import log_of, start_detached
@@ -19,10 +19,11 @@ Starter = Callable[[Replay, int], None]
 _JOB, _OP = "resume_replay", "resume_recorded_replay"
 
 
-def starter(settings: Settings) -> Starter:
-    """How replays are started here. Raises DagsterError when the webserver does not answer or has no such job,
+def starter(settings: Settings, spec: ReplaySpec) -> Starter:
+    """How the replay is started here. One that follows its archive has no end, and would keep a slot of Dagster's pool:
+    it gets a process. Raises DagsterError when the webserver does not answer or has no such job,
     EngineError when there is no Java: before anything is recorded that nothing could run."""
-    if not settings.dagster_url:
+    if not settings.dagster_url or spec.poll_interval_s is not None:
         if not settings.connect:
             from nats3_dagster.pipeline.session import prepare  # it imports PySpark, 0.5 s
 

@@ -34,8 +34,16 @@ def _http(url: str) -> str:
     return url.rstrip("/")
 
 
+API_HOST, API_PORT = "127.0.0.1", 8080
+
+
 def listen_address(text: str) -> tuple[str, int]:
-    """Host and port of `127.0.0.1:8080`, `[::1]:8080` or `:8080` (all addresses). Raises ValueError."""
+    """Host and port of `127.0.0.1:8080`, `[::1]:8080`, `:8080` (all addresses), or of one of them alone. Raises
+    ValueError."""
+    if text.isdecimal():
+        text = f"{API_HOST}:{text}"
+    elif re.fullmatch(r"\[.*\]|[^:]+", text):
+        text = f"{text}:{API_PORT}"
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/@]*):(\d{1,5})", text)
     if not match or int(match[2]) > 65535:
         raise ValueError("not an address to listen on. Write it as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080")

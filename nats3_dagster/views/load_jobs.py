@@ -15,7 +15,7 @@ def load_job(status: ReplayStatus) -> dict[str, Any]:
         "id": str(record.job_id), "name": record.job_name or f"load-{record.id}", "status": status_of(status),
         "bucket": record.bucket, "prefix": record.prefix or None, "read_stream": record.stream,
         "read_consumer": record.durable, "read_subject": spec.read_subject, "write_subject": spec.write_subject,
-        "poll_interval": _duration(getattr(spec, "poll_interval_s", None)), "delete_chunks": spec.delete_chunks,
+        "poll_interval": _duration(spec.poll_interval_s), "delete_chunks": spec.delete_chunks,
         "from_time": time_of(selection.from_ns), "to_time": time_of(selection.to_ns),
         "created": stamp_of(record.created_at), "updated": stamp_of(record.updated_at),
         "error": error_of(status), "next": _next(status), "replay": record.id, "state": status.state,
@@ -34,7 +34,7 @@ def progress(progress: JobProgress) -> dict[str, Any]:
     of what it has looked at."""
     status = progress.status
     record = status.replay
-    follows = getattr(record.spec, "poll_interval_s", None) is not None
+    follows = record.spec.poll_interval_s is not None
     return {
         "id": str(record.job_id), "status": status_of(status), "state": status.state, "error": error_of(status),
         "next": _next(status), "published": record.acknowledged, "found": record.found + record.progress_found,
@@ -43,7 +43,7 @@ def progress(progress: JobProgress) -> dict[str, Any]:
         "seconds": round(progress.seconds, 1), "rate": None if progress.rate is None else round(progress.rate, 1),
         "eta_seconds": None if progress.eta_s is None else round(progress.eta_s, 1), "follows": follows,
         "behind_messages": progress.total - progress.done if follows else None,
-        "behind_chunks": getattr(status, "waiting", None), "updated": stamp_of(record.updated_at),
+        "behind_chunks": status.waiting, "updated": stamp_of(record.updated_at),
     }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class Loads:
 
     def app(self) -> FastAPI:
         app = create_app(self.settings)
-        app.dependency_overrides[load_routes.starts] = lambda: lambda _: self._start
+        app.dependency_overrides[load_routes.starts] = lambda: lambda *_: self._start
         return app
 
     def until(self, client: TestClient, job_id: str, *statuses: str) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def test_a_secret_from_a_file(folder: Path, variable: SAY) -> None:
         ('aws_region = "a"\ns3_region = "b"', "line 4 sets s3_region twice"),
         ("nats_tls_first = 3", "nats_tls_first (nats3.toml): Input should be a valid boolean"),
         ("nats_password = 53", "nats_password (nats3.toml): Input should be a valid string"),
-        ('api_listen = "8080"', "api_listen (nats3.toml): not an address to listen on"),
+        ('api_listen = "h:x"', "api_listen (nats3.toml): not an address to listen on"),
         ('api_listen = "h:70000"', "not an address to listen on"),
         ('api_tokens = "s3cr"', "not the SHA-256 of a token"),
         ('api_max_body = "0"', "api_max_body (nats3.toml): Input should be greater than 0"),
