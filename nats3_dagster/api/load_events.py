@@ -27,7 +27,7 @@ _CLOCKED = {"seconds", "rate", "eta_seconds", "updated"}
 
 async def events(request: Request, workspace: Workspace, job_id: UUID) -> AsyncGenerator[bytes]:
     """`progress` at every change, `end` when the job has succeeded or failed, `problem` when it cannot be looked at any
-    more. Between two looks it has no connection of the catalog. It ends when its client has gone, or the server ends."""
+    more. Between two looks it has no connection of the catalog. It ends with its client or the server."""
     last: dict[str, Any] | None = None
     spoke_at = time.monotonic()
     while not (request.app.state.ending.is_set() or await request.is_disconnected()):

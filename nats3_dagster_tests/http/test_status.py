@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from nats3_dagster.api import store_routes
-from nats3_dagster.api.app import MAX_BODY, create_app
+from nats3_dagster.api.app import create_app
 from nats3_dagster.archive.create import create
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
@@ -65,11 +65,11 @@ def test_a_body_is_bounded_before_it_is_read(client: TestClient) -> None:
             parts_read += 1
             yield b" " * 65_536
 
-    for content in (b"x" * (MAX_BODY + 1), parts()):
+    for content in (b"x" * ((1 << 20) + 1), parts()):
         answer = client.post("/store/job", content=content, headers=headers)
         assert (answer.status_code, answer.headers["content-type"]) == (413, PROBLEM)
         assert answer.json()["error"] == "The body has more than 1,048,576 bytes"
-    assert client.post("/store/job", content=b" " * MAX_BODY, headers=headers).status_code == 422
+    assert client.post("/store/job", content=b" " * (1 << 20), headers=headers).status_code == 422
 
 
 def test_the_documentation_needs_no_other_server(client: TestClient) -> None:
