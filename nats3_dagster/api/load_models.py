@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 from pydantic_core import PydanticCustomError
 
 from nats3_dagster.api.bodies import Answer, Body, Text
@@ -82,7 +82,9 @@ class CreateLoadJob(Body):
     to_time: Time | None = Field(None, description="Up to before this store time.")
     start: Sequence | None = Field(None, description="First sequence of the archived stream.")
     end: Sequence | None = Field(None, description="Last sequence of the archived stream.")
-    sequences: tuple[Sequence, Sequence] | None = Field(None, description="Both, instead of start and end.")
+    sequences: Annotated[tuple[Sequence, Sequence] | None, Strict(False)] = Field(
+        None, description="Both, instead of start and end."
+    )
     hours: list[Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d-\d\d:00$")]] | None = Field(
         None, max_length=10_000, description="Archived hours, each as 2026-11-21-07:00."
     )

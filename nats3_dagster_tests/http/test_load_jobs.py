@@ -225,7 +225,7 @@ def test_a_dry_run_is_a_plan_and_nothing_else(loads: Loads, workspace: Workspace
 
 
 BAD: list[tuple[dict[str, Any], int, str]] = [
-    ({"write_subjects": "x"}, 422, "there is no field write_subjects; did you mean write_subject?"),
+    ({"write_subjects": "x"}, 422, "write_subjects: There is no such field; did you mean write_subject?"),
     ({"from_time": "2026-11-21T07:00:00"}, 422, "from_time: write it in RFC 3339 with its offset"),
     ({"to_time": "2026-13-21T07:00:00Z"}, 422, "to_time: '2026-13-21T07:00:00Z' is not a time"),
     ({"poll_interval": {"secs": 0, "nanos": 0}}, 422, "poll_interval must be above 0"),
