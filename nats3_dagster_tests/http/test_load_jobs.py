@@ -240,7 +240,7 @@ BAD: list[tuple[dict[str, Any], int, str]] = [
     ({"write_stream": "OTHER"}, 422, "write_stream is OTHER, and what is published to back.> goes into BACK"),
     ({"write_subject": "nobody.>"}, 422, "No stream listens on nobody.>"),
     ({"write_subject": "ev.>"}, 422, ""),
-    ({"name": "a\0b"}, 422, "name: String should match pattern"),
+    ({"name": "a\0b"}, 422, "name: It has a NUL character"),
 ]  # fmt: skip
 
 
