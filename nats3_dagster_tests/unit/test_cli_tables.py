@@ -25,7 +25,7 @@ archive = dict(
 load = dict(
     id="0123456789abcdef", archive="orders_of_all_regions", state="interrupted", read_subject="orders.>",
     write_subject="replay.orders.>", targets=["REPLAYED_ORDERS"], chunks=12_345, chunks_done=12_344, published=BIG,
-    attempt=2, created_at=TIME,
+    attempt=2, created_at=TIME, chunks_waiting=None,
 )
 chunk = dict(
     id=BIG, hour="2026-11-21-07:00", first_seq=BIG, last_seq=BIG + 1, messages=BIG, payload_bytes=BIG, stored_bytes=BIG,
