@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
