@@ -67,8 +67,8 @@ NO_ARCHIVE = [
         {"--subject": "ev..a"},
         "2 Error: 'ev..a' is not a subject filter: token 2 is empty. Subjects are tokens joined by dots; * stands",
     ),
-    ({"--name": "my-logs"}, "2 Error: 'my-logs' is not an archive name. Use letters, digits and _ only"),
-    ({"--name": ""}, "2 Error: '' is not an archive name. Use letters, digits and _ only"),
+    ({"--name": " my logs"}, "2 Error: ' my logs' is not a name. Use letters, digits, - and _; it cannot be empty"),
+    ({"--name": ""}, "2 Error: '' is not a name. Use letters, digits, - and _; it cannot be empty"),
     (
         {"--name": "taken"},
         "1 Error: There is an archive taken already. Choose another name, or see it: nats3 store get taken",

@@ -89,8 +89,8 @@ def test_dg_loads_the_example(dg: Dg) -> None:
         "acme/orders/chunks", "acme/orders/sealed", "acme/orders/replay", "acme/orders_by_subject",
     }  # fmt: skip
     assert {one["name"] for one in listed["jobs"]} == {
-        "acme_orders_capture", "acme_orders_replay", "acme_replay", "acme_checks"
-    }
+        "acme_orders_capture", "acme_orders_replay", "acme_replay", "acme_resume_replay", "acme_checks",
+    }  # fmt: skip
     # Loading created nothing.
     with Workspace(Settings.load()) as workspace:
         assert workspace.catalog.archives.totals() == ()

@@ -90,12 +90,15 @@ create trigger gap_counted after insert on nats3.gap
 create function nats3.seal_counted() returns trigger language plpgsql as $$
 begin
     insert into nats3.total as t (archive_id, what, label, value)
-    values (new.archive_id, 'seal_bytes', '', new.stored_bytes), (new.archive_id, 'seals', '', 1)
+    select a.archive_id, v.what, '', sum(v.value)
+    from added a cross join lateral (values ('seal_bytes', a.stored_bytes), ('seals', 1)) as v(what, value)
+    group by 1, 2 order by 1, 2
     on conflict (archive_id, what, label) do update set value = t.value + excluded.value;
     return null;
 end
 $$;
-create trigger seal_counted after insert on nats3.seal for each row execute function nats3.seal_counted();
+create trigger seal_counted after insert on nats3.seal
+    referencing new table as added for each statement execute function nats3.seal_counted();
 
 create function nats3.capture_counted() returns trigger language plpgsql as $$
 begin
