@@ -15,10 +15,12 @@ from nats3_dagster.api import chunk_routes, load_routes, metrics_routes, status_
 from nats3_dagster.api.guards import Guards
 from nats3_dagster.api.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
+from nats3_dagster.api.security import Gate, document_tokens
+from nats3_dagster.api.tokens import Tokens
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
-# Routers that everybody may ask, and those of which a token decides: GET reads, every other method writes.
+# Which of their routes need a token: security.py.
 OPEN_ROUTERS = (status_routes.router,)
 ROUTERS = (store_routes.router, load_routes.router, chunk_routes.router, metrics_routes.router)
 PREFIXES = ("", "/api/v1")
@@ -27,8 +29,9 @@ PREFIXES = ("", "/api/v1")
 THREADS = 32
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The API over these settings. It connects when it is first asked; nothing is opened here."""
+def create_app(settings: Settings, names: frozenset[str] | None = None) -> FastAPI:
+    """The API over these settings. It connects when it is first asked; nothing is opened here. `names`: see Gate."""
+    tokens = Tokens.of(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -46,15 +49,15 @@ def create_app(settings: Settings) -> FastAPI:
     # Set when the server is to end: what would go on without an end stops.
     app.state.ending = threading.Event()
     app.add_middleware(Guards, max_body=settings.api_max_body)
+    app.add_middleware(Gate, tokens=tokens, names=names)
     add_problems(app)
     add_pages(app)
     for prefix in PREFIXES:
         for router in OPEN_ROUTERS:
             _include(app, router, prefix, [])
         for router in ROUTERS:
-            # The place for a check of tokens: a dependency here sees every request of these routes.
             _include(app, router, prefix, [])
-    _document_problems(app)
+    _document_problems(app, tokens)
     return app
 
 
@@ -79,8 +82,8 @@ def _known_parameters(request: Request) -> None:
         raise RequestValidationError([{"type": "unknown", "loc": ("query", name), "msg": text} for name in unknown])
 
 
-def _document_problems(app: FastAPI) -> None:
-    """Add the schema of problems to the OpenAPI document, which the error answers of all routes refer to."""
+def _document_problems(app: FastAPI, tokens: Tokens) -> None:
+    """Add the schema of problems to the OpenAPI document, which all error answers refer to; and tokens."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -90,6 +93,7 @@ def _document_problems(app: FastAPI) -> None:
             schemas |= problem.pop("$defs") | {"Problem": problem}
             for unused in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(unused, None)
+            document_tokens(made(), tokens)
         return app.openapi_schema or {}
 
     app.openapi = openapi

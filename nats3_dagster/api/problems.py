@@ -82,8 +82,10 @@ class Problem(BaseModel):
 
 
 _DESCRIPTIONS = {
-    400: "The body cannot be read.", 404: "There is nothing of this id or name.",
+    400: "The body cannot be read, or a token is in the address.", 401: "A valid token is needed.",
+    403: "The token may only read, or a page of another server asks.", 404: "There is nothing of this id or name.",
     409: "It is there already, or something else is in the way.", 413: "The body is too large.",
+    421: "The server answers to localhost only.",
     422: "A field is wrong; `fields` names it.", 500: "A defect of the server; `reference` is in its log.",
     503: "Something that the server needs does not answer; `dependency` names it.",
 }  # fmt: skip
@@ -124,6 +126,11 @@ def internal_error(error: Exception) -> JSONResponse:
     return answer(
         _document(500, "InternalError", what, detail=f"{what}. {hint}", next=hint, reference=reference)
     )
+
+
+def refused(status: int, title: str, what: str, hint: str) -> dict[str, Any]:
+    """The problem of a request that is refused before a route sees it."""
+    return _document(status, title, what, next=hint)
 
 
 def too_large(most: int) -> dict[str, Any]:

@@ -9,10 +9,14 @@ from collections.abc import Callable, Generator
 import uvicorn
 
 from nats3_dagster.api.app import create_app
+from nats3_dagster.api.connections import limits, tls_context
+from nats3_dagster.api.security import check_reach, is_loopback, names_of
+from nats3_dagster.api.tokens import Tokens
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.fields import listen_address
 
+log = logging.getLogger(__name__)
 # How long requests that are under way may take when the server ends.
 GRACE_S = 60
 _BACKLOG = 2048
@@ -28,15 +32,22 @@ def address(listen: str) -> tuple[str, int]:
 
 def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str], object]) -> None:
     """Serve until SIGINT or SIGTERM; requests that are under way are answered first. `on_listening` is called with the
-    URL once it answers; of port 0 it has the port that was free. Raises EngineError if it cannot listen there."""
+    URL once it answers; of port 0 it has the port that was free. Raises EngineError if it cannot listen there,
+    OperatorError if tokens or TLS are not set as they must be."""
+    tokens, files = Tokens.of(settings), settings.api_tls
+    tls = tls_context(files) if files else None
     with _listener(host, port) as listener:
         shown, actual = listener.getsockname()[:2]
-        url = f"http://{f'[{shown}]' if ':' in shown else shown}:{actual}"
-        app = create_app(settings)
+        check_reach(tokens, shown)
+        if tokens and not tls and not is_loopback(shown):
+            log.warning("Tokens come unencrypted. Set NATS3_API_TLS_CERT and NATS3_API_TLS_KEY, or put TLS before it")
+        url = f"{'https' if tls else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{actual}"
+        app = create_app(settings, names_of(tokens, host))
         # Its own lines and those of each request are for --debug: what concerns the operator is logged by us.
         config = uvicorn.Config(
-            app, log_config=None, server_header=False, timeout_graceful_shutdown=GRACE_S,
-            access_log=logging.getLogger().isEnabledFor(logging.DEBUG),
+            app, log_config=None, server_header=False,
+            timeout_graceful_shutdown=GRACE_S, access_log=logging.getLogger().isEnabledFor(logging.DEBUG),
+            ssl_context_factory=(lambda *_: tls) if tls else None, **limits(),
         )  # fmt: skip
         server = _Server(config, lambda: on_listening(url), app.state.ending.set)
         server.run(sockets=[listener])

@@ -10,6 +10,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from nats3_dagster.api.bodies import Answer
+from nats3_dagster.api.security import ACCESS
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive.health.readiness import nats_answers, postgres_answers, store_answers
 from nats3_dagster.errors import EngineError, Nats3Error
@@ -50,12 +51,16 @@ async def ping() -> str:
 
 @router.get("/ready", response_model=Ready, responses={503: {"model": Ready, "description": "A part does not answer."}})
 async def ready(request: Request, response: Response) -> Ready:
-    """Ask NATS, Postgres, the store and Dagster, each for some seconds. 503 where one does not answer."""
+    """Ask NATS, Postgres, the store and Dagster, each for some seconds. 503 where one does not answer.
+
+    It needs no token; without one, the reasons are left out."""
     work: Workspace = request.app.state.workspace
     parts: dict[str, _Asks] = {"nats": nats_answers, "postgres": postgres_answers, "store": store_answers}
     if work.settings.dagster_url:
         parts["dagster"] = _dagster_answers
     answers = await asyncio.gather(*(_asked(name, part, work) for name, part in parts.items()))
+    if request.scope.get(ACCESS) is None:  # whoever has no token learns of no address
+        answers = [Part(ok=answer.ok, error=None, next=None) for answer in answers]
     is_ready = all(answer.ok for answer in answers)
     response.status_code = 200 if is_ready else 503
     return Ready(status="ready" if is_ready else "not ready", parts=dict(zip(parts, answers, strict=True)))

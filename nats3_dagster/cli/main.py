@@ -60,6 +60,7 @@ COMMANDS = {
         _HERE,
     ),
     "serve": Lazy(f"{_CLI}.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
+    "token": Lazy(f"{_CLI}.token_command:app", "Tokens of the HTTP API: make one.", _HERE),
     "config": Lazy(
         f"{_CLI}.config_command:app", "Settings: what is in force, where it comes from, and nats3.toml.", _HERE
     ),

@@ -295,7 +295,7 @@ def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
             "nats3 ",
             {
                 "store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve", "stream", "permissions",
-                "config", "metrics",
+                "config", "metrics", "token",
             },
         ),
         (

@@ -1,0 +1,137 @@
+"""Who may ask: whoever has a token, and no page of another server through somebody's browser.
+
+Invariant: a route needs a token unless it is named in `_OPEN`, so that a new one is closed.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from nats3_dagster.api.problems import answer, refused
+from nats3_dagster.api.tokens import Tokens
+from nats3_dagster.errors import OperatorError
+
+# What a scope is told of the request: what its token allows.
+ACCESS = "nats3.access"
+_PREFIX = "/api/v1"
+_OPEN = frozenset({"/ping", "/ready", "/docs", "/docs/start.js", "/openapi.json"})
+_OPEN_BELOW = "/docs/files/"
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+# Parameters that clients of other servers put a token into: an address is in logs and in the history of a browser.
+_IN_ADDRESS = frozenset({"token", "access_token", "api_token", "api_key", "apikey", "bearer", "authorization"})
+_HOW = "Authorization: Bearer TOKEN"
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    return ip_address(host.partition("%")[0]).is_loopback
+
+
+def check_reach(tokens: Tokens, host: str) -> None:
+    """Raises OperatorError where others than this machine would reach an API without tokens."""
+    if not tokens and not is_loopback(host):
+        raise OperatorError(
+            f"The API would answer everybody who reaches {host}: no token is set",
+            "Make one with nats3 token create and set NATS3_API_TOKENS, or listen on 127.0.0.1",
+        )
+
+
+class Gate:
+    """An ASGI middleware, before everything else: it refuses who may not ask, without reading a body.
+
+    `names` are those by which the server is called; others are refused, because a page may have its own name
+    resolved to 127.0.0.1 and so read what this machine answers (DNS rebinding). None: any, as tokens protect it."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, names: frozenset[str] | None) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._names = names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        response = self._refusal(scope, Headers(scope=scope))
+        await (response or self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        """The answer where the request is refused; otherwise `scope` gets what the request may do."""
+        if _IN_ADDRESS & {name.lower() for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))}:
+            scope["query_string"] = b""  # the log of requests comes after this
+            return _refuse(400, "Token in the address", "A token does not belong into an address, which logs keep",
+                           f"Send it as a header, {_HOW}; and make a new one")  # fmt: skip
+        if self._names is not None and _host(f"//{headers.get('host', '')}")[0] not in self._names:
+            return _refuse(421, "Wrong host", "This server answers to localhost only",
+                           "Ask it as localhost or 127.0.0.1; for other names set NATS3_API_TOKENS")  # fmt: skip
+        is_reading = scope["method"] in _READING
+        if not is_reading and _is_foreign(headers):
+            return _refuse(403, "Foreign origin", "A page of another server may not write here",
+                           "Write from a page of this server or a program; a proxy must pass the Host header on")  # fmt: skip
+        access = self._access(headers.getlist("authorization"))
+        scope[ACCESS] = access
+        if access == "write" or (access == "read" and is_reading) or _is_open(scope["path"]):
+            return None
+        if access == "read":
+            return _refuse(403, "Forbidden", "This token may only read", "Ask with a token of NATS3_API_TOKENS")
+        given = "That token is not valid" if "authorization" in headers else "A token is needed"
+        return _refuse(401, "Unauthorized", given, f"Send a valid one as a header, {_HOW}",
+                       {"WWW-Authenticate": 'Bearer realm="nats3"'})  # fmt: skip
+
+    def _access(self, given: list[str]) -> str | None:
+        """`write`, `read`, or None for nothing. Without tokens all may write."""
+        if not self._tokens:
+            return "write"
+        if len(given) != 1:
+            return None
+        scheme, _, token = given[0].partition(" ")
+        return self._tokens.access(token.strip().encode("latin-1")) if scheme.lower() == "bearer" else None
+
+
+def names_of(tokens: Tokens, host: str) -> frozenset[str] | None:
+    """The names to which a server that listens on `host` answers: without tokens those of loopback, else any."""
+    return None if tokens else _LOOPBACK | {host.lower()}
+
+
+def document_tokens(document: dict[str, Any], tokens: Tokens) -> None:
+    """Add to an OpenAPI document which operations need a token."""
+    if not tokens:
+        return
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}]
+    for path, operations in document["paths"].items():
+        if _is_open(path):
+            for operation in operations.values():
+                operation["security"] = []
+
+
+def _is_open(path: str) -> bool:
+    return path.removeprefix(_PREFIX) in _OPEN or path.startswith(_OPEN_BELOW)
+
+
+def _is_foreign(headers: Headers) -> bool:
+    """Whether a browser says that a page of another server asks."""
+    origin = headers.get("origin")
+    if origin is None:
+        return False
+    host, port = _host(origin)
+    # Of the page's own scheme: behind a proxy that speaks TLS ours is another.
+    return not host or (host, port) != _host(f"{origin.partition('://')[0]}://{headers.get('host', '')}")
+
+
+def _host(url: str) -> tuple[str, int | None]:
+    """Host in lower case and port, a scheme's own port included; an empty host where there is none."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return "", None
+
+
+def _refuse(status: int, title: str, what: str, hint: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return answer(refused(status, title, what, hint), headers)

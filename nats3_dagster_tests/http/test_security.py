@@ -1,0 +1,301 @@
+"""Who may ask the API: tokens, names, origins, TLS, and how long a connection may take."""
+
+import hashlib
+import os
+import socket
+import ssl
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+import trustme
+from fastapi.testclient import TestClient
+from starlette.datastructures import Headers
+
+from nats3_dagster.api import connections
+from nats3_dagster.api.app import PREFIXES, create_app
+from nats3_dagster.api.connections import tls_context
+from nats3_dagster.api.security import check_reach, names_of
+from nats3_dagster.api.tokens import Tokens, new_token
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.http.test_server import serving
+
+PROBLEM = "application/problem+json"
+WRITE, OLD, READ = (new_token() for _ in range(3))
+# Every way to ask, and none of it is somewhere.
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def guarded(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """The API with two tokens that may write, and one that may read."""
+    monkeypatch.setenv("NATS3_API_TOKENS", f"{OLD[1]}, {WRITE[1].upper()}")
+    monkeypatch.setenv("NATS3_API_READ_TOKENS", READ[1])
+    with TestClient(create_app(Settings.load()), raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def local(settings: Settings) -> Iterator[TestClient]:
+    """The API as it listens on 127.0.0.1 without a token."""
+    app = create_app(settings, names_of(Tokens(), "127.0.0.1"))
+    with TestClient(app, base_url="http://localhost:8080", raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_without_a_token_no_route_but_the_open_ones_answers(guarded: TestClient) -> None:
+    """Asked of the OpenAPI document, and of names that are nowhere: whatever is added later is closed as well."""
+    paths = [path for path in guarded.get("/openapi.json").json()["paths"] if not path.endswith(("/ping", "/ready"))]
+    assert len(paths) > 4
+    for path in [*paths, *(path.removeprefix("/api/v1") for path in paths), "/nowhere", "/", "/docs/files", "//ping"]:
+        for method in METHODS:
+            answer = guarded.request(method, path)
+            assert (answer.status_code, answer.headers["content-type"]) == (401, PROBLEM), (method, path)
+            assert answer.headers["www-authenticate"] == 'Bearer realm="nats3"'
+    for path in ("/ping", "/api/v1/ping", "/docs", "/openapi.json", "/docs/files/swagger-ui.css"):
+        assert guarded.get(path).status_code == 200, path
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": WRITE[0]}, {"Authorization": f"Basic {WRITE[0]}"}, bearer(WRITE[0] + "x"), bearer(WRITE[0][:-1]),
+        bearer(WRITE[1]), bearer(""), {"Authorization": ""}, {"Authorization": "Bearer"}, bearer("\u00e4"),
+    ],
+)  # fmt: skip
+def test_a_wrong_token_is_refused_and_not_repeated(guarded: TestClient, headers: Mapping[str, str]) -> None:
+    encoded = {name: value.encode("latin-1") for name, value in headers.items()}
+    answer = guarded.get("/store/jobs", headers=encoded)  # pyright: ignore[reportArgumentType]
+    assert answer.status_code == 401
+    assert answer.json()["error"] == "That token is not valid"
+    assert WRITE[0][:20] not in answer.text + str(answer.headers)
+
+
+def test_what_tokens_may(guarded: TestClient) -> None:
+    for prefix in PREFIXES:
+        for token in (WRITE, OLD, READ):
+            assert guarded.get(f"{prefix}/store/jobs", headers=bearer(token[0])).json() == []
+        for token in (WRITE, OLD):  # both are valid while one is replaced by the other
+            assert guarded.post(f"{prefix}/store/job", headers=bearer(token[0]), json={}).status_code == 422
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            answer = guarded.request(method, f"{prefix}/store/job", headers=bearer(READ[0]))
+            assert (answer.status_code, answer.json()["error"]) == (403, "This token may only read")
+    # As HTTP has it: the scheme in any case. Two headers are no login.
+    assert guarded.get("/store/jobs", headers={"Authorization": f"bEARER  {READ[0]}"}).status_code == 200
+    twice = [("Authorization", f"Bearer {READ[0]}"), ("Authorization", f"Bearer {WRITE[0]}")]
+    assert guarded.get("/store/jobs", headers=twice).status_code == 401
+
+
+def test_a_body_is_not_read_for_nobody(guarded: TestClient) -> None:
+    parts_read = 0
+
+    def parts() -> Iterator[bytes]:
+        nonlocal parts_read
+        parts_read += 1
+        yield b"{"
+
+    assert guarded.post("/store/job", content=parts(), headers=bearer(READ[0])).status_code == 403
+    answer = guarded.post("/store/job", content=b"{", headers={"Content-Type": "application/json"})
+    assert answer.status_code == 401  # and not what is wrong with the body
+
+
+def test_readiness_without_a_token_names_no_reason(guarded: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded.app.state.workspace.settings, "nats_url", "nats://127.0.0.1:1")  # pyright: ignore
+    part = guarded.get("/ready").json()["parts"]["nats"]
+    assert part == {"ok": False, "error": None, "next": None}
+    part = guarded.get("/ready", headers=bearer(READ[0])).json()["parts"]["nats"]
+    assert "127.0.0.1:1" in part["error"]
+
+
+@pytest.mark.parametrize("name", ["token", "access_token", "API_KEY", "api%5Ftoken"])
+def test_a_token_in_the_address_is_refused_though_it_is_valid(guarded: TestClient, name: str) -> None:
+    answer = guarded.get(f"/store/jobs?{name}={WRITE[0]}", headers=bearer(WRITE[0]))
+    assert (answer.status_code, answer.headers["content-type"]) == (400, PROBLEM)
+    assert WRITE[0] not in answer.text
+
+
+def test_the_document_says_which_operations_need_a_token(guarded: TestClient, local: TestClient) -> None:
+    document = guarded.get("/openapi.json").json()
+    assert document["security"] == [{"token": []}]
+    open_paths = {p for p, operations in document["paths"].items() for o in operations.values() if "security" in o}
+    assert open_paths == {"/api/v1/ping", "/api/v1/ready"}
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            assert {"400", "401", "403", "421"} <= set(operation["responses"])
+    assert "security" not in local.get("/openapi.json").json()
+
+
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        ("localhost:8080", True), ("LOCALHOST", True), ("127.0.0.1:9", True), ("[::1]:8080", True),
+        ("evil.example:8080", False), ("localhost.evil.example", False), ("127.0.0.1.evil.example", False),
+        ("localhost@evil.example", False), ("", False), ("[", False), ("10.0.0.1:8080", False),
+    ],
+)  # fmt: skip
+def test_a_server_without_tokens_answers_to_localhost_only(local: TestClient, host: str, is_ours: bool) -> None:
+    answer = local.get("/store/jobs", headers={"Host": host})
+    assert answer.status_code == (200 if is_ours else 421)
+    if not is_ours:
+        assert answer.json()["error"] == "This server answers to localhost only"
+
+
+def test_with_tokens_a_server_answers_to_any_name(guarded: TestClient) -> None:
+    assert names_of(Tokens(reading=(READ[1],)), "127.0.0.1") is None
+    assert guarded.get("/store/jobs", headers={"Host": "nats3.example", **bearer(READ[0])}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_ours"),
+    [
+        ("http://localhost:8080", True), ("https://localhost:8080", True), (None, True), ("null", False), ("", False),
+        ("http://evil.example", False), ("http://localhost:3000", False), ("http://localhost", False),
+    ],
+)  # fmt: skip
+def test_a_page_of_another_server_may_not_write(local: TestClient, origin: str | None, is_ours: bool) -> None:
+    headers = {"Content-Type": "text/plain"} | ({} if origin is None else {"Origin": origin})
+    assert local.get("/store/jobs", headers=headers).status_code == 200
+    answer = local.post("/store/job", content="{}", headers=headers)
+    assert (answer.status_code == 403) is not is_ours
+    assert "access-control-allow-origin" not in Headers(answer.headers)
+
+
+def test_only_loopback_may_do_without_a_token() -> None:
+    for host in ("127.0.0.1", "127.9.9.9", "::1"):
+        check_reach(Tokens(), host)
+    for host in ("0.0.0.0", "::", "10.0.0.1", "fe80::1%eth0"):
+        with pytest.raises(OperatorError, match="no token is set"):
+            check_reach(Tokens(), host)
+        check_reach(Tokens(reading=(READ[1],)), host)
+
+
+def test_serve_refuses_what_is_not_safe_or_not_set(
+    nats3: Command, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert nats3.refused("serve", "--listen", "0.0.0.0:0") == (
+        "2 Error: The API would answer everybody who reaches 0.0.0.0: no token is set. Make one with nats3 token create "
+        "and set NATS3_API_TOKENS, or listen on 127.0.0.1"
+    )
+    (tmp_path / "bad.pem").write_text("no certificate")
+    monkeypatch.setenv("NATS3_API_TLS_CERT", str(tmp_path / "bad.pem"))
+    assert nats3.refused("serve").startswith("2 Error: Only one of the API's TLS files is set.")
+    monkeypatch.setenv("NATS3_API_TLS_KEY", str(tmp_path / "no.pem"))
+    assert nats3.refused("serve").startswith(f"2 Error: The API's TLS file {tmp_path}/no.pem cannot be read: No such")
+    monkeypatch.setenv("NATS3_API_TLS_KEY", str(tmp_path / "bad.pem"))
+    assert "cannot be used: one of them is not PEM, or the key is encrypted" in nats3.refused("serve")
+    # A token where its hash belongs is refused, and not shown.
+    monkeypatch.setenv("NATS3_API_TOKENS", WRITE[0])
+    assert WRITE[0] not in nats3.refused("serve")
+
+
+def test_a_new_token_is_printed_once_with_its_setting(nats3: Command) -> None:
+    for words, name, access in (((), "NATS3_API_TOKENS", "write"), (("--read",), "NATS3_API_READ_TOKENS", "read")):
+        made = nats3.ok("token", "create", *words, "-o", "json").json
+        digest = hashlib.sha256(made["token"].encode()).hexdigest()
+        assert made == {"token": made["token"], "access": access, "setting": f"{name}={digest}"}
+        assert len(made["token"]) == len("nats3_") + 43
+    assert nats3.ok("token", "create").out != nats3.ok("token", "create").out
+
+
+def test_tls_by_certificate_files(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    certificate.private_key_pem.write_to_path(key)
+    for name, value in (("CERT", cert), ("KEY", key)):
+        monkeypatch.setenv(f"NATS3_API_TLS_{name}", str(value))
+    monkeypatch.setenv("NATS3_API_TOKENS", WRITE[1])
+    ours = ssl.create_default_context()
+    authority.configure_trust(ours)
+    with serving() as (process, url):
+        port = int(url.rpartition(":")[2])
+        assert url.startswith("https://")
+        with httpx.Client(base_url=url, verify=ours) as client:
+            assert client.get("/store/jobs", headers=bearer(WRITE[0])).json() == []
+        with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+            httpx.get(f"{url}/ping")
+        ours.maximum_version = ssl.TLSVersion.TLSv1_2
+        with socket.create_connection(("127.0.0.1", port), 10) as plain:
+            assert ours.wrap_socket(plain, server_hostname="127.0.0.1").version() == "TLSv1.2"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            ours.minimum_version, ours.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+        ours.set_ciphers("ALL:@SECLEVEL=0")
+        with socket.create_connection(("127.0.0.1", port), 10) as plain, pytest.raises(ssl.SSLError):
+            ours.wrap_socket(plain, server_hostname="127.0.0.1")
+        assert process.poll() is None
+    other = authority.issue_cert("127.0.0.1").private_key_pem.write_to_path
+    other(key)
+    with pytest.raises(OperatorError, match="the key is not that of the certificate"):
+        tls_context((str(cert), str(key)))
+
+
+def test_a_log_of_requests_has_no_token(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATS3_API_TOKENS", WRITE[1])
+    with serving("--port", "0", "--debug") as (process, url):
+        assert httpx.get(f"{url}/store/jobs?token={WRITE[0]}").status_code == 400
+        assert httpx.get(f"{url}/store/jobs", headers=bearer(WRITE[0])).json() == []
+        assert httpx.get(f"{url}/store/jobs", headers=bearer(READ[0])).status_code == 401
+        process.terminate()
+        assert process.stderr
+        log = process.stderr.read()
+    assert 'GET /store/jobs HTTP/1.1" 400' in log
+    assert WRITE[0] not in log
+    assert READ[0] not in log
+
+
+def test_slow_clients_large_headers_and_many_connections(settings: Settings, tmp_path: Path) -> None:
+    """The limits are made small in the server's process, so that the test does not take half a minute."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from nats3_dagster.api import connections as c\n"
+        "c.REQUEST_S, c.MOST_ANSWERED, c.MOST_OPEN = 1.0, 4, 6\n"
+    )  # fmt: skip
+    assert (connections.REQUEST_S, connections.MOST_ANSWERED, connections.MOST_OPEN) == (30.0, 500, 700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+        with serving() as (_, url):
+            address = ("127.0.0.1", int(url.rpartition(":")[2]))
+            body = b"POST /store/job HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+            for began in (b"", b"GET /pi", body):
+                with socket.create_connection(address, 20) as slow:
+                    slow.sendall(began)
+                    assert _all(slow) == b"", began  # ended by the server, after a second
+            with socket.create_connection(address, 20) as again:  # a slow second request
+                again.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert again.recv(4096).startswith(b"HTTP/1.1 200")
+                again.sendall(b"GET /pi")
+                _all(again)
+            assert httpx.get(f"{url}/ping", headers={"X": "y" * 12_000}).status_code == 200
+            with socket.create_connection(address, 20) as large:
+                large.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000)
+                assert _all(large).startswith(b"HTTP/1.1 400")
+            idle = [socket.create_connection(address, 20) for _ in range(4)]
+            assert httpx.get(f"{url}/ping").status_code == 503
+            idle += [socket.create_connection(address, 20) for _ in range(2)]
+            with socket.create_connection(address, 20) as more:
+                more.settimeout(0.9)
+                assert _all(more) == b""  # closed at once, before the second in which the others are
+            for connection in idle:
+                _all(connection)
+                connection.close()
+            assert httpx.get(f"{url}/ping").status_code == 200
+
+
+def _all(connection: socket.socket) -> bytes:
+    """What comes until the server ends the connection."""
+    parts = list[bytes]()
+    try:
+        while part := connection.recv(65536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
