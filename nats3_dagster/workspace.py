@@ -1,10 +1,12 @@
 """What a use case works with: the catalog, the connection to NATS and the buckets, each opened when first asked for."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.catalog import grant as grant_catalog
 from nats3_dagster.catalog import migrate as migrate_catalog
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.objects import Bucket
@@ -71,3 +73,9 @@ def migrate(settings: Settings) -> str:
     """Bring the catalog to this release's schema; its version. Raises CatalogError."""
     migrate_catalog(settings.postgres)
     return VERSION
+
+
+def grant(settings: Settings, role: str, dagster: Sequence[str]) -> None:
+    """Let a role of Postgres use the catalog and these tables of Dagster, and change neither. Raises OperatorError,
+    CatalogError."""
+    grant_catalog(settings.postgres, role, dagster)

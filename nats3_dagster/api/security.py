@@ -71,8 +71,8 @@ class Gate:
                            "Ask it as localhost or 127.0.0.1; for other names set NATS3_API_TOKENS")  # fmt: skip
         is_reading = scope["method"] in _READING
         if not is_reading and _is_foreign(headers):
-            return _refuse(403, "Foreign origin", "A page of another server may not write here",
-                           "Write from a page of this server or a program; a proxy must pass the Host header on")  # fmt: skip
+            hint = "Write from a page of this server or from a program; a proxy must pass the Host header on"
+            return _refuse(403, "Foreign origin", "A page of another server may not write here", hint)
         access = self._access(headers.getlist("authorization"))
         scope[ACCESS] = access
         if access == "write" or (access == "read" and is_reading) or _is_open(scope["path"]):

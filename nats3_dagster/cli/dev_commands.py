@@ -22,6 +22,7 @@ from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import grant as grant_role
 from nats3_dagster.workspace import migrate as migrate_catalog
 
 app = typer.Typer(
@@ -127,9 +128,25 @@ def resync(output: Output = Format.table) -> None:
         )
 
 
-def migrate(output: Output = Format.table) -> None:
+def migrate(
+    grant: Annotated[
+        str | None,
+        typer.Option(
+            "--grant", metavar="ROLE",
+            help="Then let this role of Postgres use the catalog and Dagster's tables, which are made if they are "
+            "missing. It may change neither. Needed again after each migration.",
+        ),
+    ] = None,
+    output: Output = Format.table,
+) -> None:
     """Bring the catalog in Postgres to this release's schema. Running it again changes nothing."""
-    view = {"schema": migrate_catalog(Settings.load())}
+    settings = Settings.load()
+    view = {"schema": migrate_catalog(settings)}
+    if grant is not None:
+        from nats3_dagster.defs.storage import make_tables
+
+        grant_role(settings, grant, make_tables(settings.postgres))
+        view["granted"] = grant
     show_one(output, view, view)
 
 

@@ -16,6 +16,12 @@ from dagster._core.errors import DagsterUserCodeProcessError
 # capture sensor would start a run between two runs of a backfill.
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
 
+# The names of Dagster's tables, which `nats3 migrate --grant` grants. Without them it would grant all of the schema
+# public, which may hold tables of others.
+from dagster._core.storage.event_log import SqlEventLogStorageMetadata
+from dagster._core.storage.runs import RunStorageSqlMetadata
+from dagster._core.storage.schedules import ScheduleStorageSqlMetadata
+
 # Tags of a run for adjacent hours. They are data in Dagster's storage, and documented for a shell; the constants are
 # imported so that a renamed tag fails a load, and not each run. Without them a sensor could ask for one hour a run.
 # The tag by which the UI finds the runs of a job: repository@location. A run that a shell started is without it, and in
@@ -37,5 +43,6 @@ CHECKED_WITH = "1.13.27"
 __all__ = [
     "ASSET_PARTITION_RANGE_END_TAG", "ASSET_PARTITION_RANGE_START_TAG", "BULK_ACTION_TERMINAL_STATUSES",
     "CHECKED_WITH", "IMPLICIT_ASSET_JOB_NAME", "REPOSITORY_LABEL_TAG", "BulkActionStatus", "BulkActionsFilter",
-    "ConfigurableClassData", "DagsterUserCodeProcessError", "SerializableErrorInfo",
+    "ConfigurableClassData", "DagsterUserCodeProcessError", "RunStorageSqlMetadata", "ScheduleStorageSqlMetadata",
+    "SerializableErrorInfo", "SqlEventLogStorageMetadata",
 ]  # fmt: skip

@@ -11,7 +11,12 @@ from dagster import Field
 from dagster_postgres.storage import DagsterPostgresStorage
 
 from nats3_dagster.defs.failures import CannotLoad
-from nats3_dagster.defs.internals import ConfigurableClassData
+from nats3_dagster.defs.internals import (
+    ConfigurableClassData,
+    RunStorageSqlMetadata,
+    ScheduleStorageSqlMetadata,
+    SqlEventLogStorageMetadata,
+)
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -34,6 +39,19 @@ class SettingsPostgresStorage(DagsterPostgresStorage):
             return cls(postgres_url=dagster_url(settings.postgres), inst_data=inst_data, **config_value)
         except Nats3Error as error:
             raise CannotLoad(error) from None
+
+
+def make_tables(url: str) -> list[str]:
+    """Make Dagster's tables where they are missing; the names of all, in the schema public. Raises OperatorError for an
+    address that is no URL."""
+    DagsterPostgresStorage(postgres_url=dagster_url(url), should_autocreate_tables=True)
+    tables = {
+        name
+        for metadata in (RunStorageSqlMetadata, SqlEventLogStorageMetadata, ScheduleStorageSqlMetadata)
+        for name in metadata.tables
+    }
+    # Dagster's own migrations keep their version in the last one.
+    return sorted(tables | {"alembic_version"})
 
 
 def dagster_url(url: str) -> str:

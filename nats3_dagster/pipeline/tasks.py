@@ -4,6 +4,7 @@ Invariant: a failure that we foresee comes back as a row, so that the driver rai
 the other tasks achieved; anything else fails the Spark job, as a defect should.
 """
 
+import logging
 import pickle
 import re
 import secrets
@@ -24,6 +25,8 @@ from nats3_dagster.pipeline.connect import is_connect
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+log = logging.getLogger(__name__)
+_warned = False
 # Spark kills a worker 2 s after it asked it to end (spark.python.task.killTimeout).
 STOP_S = 5.0
 _SCHEMA = "task int, error string, result binary"
@@ -47,6 +50,8 @@ def run_tasks(
     Raises EngineError when Spark loses a worker for good; an interrupt cancels the Spark job before it goes on."""
     if not tasks:
         return Finished((), None)
+
+    _warn_of_plain_files(session)
 
     def in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -83,6 +88,14 @@ def parallelism(spark: SparkSession, setting: str = "") -> int:
         return asked or _parallelism(spark)
     except (Py4JError, OSError) as error:
         raise _gone(error) from error
+
+
+def _warn_of_plain_files(session: SparkSession) -> None:
+    """Where Spark is configured by others: it would write the logins that tasks carry into files as they are."""
+    global _warned
+    if not _warned and session.conf.get("spark.io.encryption.enabled", "false") != "true":
+        _warned = True
+        log.warning("Spark may write logins of NATS and the store into spark.local.dir: set spark.io.encryption.enabled")
 
 
 def _parallelism(spark: SparkSession) -> int:

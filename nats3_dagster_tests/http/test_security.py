@@ -67,8 +67,9 @@ def test_without_a_token_no_route_but_the_open_ones_answers(guarded: TestClient)
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Authorization": WRITE[0]}, {"Authorization": f"Basic {WRITE[0]}"}, bearer(WRITE[0] + "x"), bearer(WRITE[0][:-1]),
-        bearer(WRITE[1]), bearer(""), {"Authorization": ""}, {"Authorization": "Bearer"}, bearer("\u00e4"),
+        {"Authorization": WRITE[0]}, {"Authorization": f"Basic {WRITE[0]}"}, bearer(WRITE[0] + "x"),
+        bearer(WRITE[0][:-1]), bearer(WRITE[1]), bearer(""), {"Authorization": ""}, {"Authorization": "Bearer"},
+        bearer("\u00e4"),
     ],
 )  # fmt: skip
 def test_a_wrong_token_is_refused_and_not_repeated(guarded: TestClient, headers: Mapping[str, str]) -> None:
@@ -181,8 +182,8 @@ def test_serve_refuses_what_is_not_safe_or_not_set(
     nats3: Command, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert nats3.refused("serve", "--listen", "0.0.0.0:0") == (
-        "2 Error: The API would answer everybody who reaches 0.0.0.0: no token is set. Make one with nats3 token create "
-        "and set NATS3_API_TOKENS, or listen on 127.0.0.1"
+        "2 Error: The API would answer everybody who reaches 0.0.0.0: no token is set. Make one with nats3 token "
+        "create and set NATS3_API_TOKENS, or listen on 127.0.0.1"
     )
     (tmp_path / "bad.pem").write_text("no certificate")
     monkeypatch.setenv("NATS3_API_TLS_CERT", str(tmp_path / "bad.pem"))
