@@ -23,6 +23,8 @@ from nats3_dagster.errors import Nats3Error
 from nats3_dagster.steps import Next
 
 INTERRUPTED, TERMINATED = 130, 143
+# Loggers that at DEBUG write what they send: session tokens of S3, and the functions of tasks with their logins.
+_TELLING = ("botocore", "boto3", "py4j")
 
 
 def run(command: Callable[[], object], *, debug: bool = False, words: Mapping[Next, str] = WORDS) -> int:
@@ -111,6 +113,8 @@ def _logs(*, debug: bool) -> Iterator[None]:
     logger.addHandler(handler)
     root.addHandler(quiet)
     logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+    for name in _TELLING:
+        logging.getLogger(name).setLevel(logging.INFO)
     logger.propagate = False
     try:
         yield

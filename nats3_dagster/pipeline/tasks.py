@@ -95,7 +95,7 @@ def _warn_of_plain_files(session: SparkSession) -> None:
     global _warned
     if not _warned and session.conf.get("spark.io.encryption.enabled", "false") != "true":
         _warned = True
-        log.warning("Spark may write logins of NATS and the store into spark.local.dir: set spark.io.encryption.enabled")
+        log.warning("Spark may write the logins of NATS and the store to disk: set spark.io.encryption.enabled")
 
 
 def _parallelism(spark: SparkSession) -> int:
