@@ -12,7 +12,7 @@ help:
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
 	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
 	@echo "make faults [N=... SEED=... ONLY=...]   break everything, see whether a message is lost"
-	@echo "make check               lint, types, layers"
+	@echo "make check               lint, types, layers, known holes of libraries"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
 	@echo "make setup               what the others call first: .venv, nats-server, Java"
 	@echo "make lock [UPGRADE=1]    compile requirements.lock anew"
@@ -44,7 +44,7 @@ faults: setup
 check: setup
 	@status=0; for tool in "ruff check" "basedpyright --level error" "lint-imports --no-logo"; do \
 	    $(BIN)/$$tool || status=1; \
-	done; exit $$status
+	done; scripts/audit.sh $(BIN)/python || status=1; exit $$status
 
 lock: setup
 	@scripts/lock.sh

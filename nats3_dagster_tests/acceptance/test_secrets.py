@@ -147,9 +147,9 @@ def test_secrets_are_nowhere(
     assert "spark.io.encryption.enabled" in ran.stdout
     assert "SparkListenerJobStart" in "".join(p.read_text() for p in (folder / "events").rglob("*") if p.is_file())
     assert watch.places == set()
-    for secret in (form for secret in secrets for form in forms(secret)):
-        assert secret not in ran.stdout + ran.stderr
-        assert secrets_in(postgres_url, secret) == []
+    for form in (form for secret in secrets for form in forms(secret)):
+        assert form not in ran.stdout + ran.stderr
+        assert tables_with(postgres_url, form) == []
 
 
 @pytest.mark.parametrize("words", [("doctor", "--debug"), ("store", "list", "--debug"), ("config", "show")])
@@ -169,8 +169,8 @@ def test_errors_and_reports_have_no_secret(
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             ran = nats3(*words)
-        for secret in (form for secret in (*secrets, wrong) for form in forms(secret)):
-            assert secret not in ran.out + ran.err, (name, ran)
+        for form in (form for secret in (*secrets, wrong) for form in forms(secret)):
+            assert form not in ran.out + ran.err, (name, ran)
 
 
 def test_the_api_shows_no_secret(planted: Wire, s3_server: S3Server, bucket: str) -> None:
@@ -199,7 +199,7 @@ def forms(secret: str) -> list[str]:
     return [secret, *inside]
 
 
-def secrets_in(url: str, secret: str) -> list[str]:
+def tables_with(url: str, secret: str) -> list[str]:
     """The tables of which a row has the secret, in any column."""
     with psycopg.connect(url) as connection:
         tables = connection.execute(
