@@ -225,8 +225,9 @@ def test_tls_by_certificate_files(settings: Settings, tmp_path: Path, monkeypatc
         with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
             httpx.get(f"{url}/ping")
         ours.maximum_version = ssl.TLSVersion.TLSv1_2
-        with socket.create_connection(("127.0.0.1", port), 10) as plain:
-            assert ours.wrap_socket(plain, server_hostname="127.0.0.1").version() == "TLSv1.2"
+        plain = socket.create_connection(("127.0.0.1", port), 10)
+        with ours.wrap_socket(plain, server_hostname="127.0.0.1") as wrapped:
+            assert wrapped.version() == "TLSv1.2"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             ours.minimum_version, ours.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1

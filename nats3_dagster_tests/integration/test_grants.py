@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 import trustme
-from dagster import DagsterInstance
+from dagster import DagsterInstance, JobDefinition, job, op
 from psycopg import sql
 
 from nats3_dagster.archive.proof.seal import seal_hours
@@ -96,8 +96,7 @@ def test_a_granted_role_does_everything_but_change_the_schema(
                 connection.execute(statement.encode())
 
 
-def _job() -> object:
-    from dagster import job, op
+def _job() -> JobDefinition:
 
     @op
     def nothing() -> None: ...
