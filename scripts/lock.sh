@@ -20,6 +20,13 @@ for pair in index-url=UV_DEFAULT_INDEX extra-index-url=UV_INDEX find-links=UV_FI
 done
 # As pip does: the best version of all its indexes.
 export UV_INDEX_STRATEGY=unsafe-best-match
-"$work/venv/bin/uv" pip compile pyproject.toml --all-extras --universal --generate-hashes --no-strip-extras \
-    --no-emit-index-url --no-emit-find-links --no-header ${UPGRADE:+--upgrade} --quiet -o requirements.lock
-if grep -nE 'https?://' requirements.lock; then fail "requirements.lock names a host"; fi
+# compile OUTPUT OPTION...
+compile() {
+    "$work/venv/bin/uv" pip compile pyproject.toml --universal --generate-hashes --no-strip-extras \
+        --no-emit-index-url --no-emit-find-links --no-header --quiet -o "$@"
+    if grep -nE 'https?://' "$1"; then fail "$1 names a host"; fi
+}
+compile requirements.lock --all-extras ${UPGRADE:+--upgrade}
+# What the image has: the same pins, without what only development and the embedded stack need.
+rm -f deploy/requirements.lock
+compile deploy/requirements.lock --extra kubernetes --constraint requirements.lock

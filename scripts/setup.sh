@@ -47,11 +47,6 @@ pip_install() {
     "$python" -m pip install --disable-pip-version-check --no-input "$@"
 }
 
-# pinned NAME: the lock's lines for it, with or without extras.
-pinned() {
-    awk -v name="$1" '/^[^ ]/ { on = index($0, name "==") == 1 || index($0, name "[") == 1 } on' requirements.lock
-}
-
 # stamp FILE...: what the environment has; differs when a file changed, or the folder was moved.
 stamp() { { pwd; cat "$@"; } | cksum; }
 installed() { [ "$(cat ".venv/.$1" 2>/dev/null)" = "$2" ]; }
@@ -66,7 +61,7 @@ if ! installed requirements "$want"; then
     {
         # PySpark comes as source only. Built beside the pinned setuptools, it fetches no other one.
         for name in setuptools pyspark; do
-            pinned "$name" >.venv/.first.txt
+            scripts/pinned.sh "$name" >.venv/.first.txt
             pip_install --require-hashes --no-deps --no-build-isolation --use-pep517 -r .venv/.first.txt
         done &&
             pip_install --require-hashes -r requirements.lock || touch .venv/.failed
