@@ -31,6 +31,7 @@ from nats3_dagster.hours import HOUR_NS, SECOND_NS
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import create_stream, stream_state
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals
+from nats3_dagster.pipeline.java import find_java
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
@@ -49,6 +50,7 @@ def run_demo(messages: int = 60_000, *, on_step: OnStep = lambda *_: None) -> De
 
     DAGSTER_HOME names the instance that has the runs. `on_step` is called with (step, done, total) while a step runs;
     total 0: not known."""
+    find_java()  # before anything is made: the runs need it
     stack = Stack().start(lambda name: on_step(f"start {name}", 0, 0))
     os.environ.update(stack.endpoints.environment)
     settings = Settings.load()

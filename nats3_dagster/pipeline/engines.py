@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.pipeline.classes import archive
-from nats3_dagster.pipeline.java import JAVA_HINT, find_java
+from nats3_dagster.pipeline.java import JAVA_HINT, REQUIREMENTS_HINT, find_java
 
 JAVA, SPARK = "java", "spark"
 
@@ -42,14 +42,14 @@ def check_spark(master: str | None, remote: str | None, *, start: bool) -> Itera
             versions[name] = version(name)
         except PackageNotFoundError:
             yield Finding(
-                "fail", SPARK, f"{name} is not installed", "Install nats3-dagster with its requirements: make setup"
+                "fail", SPARK, f"{name} is not installed", REQUIREMENTS_HINT
             )
             return
     listed = ", ".join(f"{name} {number}" for name, number in versions.items())
     try:
         from nats3_dagster.pipeline import connect, session, tasks
     except ImportError as error:
-        yield Finding("fail", SPARK, f"{listed}: {error.name} cannot be imported", "Install it again: make setup")
+        yield Finding("fail", SPARK, f"{listed}: {error.name} cannot be imported", REQUIREMENTS_HINT)
         return
     if not versions["pyspark"].startswith("4."):
         yield Finding("fail", SPARK, listed, "Use PySpark 4: install what requirements.lock says")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nats3_dagster.errors import EngineError
 
+REQUIREMENTS_HINT = "Install nats3-dagster again with what it requires; in a checkout: make setup"
 JAVA_HINT = "Install a Java runtime, 17 or later (openjdk-17-jre-headless), or set JAVA_HOME to one"
 
 
@@ -29,7 +30,7 @@ def spark_home() -> Path:
     """PySpark's folder, found without importing it. Raises EngineError when it is not installed."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise EngineError("PySpark is not installed", "Install nats3-dagster with its requirements: make setup")
+        raise EngineError("PySpark is not installed", REQUIREMENTS_HINT)
     return Path(spec.origin).parent
 
 

@@ -39,8 +39,7 @@ class Compose:
         self.ports = {port: free_port() for port in _PORTS}
         self._started = started
         self._replaced = {
-            **addresses, "http://webserver:3000": f"http://{HOST}:{self.ports['3000']}", "0.0.0.0": HOST,  # noqa: S104
-           
+            **addresses, "http://webserver:3000": f"http://{HOST}:{self.ports['3000']}", "0.0.0.0": HOST,
             "/run/secrets": str(folder / "secrets"), "/etc/nats3/workspace.yaml": str(folder / "workspace.yaml"),
         }  # fmt: skip
         (folder / "secrets").mkdir()
@@ -59,7 +58,8 @@ class Compose:
         kept = {key: os.environ[key] for key in ("JAVA_HOME",) if key in os.environ}
         programs = f"{Path(sys.executable).parent}:/usr/bin:/bin"
         return kept | given | {
-            "AWS_ACCESS_KEY_ID": self._key, "PATH": programs, "HOME": str(self.folder), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore",
+            "AWS_ACCESS_KEY_ID": self._key, "PATH": programs, "HOME": str(self.folder), "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "ignore",
             "DAGSTER_HOME": str(self.folder / "home"), "DAGSTER_DISABLE_TELEMETRY": "yes",
         }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The files under deploy/ are what their schemas and linters ask for, and name only commands and settings that exist."""
+"""The files under deploy/ are what schemas and linters ask for, and name only commands and settings that exist."""
 
 import hashlib
 import os
@@ -201,7 +201,7 @@ def test_the_image_runs_an_executor_as_spark_asks_for_it(tmp_path: Path) -> None
 
 
 def test_secrets_are_made_once_and_for_their_owner_only(tmp_path: Path) -> None:
-    script = shutil.copy(DEPLOY / "secrets.sh", tmp_path)
+    script = str(shutil.copy(DEPLOY / "secrets.sh", tmp_path))
     token = _lint(script).split()[-1]
     env = tmp_path / ".env"
     assert env.stat().st_mode & 0o777 == 0o600

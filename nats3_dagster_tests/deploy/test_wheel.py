@@ -1,0 +1,130 @@
+"""The wheel by itself: installed where there is no checkout, it has all that its commands need."""
+
+import json
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nats3_dagster.dev.nats_server import find_nats_server
+from nats3_dagster.dev.stack import Stack
+from nats3_dagster.pipeline.java import find_java
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the source distribution, and with the wheel that is built of it and of nothing else."""
+    folder = tmp_path_factory.mktemp("built")
+    _run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder), cwd=ROOT)
+    (source,) = folder.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(folder, filter="data")
+    unpacked = folder / source.name.removesuffix(".tar.gz")
+    _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=unpacked)
+    return folder
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the wheel and its dependencies, and an empty folder."""
+
+    programs: Path
+    folder: Path
+
+    def run(self, *words: str, status: int = 0, **more: str) -> str:
+        """What a program prints, started in the folder with an environment that says nothing of this checkout."""
+        environment = {
+            "PATH": f"{self.programs}:/usr/bin:/bin", "HOME": str(self.folder), "NATS_SERVER": str(find_nats_server()),
+            "JAVA_HOME": str(find_java().resolve().parents[1]), "PYTHONWARNINGS": "ignore",
+            **more,
+        }  # fmt: skip
+        return _run(str(self.programs / words[0]), *words[1:], cwd=self.folder, env=environment, status=status)
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, server_folder: Path) -> Iterator[Installed]:
+    """The dependencies are those of this environment. Whatever runs in the folder in the end is stopped."""
+    environment = built / "venv"
+    _run(sys.executable, "-m", "venv", "--without-pip", str(environment))
+    python = environment / "bin" / "python"
+    (wheel,) = built.glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
+    _run(*pip, str(wheel))
+    (site,) = (environment / "lib").glob("python*/site-packages")
+    # A folder that a .pth file names is searched; the .pth files in it, editable installations, are not read.
+    theirs = sorted({path for path in sys.path if path.endswith(("site-packages", "dist-packages"))})
+    (site / "dependencies.pth").write_text("\n".join(theirs) + "\n")
+    folder = server_folder / "wheel"
+    folder.mkdir()
+    yield Installed(environment / "bin", folder)
+    Stack(folder / ".nats3").stop()
+
+
+def _run(*words: str, status: int = 0, **options: object) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=170, **options)  # type: ignore[call-overload]
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def test_the_wheel_has_every_file_of_the_package(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    tracked = _tracked("nats3_dagster")
+    added = {"_dagster.yaml", "_spark/spark-defaults.conf", "_spark/log4j2.properties"}
+    assert names == tracked | {f"nats3_dagster/{name}" for name in added}
+    assert "nats3_dagster/py.typed" in names
+
+
+def test_the_source_distribution_is_what_is_tracked(built: Path) -> None:
+    (source,) = built.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+    assert names == _tracked(".") | {"PKG-INFO"}
+
+
+def _tracked(folder: str) -> set[str]:
+    """The files that are in the repository, or would be with the next commit."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no repository")
+    listed = _run("git", "ls-files", "--cached", "--others", "--exclude-standard", folder, cwd=ROOT)
+    return {name for name in listed.splitlines() if (ROOT / name).exists()}
+
+
+def test_commands_that_need_no_server(installed: Installed) -> None:
+    where = installed.run("python", "-c", "import nats3_dagster; print(nats3_dagster.__file__)").strip()
+    assert Path(where).is_relative_to(installed.programs.parent)
+    assert installed.run("nats3", "--version").startswith("nats3 ")
+    assert "Postgres is not set" in installed.run("nats3", "migrate", status=2)
+    assert list(installed.folder.iterdir()) == []
+
+
+def test_a_demo_says_what_it_lacks_before_it_makes_a_server(installed: Installed) -> None:
+    lacking = {
+        "Install a Java runtime, 17 or later": {"JAVA_HOME": str(installed.folder / "none")},
+        "Set it to a nats-server, or unset it": {"NATS_SERVER": str(installed.folder / "none")},
+    }
+    for hint, environment in lacking.items():
+        assert hint in installed.run("nats3", "demo", status=1, **environment)
+        assert not (installed.folder / ".nats3" / "stack.json").exists()
+
+
+@pytest.mark.timeout(240)  # two runs, each a process with a JVM of its own
+def test_the_demo_in_an_empty_folder(installed: Installed) -> None:
+    done = json.loads(installed.run("nats3", "demo", "--messages", "500", "-o", "json"))
+    assert (done["messages"], done["mismatches"], done["ok"]) == (500, 0, True)
+    # The servers go on running, and are found.
+    assert json.loads(installed.run("nats3", "migrate", "-o", "json"))["schema"]
+    assert {s["server"] for s in json.loads(installed.run("nats3", "dev", "status", "-o", "json")) if s["running"]} >= {
+        "nats", "postgres", "s3"
+    }  # fmt: skip
+    installed.run("nats3", "dev", "stop")
+    of_dagster = installed.folder / ".nats3" / "dagster" / "dagster.yaml"
+    assert of_dagster.read_text() == (ROOT / "dagster.yaml").read_text()
