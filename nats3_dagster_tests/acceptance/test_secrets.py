@@ -72,7 +72,9 @@ class Watch:
             self._look()
 
     def _look(self) -> None:
-        for path in [*Path("/proc").glob("[0-9]*/cmdline"), *self._folder.rglob("*")]:
+        # Spark removes folders meanwhile: os.walk goes on then.
+        files = [Path(folder, name) for folder, _, names in os.walk(self._folder) for name in names]
+        for path in [*Path("/proc").glob("[0-9]*/cmdline"), *files]:
             with suppress(OSError):
                 if path.name == "cmdline" or path.is_file():
                     content = path.read_bytes()

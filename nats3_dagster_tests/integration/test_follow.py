@@ -24,6 +24,7 @@ from nats3_dagster.model import ArchiveSpec, Gap, ReplaySpec, Selection, SeqRang
 from nats3_dagster.replay import control
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.drive import drive
+from nats3_dagster.replay.launch import launched
 from nats3_dagster.replay.status import status
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -78,7 +79,7 @@ def following(settings: Settings, replay_id: str) -> Iterator[Future[Any]]:
 
     def run() -> None:
         try:
-            with Workspace(settings) as workspace:
+            with launched(settings, replay_id), Workspace(settings) as workspace:
                 outcome.set_result(drive(workspace, replay_id, publish_here))
         except Nats3Error as error:
             outcome.set_exception(error)
@@ -305,7 +306,7 @@ def test_a_chunk_that_was_retired_before_it_was_published_is_named(
     source.send()
     archive = workspace.catalog.archives.get("a")
     workspace.catalog.chunks.retire(archive, [workspace.catalog.chunks.select(archive)[-1].id])
-    with pytest.raises(OperatorError, match="not in the archive: 11-20"):
+    with pytest.raises(OperatorError, match="not in the archive: 11-20"), launched(settings, replay.id):
         drive(workspace, replay.id, publish_here)
 
 
