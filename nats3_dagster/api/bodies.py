@@ -1,32 +1,10 @@
-"""Parts of bodies and queries: a base that names unknown fields, and values that every place checks alike."""
+"""Parts of answers and queries that several routes share."""
 
-from difflib import get_close_matches
-from typing import Annotated, Any, Self, cast
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError
-from pydantic import model_validator as validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
-
-# What Postgres' bigint holds.
-BIGGEST = 2**63 - 1
-
-
-class Body(BaseModel):
-    """A body, or an object in one. A field that it does not have is refused, with the one that was meant."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    @validator(mode="wrap")
-    @classmethod
-    def _refuse_unknown(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        given: list[str] = [*map(str, cast("dict[object, object]", data))] if isinstance(data, dict) else []
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            raise ValidationError.from_exception_data(cls.__name__, [_unknown(name, known) for name in unknown])
-        return handler(data)
+from pydantic import BaseModel, ConfigDict
 
 
 class Answer(BaseModel):
@@ -35,20 +13,4 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _unknown(name: str, known: list[str]) -> InitErrorDetails:
-    near = get_close_matches(name, known, n=1)
-    text = f"There is no such field; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(known)}"
-    kind = PydanticCustomError("unknown_field", "{text}", {"text": text})
-    return InitErrorDetails(type=kind, loc=(name,), input=None)
-
-
-def _storable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("It has a NUL character")
-    return text
-
-
-# Postgres takes no NUL.
-Text = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_storable)]
-Count = Annotated[int, Field(ge=1, le=BIGGEST)]
 JobId = Annotated[UUID, Query(description="Id of the job.", examples=["7f0f3f0a-2d0e-4d5c-9f4e-6f1f0f6b8a11"])]

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
-from nats3_dagster.api.bodies import BIGGEST, JobId, Text
+from nats3_dagster.api.bodies import JobId
 from nats3_dagster.api.chunk_models import ChunkDetail, ChunkPage
 from nats3_dagster.api.context import Work
 from nats3_dagster.archive import chunk_pages, jobs, status
 from nats3_dagster.archive.chunk_pages import Position
+from nats3_dagster.bodies.base import BIGGEST, Text
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Archive

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from nats3_dagster.api.bodies import Text
 from nats3_dagster.api.context import Work
 from nats3_dagster.api.load_events import events
-from nats3_dagster.api.load_models import CreateLoadJob, LoadJob, LoadPlan, LoadProgress
+from nats3_dagster.api.load_models import LoadJob, LoadPlan, LoadProgress
+from nats3_dagster.bodies.base import Text
+from nats3_dagster.bodies.load_jobs import CreateLoadJob
 from nats3_dagster.errors import Conflict
 from nats3_dagster.model import ReplaySpec
 from nats3_dagster.replay import control, jobs

@@ -7,13 +7,14 @@ from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 
 from nats3_dagster.api.bodies import JobId
 from nats3_dagster.api.context import Work
-from nats3_dagster.api.store_models import CreatedStoreJob, CreateStoreJob, DeletedStoreJob, StoreJob, StoreLag
+from nats3_dagster.api.store_models import CreatedStoreJob, DeletedStoreJob, StoreJob, StoreLag
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive import jobs as use_cases
 from nats3_dagster.archive import status
 from nats3_dagster.archive.create import create as create_archive
 from nats3_dagster.archive.create import warning as creation_warning
 from nats3_dagster.archive.jobs import JobStatus
+from nats3_dagster.bodies.store_jobs import CreateStoreJob
 from nats3_dagster.runs.webserver import FAILURES, brief, locations, reload
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import store_jobs as views

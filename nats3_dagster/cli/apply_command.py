@@ -76,8 +76,8 @@ def apply(
                     done.append(one)
                     _note(one)
         finally:
-            if output is Format.json:
-                _show_json(planned, done, dry_run)
+            if output is not Format.table:
+                _show_document(output, planned, done, dry_run)
     if dry_run:
         note("Nothing was changed: this was a dry run")
     if any(one.done for one in done):
@@ -136,10 +136,10 @@ def _note(one: Applied) -> None:
         note(f"Warning: {one.planned.name}: {one.warning}")
 
 
-def _show_json(planned: Sequence[Planned], done: Sequence[Applied], dry_run: bool) -> None:
+def _show_document(output: Format, planned: Sequence[Planned], done: Sequence[Applied], dry_run: bool) -> None:
     by_name = {one.planned.name: one for one in done}
     archives = [documents.planned(one, WORDS) | documents.applied(by_name.get(one.name), WORDS) for one in planned]
-    show_one(Format.json, {"dry_run": dry_run, "archives": archives}, {})
+    show_one(output, {"dry_run": dry_run, "archives": archives}, {})
 
 
 def _raise_failed(done: Sequence[Applied]) -> None:

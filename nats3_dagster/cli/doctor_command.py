@@ -31,7 +31,7 @@ def doctor(
     settings = Settings.load()
     with step("Looking at NATS, Postgres, the store, Java and Spark"):
         report = [*examine(settings, bucket or ()), *_engines(settings, spark)]
-    if output is Format.json:
+    if output is not Format.table:
         items = [{"status": f.status, "area": f.area, "what": f.what, "do": _do(f) or None} for f in report]
         show(output, items, {})
     else:

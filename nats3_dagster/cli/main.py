@@ -1,17 +1,16 @@
 """`nats3`: the commands, each by the place where it is defined, and how a command line is run."""
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from nats3_dagster import __version__
 from nats3_dagster.cli import ending
+from nats3_dagster.cli.global_options import Format, environment, take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.cli.progress import shown_progress
 
 _CLI = "nats3_dagster.cli"
 _DATA, _HERE = "Archives and replays", "This installation"
@@ -22,9 +21,7 @@ COMMANDS = {
         "Archives: what is captured, from which stream, into which bucket.",
         _DATA,
         {
-            "apply": Lazy(
-                f"{_CLI}.apply_command:apply", "Create and change archives as files declare them; --prune removes."
-            ),
+            "apply": Lazy(f"{_CLI}.apply_command:apply", "Create and change archives as files declare them."),
             "export": Lazy(f"{_CLI}.apply_command:export", "Print archives as a file for apply."),
             "set": Lazy(f"{_CLI}.set_command:set_", "Change settings of an archive, for what comes."),
             "seal": Lazy(
@@ -121,6 +118,20 @@ def nats3(
             help="Server and login of this context of the nats CLI. May stand anywhere.",
         ),
     ] = None,
+    output: Annotated[
+        Format | None,
+        typer.Option("--output", "-o", help="How results are printed (setting output_format). May stand anywhere."),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server", metavar="URL",
+            help="Ask this nats3 serve, not the catalog (setting server_url); none: the catalog. May stand anywhere.",
+        ),
+    ] = None,
+    no_progress: Annotated[
+        bool, typer.Option("--no-progress", help="No bars, and no lines of progress. May stand anywhere.")
+    ] = False,
 ) -> None:
     """What `--help` shows of options that stand before a command; `main` has taken care of them."""
 
@@ -136,44 +147,13 @@ def root() -> LazyGroup:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (`sys.argv` by default); its exit status: 0, 1 (it failed), 2 (usage), 130 (interrupted).
 
-    `--debug` and `--context NAME` may stand anywhere, because one adds them to a command that has just failed."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    end = given.index("--") if "--" in given else len(given)
-    context, args = _context([a for a in given[:end] if a != "--debug"])
+    Global options may stand anywhere, because one adds them to a command that has just failed."""
+    taken = take(sys.argv[1:] if argv is None else argv, COMMANDS)
 
     def run() -> object:
-        if context == "":
-            raise OperatorError("--context names no context", "Give the name that nats context ls shows")
-        return root().main(args=args + given[end:], prog_name="nats3", standalone_mode=False)
+        if taken.error:
+            raise taken.error
+        return root().main(args=taken.words, prog_name="nats3", standalone_mode=False)
 
-    with _variable("NATS3_NATS_CONTEXT", context):
-        return ending.run(run, debug="--debug" in given[:end])
-
-
-def _context(args: list[str]) -> tuple[str | None, list[str]]:
-    """The name that `--context` gives, empty where it lacks, and the other words."""
-    name, others = None, list[str]()
-    words = iter(args)
-    for word in words:
-        if word == "--context":
-            name = next(words, "")
-        elif word.startswith("--context="):
-            name = word.removeprefix("--context=")
-        else:
-            others.append(word)
-    return name, others
-
-
-@contextmanager
-def _variable(name: str, value: str | None) -> Iterator[None]:
-    """The variable while a command runs: processes that it starts have it as well."""
-    before = os.environ.get(name)
-    if value is not None:
-        os.environ[name] = value
-    try:
-        yield
-    finally:
-        if value is not None and before is None:
-            del os.environ[name]
-        elif before is not None:
-            os.environ[name] = before
+    with environment(taken.variables), shown_progress(taken.progress):
+        return ending.run(run, debug=taken.debug)

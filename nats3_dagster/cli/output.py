@@ -1,4 +1,4 @@
-"""Results on stdout: a table for people, or exactly one JSON value for programs.
+"""Results on stdout: a table for people, or exactly one JSON value or YAML document for programs.
 
 Invariant: names in a table may come from strangers (subjects, keys), so nothing in them moves the cursor or is read as
 markup.
@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from itertools import zip_longest
 from typing import Any
 
@@ -18,6 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from nats3_dagster.cli.global_options import Format as Format
 from nats3_dagster.cli.progress import note, printable
 from nats3_dagster.hours import SECOND_NS, parse_time
 
@@ -30,13 +30,6 @@ Size = ByteSize
 _SPACE = re.compile(r"(?<!\d{4}-\d\d-\d\d) | (?!\d\d:\d\d:\d\d)")
 # Terminal columns between two of a table, and the least that prose is wrapped to.
 BETWEEN, PROSE_LEAST = 2, 24
-
-
-class Format(StrEnum):
-    """What `-o` takes."""
-
-    table = "table"
-    json = "json"
 
 
 class Moment(int):
@@ -52,8 +45,8 @@ class Prose(str):
 def show(output: Format, items: Sequence[Any], columns: Columns) -> None:
     """A list of things. A terminal that is too narrow for all columns gets the first ones, and a line on stderr that
     names the others."""
-    if output is Format.json:
-        _print_json(list(items))
+    if output is not Format.table:
+        print_document(output, list(items))
         return
     rows = [[value(item) for value in columns.values()] for item in items]
     cells = [list(columns), *([text_of(value) for value in row] for row in rows)]
@@ -68,8 +61,8 @@ def show(output: Format, items: Sequence[Any], columns: Columns) -> None:
 
 def show_one(output: Format, item: Item, lines: Mapping[str, object]) -> None:
     """One thing. `lines` says what a table has of it; values are wrapped at white space, titles never."""
-    if output is Format.json:
-        _print_json(item)
+    if output is not Format.table:
+        print_document(output, item)
         return
     cells = [[title, text_of(value)] for title, value in lines.items() if value is not None]
     _print_table(cells, [False, False], [False, True], has_titles=False)
@@ -108,8 +101,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2))
+def print_document(output: Format, value: object, *, one_line: bool = False) -> None:
+    """A document in JSON or YAML; `one_line` is for JSON alone."""
+    if output is Format.yaml:
+        import yaml
+
+        # What JSON makes of it: YAML knows no numbers and texts with classes of their own. ASCII, as JSON is.
+        dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        print(yaml.dump(json.loads(json.dumps(value)), Dumper=dumper, sort_keys=False, width=1_000_000), end="")
+        return
+    print(json.dumps(value, indent=None if one_line else 2))
 
 
 def _width() -> int:

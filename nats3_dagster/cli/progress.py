@@ -15,6 +15,18 @@ from nats3_dagster.model import OnProgress
 
 # A log of an hour's replay then has 360 lines.
 LINE_EVERY_S = 10.0
+_shown = True
+
+
+@contextmanager
+def shown_progress(wanted: bool) -> Iterator[None]:
+    """Whether bars, steps and lines of progress are shown; notes always are."""
+    global _shown
+    before, _shown = _shown, wanted
+    try:
+        yield
+    finally:
+        _shown = before
 
 
 def note(text: str) -> None:
@@ -36,6 +48,9 @@ class OnCount(Protocol):
 @contextmanager
 def bar(what: str, unit: str = "messages") -> Iterator[OnCount]:
     """Gives the function to call with (done, total), and with a note while nothing moves."""
+    if not _shown:
+        yield _ignore
+        return
     with _bar(what, unit) if sys.stderr.isatty() else _lines(what, unit) as on_count:
         yield on_count
 
@@ -72,6 +87,9 @@ def steps() -> Iterator[Callable[[str, int, int], None]]:
 @contextmanager
 def step(what: str) -> Iterator[None]:
     """Something that takes a while and has no numbers."""
+    if not _shown:
+        yield
+        return
     if not sys.stderr.isatty():
         note(f"{what} ...")
         yield
@@ -81,7 +99,7 @@ def step(what: str) -> Iterator[None]:
 
 
 def _ignore(done: int, total: int, note: str = "") -> None:
-    """For a step without numbers."""
+    """For a step without numbers, and where no progress is shown."""
 
 
 class _Middle(BarColumn):

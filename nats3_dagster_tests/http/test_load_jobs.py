@@ -102,7 +102,7 @@ def test_a_key_starts_what_nobody_started(loads: Loads, workspace: Workspace) ->
     key = uuid.uuid4()
     with loads.server() as client:
         source = jobs.JobSource(bucket=loads.bucket, stream="EV")
-        from nats3_dagster.api.load_models import CreateLoadJob
+        from nats3_dagster.bodies.load_jobs import CreateLoadJob
 
         jobs.begin_job(workspace, source, CreateLoadJob(**loads.body).spec(), key=key)
         assert client.get("/load/job", params={"job_id": str(key)}).json()["status"] == "Created"

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from nats3_dagster.cli import ending, output, progress
+from nats3_dagster.cli.global_options import take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.main import COMMANDS, root
 from nats3_dagster.cli.options import parse_duration, parse_size
@@ -100,6 +102,56 @@ def test_json_is_one_value_with_plain_numbers(capsys: pytest.CaptureFixture[str]
     assert json.loads(capsys.readouterr().out) == [{"n": 5, "s": "\x1b"}]
     output.show_one(Format.json, {"a": None}, {"shown": 1})
     assert json.loads(capsys.readouterr().out) == {"a": None}
+
+
+def test_yaml_is_the_document_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {"s": "\x1b\u202e", "t": "2026-11-21T07:00:00Z", "no": "no", "long": "a b " * 99}
+    items = [{"n": Size(5), "none": None, **texts}]
+    output.show(Format.yaml, items, {})
+    text = capsys.readouterr().out
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert yaml.safe_load(text) == json.loads(json.dumps(items))
+    output.show_one(Format.yaml, {"a": [1]}, {})
+    assert yaml.safe_load(capsys.readouterr().out) == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "config get log-level -o yaml", "-o yaml config get log-level", "config --output yaml get log-level",
+        "--output=yaml config get log-level", "-oyaml config get log-level", "-o json config get log-level -o yaml",
+    ],
+)  # fmt: skip
+def test_the_format_may_stand_anywhere(nats3: Command, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    monkeypatch.setenv("NATS3_OUTPUT_FORMAT", "table")
+    assert yaml.safe_load(nats3.ok(*words.split()).out)["value"] == "info"
+    assert os.environ["NATS3_OUTPUT_FORMAT"] == "table"
+
+
+def test_the_format_comes_from_the_settings(nats3: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATS3_OUTPUT_FORMAT", "json")
+    assert nats3.ok("config", "get", "log-level").json["value"] == "info"
+    assert nats3.ok("config", "get", "log-level", "-o", "table").out == "info\n"
+    monkeypatch.setenv("NATS3_OUTPUT_FORMAT", "xml")
+    assert nats3.refused("config", "get", "log-level").startswith("2 Error: A setting is wrong: output_format")
+    assert nats3.refused("-o", "xml", "config", "show").startswith("2 Error: Invalid value for '--output' / '-o'")
+    assert nats3.refused("config", "show", "--server").startswith("2 Error: --server has no address")
+
+
+def test_no_progress_anywhere_leaves_notes_only(capsys: pytest.CaptureFixture[str]) -> None:
+    taken = take(["store", "run", "--no-progress", "a", "--", "--no-progress"], COMMANDS)
+    assert (taken.words, taken.progress) == (["store", "run", "a", "--", "--no-progress"], False)
+    assert taken.path == ("store", "run")
+    with progress.shown_progress(taken.progress), progress.steps() as tell, progress.bar("capture") as count:
+        tell("start", 0, 0)
+        tell("capture", 5, 10)
+        count(1, 2)
+        progress.note("a note")
+    assert capsys.readouterr().err == "a note\n"
+    with progress.step("shown again"):
+        pass
+    assert capsys.readouterr().err == "shown again ...\n"
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(
@@ -238,7 +290,8 @@ def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
     assert len(found) >= 22
     for path, command in found:
         options = {name for parameter in command.params for name in parameter.opts}
-        if path not in ("nats3 serve", "nats3 metrics"):  # one has no result, one a format of its own
+        # One has no result, two have a format of their own.
+        if path not in ("nats3 serve", "nats3 metrics", "nats3 store export"):
             assert {"--output", "-o"} <= options, path
         assert command.help, path
         shown = nats3.ok(*path.split()[1:], "--help").out
