@@ -10,12 +10,14 @@ from nats3_dagster.archive.backlog import Backlog
 from nats3_dagster.archive.condition import Condition, condition, conditions
 from nats3_dagster.archive.loss import Loss, time_to_loss
 from nats3_dagster.archive.status import archives
-from nats3_dagster.errors import SourceError, Unknown
+from nats3_dagster.errors import OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, ArchiveTotals
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 JobStatus = Literal["Created", "Running", "Paused", "Success", "Failure"]
+# Characters of an id as it is written.
+_ID_LENGTH = 36
 STATUSES: tuple[JobStatus, ...] = get_args(JobStatus)
 
 
@@ -80,6 +82,32 @@ def find(workspace: Workspace, job_id: UUID) -> Archive:
     if row is None or not row[1]:
         raise _unknown(job_id)
     return row[0]
+
+
+def named(workspace: Workspace, name: str) -> Archive:
+    """The archive of this job id, else of this name, else of the job of this name. Raises Unknown if there is none."""
+    if (job_id := as_id(name)) and (row := workspace.catalog.archives.of_job(job_id)) and row[1]:
+        return row[0]
+    return workspace.catalog.archives.get(name)
+
+
+def name_to_delete(workspace: Workspace, name: str) -> str:
+    """The name of the archive that `named` finds; any other text as it is, for an archive of this name may have been
+    deleted before. Raises Unknown for an id without an archive."""
+    try:
+        return named(workspace, name).name
+    except OperatorError:
+        if as_id(name):
+            raise
+        return name
+
+
+def as_id(text: str) -> UUID | None:
+    """The id of a job that a text is; None for any other text, also for the digits alone: a name may be so."""
+    try:
+        return UUID(text) if len(text) == _ID_LENGTH else None
+    except ValueError:
+        return None
 
 
 def lag(workspace: Workspace, job_id: UUID) -> Lag:

@@ -1,12 +1,15 @@
 """Parts of bodies: a base that names unknown fields, and values that every place checks alike."""
 
 from difflib import get_close_matches
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError
 from pydantic import model_validator as validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from nats3_dagster.errors import OperatorError
+
+B = TypeVar("B", bound=BaseModel)
 # What Postgres' bigint holds.
 BIGGEST = 2**63 - 1
 
@@ -25,6 +28,21 @@ class Body(BaseModel):
         if unknown:
             raise ValidationError.from_exception_data(cls.__name__, [_unknown(name, known) for name in unknown])
         return handler(data)
+
+
+def validated(model: type[B], document: object, source: str) -> B:
+    """The body that a document is, refused in the words of the API. `source`: where it comes from. Raises
+    OperatorError."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        faults = [
+            (".".join(map(str, one["loc"])) or "the body", one["msg"].removeprefix("Value error, "))
+            for one in error.errors(include_input=False, include_url=False)
+        ]
+        text = "; ".join(f"{field}: {message}" for field, message in faults)
+        hint = "Correct it; /docs of nats3 serve has all fields"
+        raise OperatorError(f"{source} is not valid: {text}", hint) from None
 
 
 def _unknown(name: str, known: list[str]) -> InitErrorDetails:

@@ -39,7 +39,7 @@ class Duration(Body):
 
     @property
     def seconds(self) -> float:
-        return self.secs + self.nanos / _SECOND_NS
+        return self.secs + self.nanos / _SECOND_NS if self.nanos else self.secs
 
 
 class CreateLoadJob(Body):

@@ -4,43 +4,48 @@ A replay is checked and recorded in this process before Spark starts. The shell 
 background then do the same: `nats3 load resume ID`.
 """
 
-from dataclasses import replace
 from datetime import timedelta
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
+from nats3_dagster.bodies.load_jobs import CreateLoadJob, Duration
 from nats3_dagster.cli import load_views as views
 from nats3_dagster.cli import processes
 from nats3_dagster.cli.confirm import Yes, confirm
+from nats3_dagster.cli.creation import FromJson, body_of
 from nats3_dagster.cli.loading import LazyGroup
-from nats3_dagster.cli.options import Hours, Output, parse_duration, parse_size
+from nats3_dagster.cli.options import Hours, JobId, Output, one_of, parse_duration, parse_size
 from nats3_dagster.cli.output import Format, counted, show, show_one
 from nats3_dagster.cli.progress import note, step
-from nats3_dagster.model import ORDERS, Order, Pace, ReplaySpec, Selection, SeqRange, parse_sequences
-from nats3_dagster.replay import control, status
-from nats3_dagster.replay.begin import begin, resolve_archive
-from nats3_dagster.replay.plan import ReplayPlan
-from nats3_dagster.replay.plan import dry_run as plan_only
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import parse_time
+from nats3_dagster.model import ORDERS, SeqRange, parse_sequences
+from nats3_dagster.replay import control, jobs, status
+from nats3_dagster.replay.plan import ReplayPlan, describe
 from nats3_dagster.runs.processes import log_of, start_detached
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import replays as documents
+from nats3_dagster.views.values import time_of
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
-ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Id of the replay: see nats3 load list.")]
+ReplayId = Annotated[
+    str | None, typer.Argument(metavar="[ID]", help="Id of the replay (see nats3 load list), or name of its job.")
+]
 Detach = Annotated[bool, typer.Option("--detach", help="Do not wait: run it in the background.")]
 
 
 @app.command(epilog="What a replay does to headers, times and sequences: docs/replays.md.")
 def create(
+    context: typer.Context,
     write_subject: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--write-subject", metavar="SUBJECT",
             help="Where messages go: replay.orders.>, replay.{{wildcard(1)}}, or one subject.",
         ),
-    ],
+    ] = None,
     bucket: Annotated[
         str | None, typer.Option("--bucket", metavar="BUCKET", help="The bucket that the archive is in.")
     ] = None,
@@ -53,9 +58,20 @@ def create(
             "--archive", metavar="NAME", help="The archive by name; needed where a bucket has several of the stream."
         ),
     ] = None,
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", metavar="PREFIX", help="The key prefix of the archive.")
+    ] = None,
     read_subject: Annotated[
-        str, typer.Option("--read-subject", metavar="FILTER", help="Replay only these subjects (NATS filter).")
-    ] = ">",
+        str | None, typer.Option("--read-subject", metavar="FILTER", help="Replay only these subjects (NATS filter).")
+    ] = None,
+    read_consumer: Annotated[
+        str | None,
+        typer.Option(
+            "--read-consumer", metavar="NAME",
+            help="The consumer through which the archive takes its messages. A replay needs none.",
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What you call the job.")] = None,
     hour: Hours = None,
     from_time: Annotated[
         str | None, typer.Option("--from-time", metavar="TIME", help="From this time on: 2026-11-21T07:00:00Z or -2h.")
@@ -65,9 +81,17 @@ def create(
         SeqRange | None,
         typer.Option("--sequences", metavar="A-B", parser=parse_sequences, help="Sequences, both included."),
     ] = None,
+    start: Annotated[
+        int | None,
+        typer.Option("--start", min=1, metavar="SEQUENCE", help="The first sequence, as in --sequences."),
+    ] = None,
+    end: Annotated[int | None, typer.Option("--end", min=1, metavar="SEQUENCE", help="The last one.")] = None,
     order: Annotated[
-        str, typer.Option("--order", metavar="|".join(ORDERS), help="Order kept: total, of each subject, or none.")
-    ] = "stream",
+        str | None,
+        typer.Option(
+            "--order", metavar="|".join(ORDERS), help="Order kept: total (the default), of each subject, or none."
+        ),
+    ] = None,
     rate: Annotated[
         float | None, typer.Option("--rate", metavar="MSG/S", help="At most this many messages a second.")
     ] = None,
@@ -114,34 +138,52 @@ def create(
             help="Follow the archive: look for new chunks every 5s, 1m, ..., until it is paused.",
         ),
     ] = None,
+    from_json: FromJson = None,
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and do nothing.")] = False,
     detach: Detach = False,
     output: Output = Format.table,
 ) -> None:
     """Replay archived messages into NATS: nothing lost, nothing doubled. A selection is what all its options take."""
-    selection = Selection.parse(hours=hour, from_time=from_time, to_time=to_time, subjects=(read_subject,))
-    spec = ReplaySpec(
-        archive=archive or "", write_subject=write_subject, selection=replace(selection, sequences=sequences),
-        order=cast("Order", order),  # any other text is refused by ReplaySpec
-        pace=Pace(rate, byte_rate, speed), create_stream=create_stream, into_own_stream=into_own_stream,
-        over_gaps=over_gaps, delete_chunks=delete_chunks, live=live, marks=not no_marks, like_source=like_source,
-        poll_interval_s=poll_interval,
-    )  # fmt: skip
+    if sequences is not None and (start is not None or end is not None):
+        raise OperatorError("--sequences and --start or --end are the same", "Give one of them")
+    fields = {
+        "name": name, "archive": archive, "bucket": bucket, "prefix": prefix, "read_stream": read_stream,
+        "read_consumer": read_consumer, "read_subject": read_subject, "write_subject": write_subject,
+        "poll_interval": None if poll_interval is None else Duration(secs=poll_interval, nanos=0),
+        "from_time": _absolute(from_time), "to_time": _absolute(to_time), "start": start, "end": end,
+        "sequences": sequences, "hours": hour or None, "order": order, "rate": rate, "byte_rate": byte_rate,
+        "speed": speed, "create_stream": create_stream, "delete_chunks": delete_chunks or None,
+        "into_own_stream": into_own_stream or None, "over_gaps": over_gaps or None, "live": live or None,
+        "marks": False if no_marks else None, "like_source": like_source or None,
+    }  # fmt: skip
+    body = body_of(CreateLoadJob, context, from_json, fields, {"write_subject": "--write-subject"})
+    spec, planned = body.spec(), list[ReplayPlan]()
     with Workspace(Settings.load()) as workspace:
-        spec = replace(spec, archive=resolve_archive(workspace, archive, bucket, read_stream, spec.selection.hours))
-        if dry_run:
-            plan = plan_only(workspace, spec)
+        if dry_run or body.dry_run:
+            plan = describe(jobs.plan_job(workspace, body.source, spec, body.write_stream))
             show_one(output, plan, views.plan_lines(plan))
             note("A dry run: nothing was published or written")
             return
         # Without Java nothing could run what would be recorded now.
         processes.check_spark(workspace.settings)
-        replay, planned = begin(workspace, spec, agree=lambda planned: _agree(planned, yes))
-    note(f"Replay {replay.id} of archive {spec.archive} is recorded")
-    if planned.timing_s is not None:
-        note(f"Its original timing takes at most {timedelta(seconds=round(planned.timing_s))}")
+
+        def agree(plan: ReplayPlan) -> None:
+            planned.append(plan)
+            _agree(plan, yes)
+
+        replay, _ = jobs.begin_job(
+            workspace, body.source, spec, write_stream=body.write_stream, name=body.name, agree=agree
+        )
+    note(f"Replay {replay.id} of archive {replay.spec.archive} is recorded")
+    if planned[0].timing_s is not None:
+        note(f"Its original timing takes at most {timedelta(seconds=round(planned[0].timing_s))}")
     _run(workspace.settings, replay.id, detach, output)
+
+
+def _absolute(time: str | None) -> str | None:
+    """A time that a person wrote, as -2h, as the API takes it."""
+    return None if time is None else time_of(parse_time(time))
 
 
 @app.command("list")
@@ -160,23 +202,29 @@ def list_(
 
 
 @app.command()
-def get(replay_id: ReplayId, output: Output = Format.table) -> None:
+def get(
+    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, output: Output = Format.table
+) -> None:
     """One replay: state, counts, targets, and what went wrong."""
+    chosen = one_of(replay_id, job_id, context, "ID")
     with Workspace(Settings.load()) as workspace:
-        view = documents.replay(status.status(workspace, replay_id))
-    log = log_of(replay_id)
+        view = documents.replay(jobs.named(workspace, chosen))
+    log = log_of(view["id"])
     view["log"] = str(log) if log.exists() else None
     show_one(output, view, views.lines(view))
 
 
 @app.command()
 def resume(
-    replay_id: ReplayId, detach: Detach = False,
+    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, detach: Detach = False,
     launch: Annotated[int | None, typer.Option("--launch", hidden=True)] = None,  # what runs.loads starts
     output: Output = Format.table,
 ) -> None:  # fmt: skip
     """Resume a replay that was paused or interrupted, or failed. What it has published is not published again."""
-    _run(Settings.load(), replay_id, detach, output, launch)
+    settings = Settings.load()
+    with Workspace(settings) as workspace:
+        replay = jobs.named(workspace, one_of(replay_id, job_id, context, "ID")).replay
+    _run(settings, replay.id, detach, output, launch)
 
 
 # The same under the name that archives have for it.
@@ -184,9 +232,13 @@ app.command("run", hidden=True)(resume)
 
 
 @app.command()
-def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
+def pause(
+    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, output: Output = Format.table
+) -> None:
     """Pause a replay that runs, wherever it runs. `nats3 load resume ID` continues after its last message."""
+    chosen = one_of(replay_id, job_id, context, "ID")
     with Workspace(Settings.load()) as workspace:
+        replay_id = jobs.named(workspace, chosen).replay.id
         with step("Waiting until it has stopped"):
             paused = control.pause(workspace, replay_id, "Paused by nats3 load pause")
         view = documents.replay(status.ReplayStatus(paused, paused.state)) | {"log": None}
@@ -194,10 +246,15 @@ def pause(replay_id: ReplayId, output: Output = Format.table) -> None:
 
 
 @app.command()
-def delete(replay_id: ReplayId, yes: Yes = False, output: Output = Format.table) -> None:
+def delete(
+    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, yes: Yes = False,
+    output: Output = Format.table,
+) -> None:  # fmt: skip
     """Take a replay out of the list. What it published stays; one that is not finished cannot be resumed then."""
+    chosen = one_of(replay_id, job_id, context, "ID")
     with Workspace(Settings.load()) as workspace:
-        found = status.status(workspace, replay_id)
+        found = jobs.named(workspace, chosen)
+        replay_id = found.replay.id
         if found.state not in ("succeeded", "running"):  # one that runs is not deleted at all
             done = f"{found.replay.chunks_done:,} of {counted(found.replay.chunks, 'chunk')}"
             confirm(f"Replay {replay_id} is {found.state}, with {done} done; deleted, it cannot be resumed", yes)

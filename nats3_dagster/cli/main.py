@@ -22,7 +22,7 @@ COMMANDS = {
         _DATA,
         {
             "apply": Lazy(f"{_CLI}.apply_command:apply", "Create and change archives as files declare them."),
-            "export": Lazy(f"{_CLI}.apply_command:export", "Print archives as a file for apply."),
+            "export": Lazy(f"{_CLI}.apply_command:export", "Print archives as a file that `nats3 store apply` takes."),
             "set": Lazy(f"{_CLI}.set_command:set_", "Change settings of an archive, for what comes."),
             "seal": Lazy(
                 f"{_CLI}.proof_commands:seal",

@@ -5,15 +5,25 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive import condition, remove, status
+from nats3_dagster.archive import condition, jobs, remove, status
 from nats3_dagster.archive.create import create as create_archive
 from nats3_dagster.archive.create import warning as creation_warning
 from nats3_dagster.archive.due import hours_asked
-from nats3_dagster.archive.job_names import archive_name
+from nats3_dagster.bodies.store_jobs import CreateStoreJob, Encoding
 from nats3_dagster.cli import store_views as views
 from nats3_dagster.cli.confirm import Yes, confirm
+from nats3_dagster.cli.creation import Codec, FromJson, body_of, once
 from nats3_dagster.cli.loading import LazyGroup
-from nats3_dagster.cli.options import ArchiveName, Hours, Output, parse_duration, parse_size
+from nats3_dagster.cli.options import (
+    ArchiveName,
+    ArchiveOrNone,
+    Hours,
+    JobId,
+    Output,
+    one_of,
+    parse_duration,
+    parse_size,
+)
 from nats3_dagster.cli.output import Format, Size, counted, show, show_one
 from nats3_dagster.cli.processes import capture_hours
 from nats3_dagster.cli.progress import bar, note
@@ -34,14 +44,26 @@ class ModeOption(StrEnum):
     consumer = "consumer"
 
 
+_DEFAULTS = {
+    name: ArchiveSpec.__dataclass_fields__[name].default
+    for name in ("max_messages", "max_bytes", "max_age_s", "zstd_level")
+}
+_REQUIRED = {"name": "--name", "stream": "--stream", "bucket": "--bucket"}
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the archive; - and others become _.")],
-    stream: Annotated[str, typer.Option("--stream", metavar="STREAM", help="The JetStream stream to archive.")],
-    bucket: Annotated[str, typer.Option("--bucket", metavar="BUCKET", help="The bucket that takes the chunks.")],
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the archive; - and others become _.")
+    ] = None,
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="STREAM", help="The JetStream stream to archive.")
+    ] = None,
+    bucket: Annotated[
+        str | None, typer.Option("--bucket", metavar="BUCKET", help="The bucket that takes the chunks.")
+    ] = None,
     subject: Annotated[
         list[str] | None,
         typer.Option("--subject", metavar="FILTER", help="Archive only these subjects (NATS filter). May be repeated."),
@@ -61,40 +83,72 @@ def create(
         ),
     ] = None,
     prefix: Annotated[
-        str, typer.Option("--prefix", metavar="PREFIX", help="Key prefix of the chunks, like team/logs.")
-    ] = "",
+        str | None, typer.Option("--prefix", metavar="PREFIX", help="Key prefix of the chunks, like team/logs.")
+    ] = None,
     max_messages: Annotated[
-        int, typer.Option("--max-messages", metavar="COUNT", help="A capture is due at this many uncaptured messages.")
-    ] = ArchiveSpec.__dataclass_fields__["max_messages"].default,
-    max_bytes: Annotated[
-        int, typer.Option("--max-bytes", parser=parse_size, metavar="SIZE", help="... or at this many bytes of them.")
-    ] = "64MiB",  # type: ignore[assignment]  typer parses the default as it parses a value
-    max_age: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--max-age", parser=parse_duration, metavar="DURATION", help="... or when the oldest is this old."
+            "--max-messages", metavar="COUNT",
+            help=f"A capture is due at this many uncaptured messages (default: {_DEFAULTS['max_messages']:,}).",
         ),
-    ] = "60s",  # type: ignore[assignment]
+    ] = None,
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-bytes", parser=parse_size, metavar="SIZE",
+            help=f"... or at this many bytes of them (default: {_DEFAULTS['max_bytes'] >> 20} MiB).",
+        ),
+    ] = None,
+    max_age: Annotated[
+        int | None,
+        typer.Option(
+            "--max-age", parser=parse_duration, metavar="DURATION",
+            help=f"... or when the oldest is this old (default: {_DEFAULTS['max_age_s']} s).",
+        ),
+    ] = None,
     zstd_level: Annotated[
-        int, typer.Option("--zstd-level", metavar="LEVEL", help="Compression, 1 (fast) to 22 (small).")
-    ] = 3,
+        int | None,
+        typer.Option(
+            "--zstd-level", metavar="LEVEL",
+            help=f"Compression, 1 (fast) to 22 (small) (default: {_DEFAULTS['zstd_level']}).",
+        ),
+    ] = None,
     create_bucket: Annotated[bool, typer.Option("--create-bucket", help="Create the bucket if there is none.")] = False,
+    batch_max_count: Annotated[
+        int | None, typer.Option("--batch-max-count", metavar="COUNT", help="The same as --max-messages.")
+    ] = None,
+    batch_max_bytes: Annotated[
+        int | None,
+        typer.Option("--batch-max-bytes", parser=parse_size, metavar="SIZE", help="The same as --max-bytes."),
+    ] = None,
+    codec: Annotated[
+        Codec | None,
+        typer.Option("--codec", help="Changes nothing: chunks are Parquet, and payloads are kept as they came."),
+    ] = None,
+    from_json: FromJson = None,
     output: Output = Format.table,
 ) -> None:
     """Create an archive. Nothing is captured yet: see `nats3 store run`."""
-    spec = ArchiveSpec(
-        name=archive_name(name), stream=stream, bucket=bucket, prefix=prefix, subjects=tuple(subject or ()),
-        mode=(mode or (ModeOption.consumer if consumer else ModeOption.stream)).value, durable=consumer,
-        max_messages=max_messages, max_bytes=max_bytes, max_age_s=max_age, zstd_level=zstd_level,
-    )  # fmt: skip
+    fields = {
+        "name": name, "stream": stream, "bucket": bucket, "subjects": subject or None, "consumer": consumer,
+        "mode": mode.value if mode else None, "prefix": prefix,
+        "max_messages": once(max_messages, batch_max_count, "--max-messages and --batch-max-count"),
+        "max_bytes": once(max_bytes, batch_max_bytes, "--max-bytes and --batch-max-bytes"),
+        "max_age_s": max_age, "zstd_level": zstd_level, "create_bucket": create_bucket or None,
+        "encoding": Encoding(codec=codec.value) if codec else None,
+    }  # fmt: skip
+    body = body_of(CreateStoreJob, context, from_json, fields, _REQUIRED)
+    spec = body.spec()
     with Workspace(Settings.load()) as workspace:
-        job_name = None if name == spec.name else name
-        archive = create_archive(workspace, spec, job_name=job_name, create_bucket=create_bucket)
+        job_name = None if body.name == spec.name else body.name
+        archive = create_archive(workspace, spec, job_name=job_name, create_bucket=body.create_bucket)
         warning = creation_warning(workspace, archive)
     view = documents.archive(archive)
     show_one(output, view | {"warning": warning or None}, views.archive_lines(view))
     if warning:
         note(f"Warning: {warning}")
+    if body.encoding:
+        note("Chunks are Parquet, and payloads are kept as they came, whatever the codec")
     note(f"Created. To capture what the stream has now: nats3 store run {archive.name}")
     note(reload_dagster(workspace.settings))
 
@@ -109,10 +163,13 @@ def list_(output: Output = Format.table) -> None:
 
 
 @app.command()
-def get(name: ArchiveName, output: Output = Format.table) -> None:
+def get(
+    context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
+) -> None:
     """One archive: settings, its stream, what is captured, what is not yet, what was lost."""
+    chosen = one_of(name, job_id, context, "ARCHIVE")
     with Workspace(Settings.load()) as workspace:
-        report = status.holdings(workspace, name)
+        report = status.holdings(workspace, jobs.named(workspace, chosen).name)
         replayed = len(replayed_hours(workspace, report.archive))
         view = documents.holdings(report, condition.condition(workspace, report.archive), replayed, WORDS)
     show_one(output, view, views.archive_lines(view))
@@ -151,22 +208,30 @@ def run(
 
 
 @app.command()
-def pause(name: ArchiveName, output: Output = Format.table) -> None:
+def pause(
+    context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
+) -> None:
     """Stop continuous capture. `nats3 store run` still works."""
+    chosen = one_of(name, job_id, context, "ARCHIVE")
     with Workspace(Settings.load()) as workspace:
-        _show(status.pause(workspace, name), output)
+        _show(status.pause(workspace, jobs.named(workspace, chosen).name), output)
 
 
 @app.command()
-def resume(name: ArchiveName, output: Output = Format.table) -> None:
+def resume(
+    context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
+) -> None:
     """Go on with continuous capture."""
+    chosen = one_of(name, job_id, context, "ARCHIVE")
     with Workspace(Settings.load()) as workspace:
-        _show(status.resume(workspace, name), output)
+        _show(status.resume(workspace, jobs.named(workspace, chosen).name), output)
 
 
 @app.command()
 def delete(
-    name: ArchiveName,
+    context: typer.Context,
+    name: ArchiveOrNone = None,
+    job_id: JobId = None,
     yes: Yes = False,
     purge: Annotated[bool, typer.Option("--purge", help="Delete the chunk objects as well.")] = False,
     keep_consumer: Annotated[
@@ -176,7 +241,9 @@ def delete(
 ) -> None:
     """Delete an archive from the catalog. Its objects stay unless --purge is given, which may be given later as well,
     and again after it failed. The consumer that it made goes, and with it what the stream keeps for nobody else."""
+    chosen = one_of(name, job_id, context, "ARCHIVE")
     with Workspace(Settings.load()) as workspace:
+        name = jobs.name_to_delete(workspace, chosen)
         planned = remove.to_delete(workspace, name, purge=purge)
         if planned.holdings:
             chunks = counted(sum(c.chunks for c in planned.holdings.coverages), "chunk")

@@ -3,16 +3,18 @@
 Invariant: one key begins one replay, however often, and at however many servers, it is given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 from uuid import UUID
 
+from nats3_dagster.archive.jobs import as_id
 from nats3_dagster.errors import Conflict, OperatorError, Unknown, WrongState
 from nats3_dagster.model import Replay, ReplaySpec, ReplayState
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.plan import ReplayPlan, plan
-from nats3_dagster.replay.status import ReplayStatus, settled
+from nats3_dagster.replay.status import ReplayStatus, find, settled
+from nats3_dagster.replay.status import status as status_by_id
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -80,6 +82,17 @@ def job(workspace: Workspace, job_id: UUID) -> ReplayStatus:
     return settled(workspace, found)
 
 
+def named(workspace: Workspace, name: str) -> ReplayStatus:
+    """The load job of this id, else the replay of this one, else the newest load job of this name. Raises
+    OperatorError if there is none."""
+    if job_id := as_id(name):
+        return job(workspace, job_id)
+    if known := find(workspace, name):
+        return settled(workspace, known)
+    of_name = [replay for replay in workspace.catalog.replays.select() if replay.job_name == name]
+    return settled(workspace, of_name[0]) if of_name else status_by_id(workspace, name)
+
+
 def jobs(
     workspace: Workspace, *, status: JobStatus | None = None, archive: str | None = None, bucket: str | None = None,
     replay_id: str | None = None, limit: int | None = None,
@@ -96,21 +109,29 @@ def jobs(
     return [one for one in every if status in (None, status_of(one))][:limit]
 
 
+def _agreed(planned: ReplayPlan) -> None:
+    """Whoever begins it agrees to whatever it deletes."""
+
+
 def begin_job(
     workspace: Workspace, source: JobSource, spec: ReplaySpec, *, write_stream: str | None = None,
-    key: UUID | None = None, name: str | None = None,
+    key: UUID | None = None, name: str | None = None, agree: Callable[[ReplayPlan], None] = _agreed,
 ) -> tuple[Replay, bool]:  # fmt: skip
     """Record a replay of `spec`, whose archive is that of `source`; the replay, and whether it is new.
 
     `write_stream`: the one that is to take its messages; the archived one may then. `key`: becomes the job's id; given
-    again, it finds the replay that it began. Raises as `replay.begin`; WrongState if the key began another one."""
+    again, it finds the replay that it began. `agree` is as in `replay.begin`. Raises as that; WrongState if the key
+    began another one."""
     if key and (known := workspace.catalog.replays.find_job(key)):
         return _same(known, source, spec, write_stream, name), False
     asked = _resolved(workspace, source, spec, write_stream)
+
+    def checked(planned: ReplayPlan) -> None:
+        _check_stream(planned, write_stream)
+        agree(planned)
+
     try:
-        begun, _ = begin(
-            workspace, asked, agree=lambda planned: _check_stream(planned, write_stream), job_id=key, job_name=name
-        )
+        begun, _ = begin(workspace, asked, agree=checked, job_id=key, job_name=name)
     except (WrongState, Conflict):
         # Another server may have begun it for this very key meanwhile.
         if key and (known := workspace.catalog.replays.find_job(key)):
