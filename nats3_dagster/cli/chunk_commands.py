@@ -7,6 +7,7 @@ from nats3_dagster.cli import chunk_views as views
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import ArchiveName, ChunkName, Hours, Output
 from nats3_dagster.cli.output import Format, show, show_one
+from nats3_dagster.cli.remote import server
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import chunks as documents
 from nats3_dagster.workspace import Workspace
@@ -17,7 +18,12 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 @app.command("list")
 def list_(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
     """The chunks of an archive, in the order of the stream. Their object keys are in `-o json`."""
-    with Workspace(Settings.load()) as workspace:
+    settings = Settings.load()
+    with server(settings) as api:
+        if api:
+            show(output, api.chunks(name, hour), views.LIST)
+            return
+    with Workspace(settings) as workspace:
         show(output, [documents.summary(c) for c in status.chunks(workspace, name, hour)], views.LIST)
 
 

@@ -12,12 +12,14 @@ import typer
 from nats3_dagster.bodies.load_jobs import CreateLoadJob, Duration
 from nats3_dagster.cli import load_views as views
 from nats3_dagster.cli import processes
+from nats3_dagster.cli.asking import Interactive, ask_replay, pick
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.creation import FromJson, body_of
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Hours, JobId, Output, one_of, parse_duration, parse_size
 from nats3_dagster.cli.output import Format, counted, show, show_one
 from nats3_dagster.cli.progress import note, step
+from nats3_dagster.cli.remote import Server, server
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import ORDERS, SeqRange, parse_sequences
@@ -139,6 +141,7 @@ def create(
         ),
     ] = None,
     from_json: FromJson = None,
+    interactive: Interactive = False,
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and do nothing.")] = False,
     detach: Detach = False,
@@ -157,9 +160,17 @@ def create(
         "into_own_stream": into_own_stream or None, "over_gaps": over_gaps or None, "live": live or None,
         "marks": False if no_marks else None, "like_source": like_source or None,
     }  # fmt: skip
+    settings = Settings.load()
+    if interactive and from_json is None:
+        with Workspace(settings) as workspace:
+            fields = ask_replay(None if settings.server_url else workspace, fields)
     body = body_of(CreateLoadJob, context, from_json, fields, {"write_subject": "--write-subject"})
     spec, planned = body.spec(), list[ReplayPlan]()
-    with Workspace(Settings.load()) as workspace:
+    with server(settings) as api:
+        if api:
+            _create_at(api, body, dry_run, yes, output)
+            return
+    with Workspace(settings) as workspace:
         if dry_run or body.dry_run:
             plan = describe(jobs.plan_job(workspace, body.source, spec, body.write_stream))
             show_one(output, plan, views.plan_lines(plan))
@@ -181,6 +192,28 @@ def create(
     _run(workspace.settings, replay.id, detach, output)
 
 
+def _create_at(api: Server, body: CreateLoadJob, dry_run: bool, yes: bool, output: Format) -> None:
+    """Have a server begin and run it. What its chunks would lose is asked with its plan."""
+    fields = body.model_dump(mode="json", exclude_unset=True)
+    if dry_run or body.dry_run:
+        plan = api.create_replay(fields | {"dry_run": True})
+        show_one(output, plan, views.plan_lines(plan))
+        note("A dry run: nothing was published or written")
+        return
+    if body.delete_chunks:
+        plan = api.create_replay(fields | {"dry_run": True})
+        confirm(f"After the replay this deletes chunks of archive {plan['archive']} for good", yes)
+    view = api.create_replay(fields)
+    show_one(output, view, views.lines(view))
+    note(f"The server runs it. To see its progress: nats3 load get {view['id']}")
+
+
+def _confirm_delete(replay_id: str, state: str, chunks_done: int, chunks: int, yes: bool) -> None:
+    if state not in ("succeeded", "running"):  # one that runs is not deleted at all
+        done = f"{chunks_done:,} of {counted(chunks, 'chunk')}"
+        confirm(f"Replay {replay_id} is {state}, with {done} done; deleted, it cannot be resumed", yes)
+
+
 def _absolute(time: str | None) -> str | None:
     """A time that a person wrote, as -2h, as the API takes it."""
     return None if time is None else time_of(parse_time(time))
@@ -197,6 +230,11 @@ def list_(
     output: Output = Format.table,
 ) -> None:
     """Replays, newest first."""
+    settings = Settings.load()
+    with server(settings) as api:
+        if api:
+            show(output, api.replays(archive, limit), views.LIST)
+            return
     with Workspace(Settings.load()) as workspace:
         show(output, [documents.replay(r) for r in status.statuses(workspace, archive, limit)], views.LIST)
 
@@ -206,8 +244,13 @@ def get(
     context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, output: Output = Format.table
 ) -> None:
     """One replay: state, counts, targets, and what went wrong."""
-    chosen = one_of(replay_id, job_id, context, "ID")
-    with Workspace(Settings.load()) as workspace:
+    chosen, settings = one_of(replay_id, job_id, context, "ID"), Settings.load()
+    with server(settings) as api:
+        if api:
+            view = api.replay(chosen)
+            show_one(output, view, views.lines(view))
+            return
+    with Workspace(settings) as workspace:
         view = documents.replay(jobs.named(workspace, chosen))
     log = log_of(view["id"])
     view["log"] = str(log) if log.exists() else None
@@ -221,9 +264,15 @@ def resume(
     output: Output = Format.table,
 ) -> None:  # fmt: skip
     """Resume a replay that was paused or interrupted, or failed. What it has published is not published again."""
-    settings = Settings.load()
+    chosen, settings = one_of(replay_id, job_id, context, "ID"), Settings.load()
+    # What a server has started is the work itself: it never asks a server.
+    with server(settings, here=launch is not None) as api:
+        if api:
+            view = api.act_on_replay(chosen, "resume")
+            show_one(output, view, views.lines(view))
+            return
     with Workspace(settings) as workspace:
-        replay = jobs.named(workspace, one_of(replay_id, job_id, context, "ID")).replay
+        replay = jobs.named(workspace, chosen).replay
     _run(settings, replay.id, detach, output, launch)
 
 
@@ -236,8 +285,13 @@ def pause(
     context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, output: Output = Format.table
 ) -> None:
     """Pause a replay that runs, wherever it runs. `nats3 load resume ID` continues after its last message."""
-    chosen = one_of(replay_id, job_id, context, "ID")
-    with Workspace(Settings.load()) as workspace:
+    chosen, settings = one_of(replay_id, job_id, context, "ID"), Settings.load()
+    with server(settings) as api:
+        if api:
+            view = api.act_on_replay(chosen, "pause")
+            show_one(output, view, views.lines(view))
+            return
+    with Workspace(settings) as workspace:
         replay_id = jobs.named(workspace, chosen).replay.id
         with step("Waiting until it has stopped"):
             paused = control.pause(workspace, replay_id, "Paused by nats3 load pause")
@@ -247,17 +301,26 @@ def pause(
 
 @app.command()
 def delete(
-    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, yes: Yes = False,
-    output: Output = Format.table,
+    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None,
+    interactive: Interactive = False, yes: Yes = False, output: Output = Format.table,
 ) -> None:  # fmt: skip
     """Take a replay out of the list. What it published stays; one that is not finished cannot be resumed then."""
-    chosen = one_of(replay_id, job_id, context, "ID")
-    with Workspace(Settings.load()) as workspace:
-        found = jobs.named(workspace, chosen)
+    settings = Settings.load()
+    with server(settings) as api:
+        if api:
+            if interactive and replay_id is None and job_id is None:
+                replay_id = pick("Replay to delete:", [one["id"] for one in api.replays(None, 1000)])
+            view = api.replay(one_of(replay_id, job_id, context, "ID"))
+            _confirm_delete(view["id"], view["state"], view["chunks_done"], view["chunks"], yes)
+            api.delete_replay(view["job_id"])
+            show_one(output, {"id": view["id"], "deleted": True}, {"deleted": view["id"]})
+            return
+    with Workspace(settings) as workspace:
+        if interactive and replay_id is None and job_id is None:
+            replay_id = pick("Replay to delete:", [one.replay.id for one in status.statuses(workspace)])
+        found = jobs.named(workspace, one_of(replay_id, job_id, context, "ID"))
         replay_id = found.replay.id
-        if found.state not in ("succeeded", "running"):  # one that runs is not deleted at all
-            done = f"{found.replay.chunks_done:,} of {counted(found.replay.chunks, 'chunk')}"
-            confirm(f"Replay {replay_id} is {found.state}, with {done} done; deleted, it cannot be resumed", yes)
+        _confirm_delete(replay_id, found.state, found.replay.chunks_done, found.replay.chunks, yes)
         control.delete(workspace, replay_id)
     show_one(output, {"id": replay_id, "deleted": True}, {"deleted": replay_id})
 

@@ -8,9 +8,10 @@ import typer
 
 from nats3_dagster import __version__
 from nats3_dagster.cli import ending
-from nats3_dagster.cli.global_options import Format, environment, take
+from nats3_dagster.cli.global_options import Format, GlobalOptions, environment, take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.progress import shown_progress
+from nats3_dagster.errors import OperatorError
 
 _CLI = "nats3_dagster.cli"
 _DATA, _HERE = "Archives and replays", "This installation"
@@ -81,6 +82,11 @@ COMMANDS = {
         f"{_CLI}.dev_commands:app", "NATS, Postgres, S3 and the Dagster UI on this machine, under .nats3/.", _HERE
     ),
 }
+
+# Commands on archives, replays, chunks and streams; and those of them that a server answers with --server.
+_DATA_COMMANDS = ("store", "load", "chunk", "stream", "metrics", "permissions")
+_JOB_COMMANDS = ("create", "list", "get", "pause", "resume", "delete")
+_REMOTE = {(group, name) for group in ("store", "load") for name in _JOB_COMMANDS} | {("chunk", "list")}
 
 app = typer.Typer(
     name="nats3",
@@ -153,7 +159,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     def run() -> object:
         if taken.error:
             raise taken.error
+        _check_here(taken)
         return root().main(args=taken.words, prog_name="nats3", standalone_mode=False)
 
     with environment(taken.variables), shown_progress(taken.progress):
         return ending.run(run, debug=taken.debug)
+
+
+def _check_here(taken: GlobalOptions) -> None:
+    """Raises OperatorError where a server is to be asked for what only this machine can do."""
+    group, *rest = taken.path or ("",)
+    words = set(taken.words)
+    no_command = not rest and group in ("store", "load", "chunk", "stream")
+    if group not in _DATA_COMMANDS or no_command or taken.path in _REMOTE or words & {"-h", "--help"}:
+        return
+    from nats3_dagster.settings.sources import find_values
+
+    url = find_values().get("server_url")
+    if url and url.value != "none":
+        raise OperatorError(
+            f"nats3 {' '.join(taken.path)} works with NATS, Postgres and the store itself: it cannot ask a server "
+            f"({url.source})", "Run it where the server runs, or here with --server none",
+        )

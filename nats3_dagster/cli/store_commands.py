@@ -9,8 +9,10 @@ from nats3_dagster.archive import condition, jobs, remove, status
 from nats3_dagster.archive.create import create as create_archive
 from nats3_dagster.archive.create import warning as creation_warning
 from nats3_dagster.archive.due import hours_asked
+from nats3_dagster.archive.jobs import as_id
 from nats3_dagster.bodies.store_jobs import CreateStoreJob, Encoding
 from nats3_dagster.cli import store_views as views
+from nats3_dagster.cli.asking import Interactive, ask_archive, pick
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.creation import Codec, FromJson, body_of, once
 from nats3_dagster.cli.loading import LazyGroup
@@ -28,6 +30,7 @@ from nats3_dagster.cli.output import Format, Size, counted, show, show_one
 from nats3_dagster.cli.processes import capture_hours
 from nats3_dagster.cli.progress import bar, note
 from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.cli.remote import Server, server
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec
@@ -126,6 +129,7 @@ def create(
         typer.Option("--codec", help="Changes nothing: chunks are Parquet, and payloads are kept as they came."),
     ] = None,
     from_json: FromJson = None,
+    interactive: Interactive = False,
     output: Output = Format.table,
 ) -> None:
     """Create an archive. Nothing is captured yet: see `nats3 store run`."""
@@ -137,9 +141,21 @@ def create(
         "max_age_s": max_age, "zstd_level": zstd_level, "create_bucket": create_bucket or None,
         "encoding": Encoding(codec=codec.value) if codec else None,
     }  # fmt: skip
+    settings = Settings.load()
+    if interactive and from_json is None:
+        with Workspace(settings) as workspace:
+            fields = ask_archive(None if settings.server_url else workspace, fields)
     body = body_of(CreateStoreJob, context, from_json, fields, _REQUIRED)
     spec = body.spec()
-    with Workspace(Settings.load()) as workspace:
+    with server(settings) as api:
+        if api:
+            view = api.create_archive(body.model_dump(mode="json", exclude_unset=True))
+            show_one(output, view, views.archive_lines(view))
+            if view["warning"]:
+                note(f"Warning: {view['warning']}")
+            note("Created. Its sensor captures what the stream has now and what comes")
+            return
+    with Workspace(settings) as workspace:
         job_name = None if body.name == spec.name else body.name
         archive = create_archive(workspace, spec, job_name=job_name, create_bucket=body.create_bucket)
         warning = creation_warning(workspace, archive)
@@ -156,6 +172,11 @@ def create(
 @app.command("list")
 def list_(output: Output = Format.table) -> None:
     """All archives: what they hold, and what of their streams is not captured yet (LAG)."""
+    settings = Settings.load()
+    with server(settings) as api:
+        if api:
+            show(output, api.archives(), views.LIST)
+            return
     with Workspace(Settings.load()) as workspace:
         sums = status.archives(workspace)
         found = condition.conditions(workspace, [t.archive for t in sums])
@@ -167,8 +188,13 @@ def get(
     context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
 ) -> None:
     """One archive: settings, its stream, what is captured, what is not yet, what was lost."""
-    chosen = one_of(name, job_id, context, "ARCHIVE")
-    with Workspace(Settings.load()) as workspace:
+    chosen, settings = one_of(name, job_id, context, "ARCHIVE"), Settings.load()
+    with server(settings) as api:
+        if api:
+            view = api.archive(chosen)
+            show_one(output, view, views.archive_lines(view))
+            return
+    with Workspace(settings) as workspace:
         report = status.holdings(workspace, jobs.named(workspace, chosen).name)
         replayed = len(replayed_hours(workspace, report.archive))
         view = documents.holdings(report, condition.condition(workspace, report.archive), replayed, WORDS)
@@ -212,8 +238,13 @@ def pause(
     context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
 ) -> None:
     """Stop continuous capture. `nats3 store run` still works."""
-    chosen = one_of(name, job_id, context, "ARCHIVE")
-    with Workspace(Settings.load()) as workspace:
+    chosen, settings = one_of(name, job_id, context, "ARCHIVE"), Settings.load()
+    with server(settings) as api:
+        if api:
+            view = api.act_on_archive(chosen, "pause")
+            show_one(output, view, views.archive_lines(view))
+            return
+    with Workspace(settings) as workspace:
         _show(status.pause(workspace, jobs.named(workspace, chosen).name), output)
 
 
@@ -222,8 +253,13 @@ def resume(
     context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
 ) -> None:
     """Go on with continuous capture."""
-    chosen = one_of(name, job_id, context, "ARCHIVE")
-    with Workspace(Settings.load()) as workspace:
+    chosen, settings = one_of(name, job_id, context, "ARCHIVE"), Settings.load()
+    with server(settings) as api:
+        if api:
+            view = api.act_on_archive(chosen, "resume")
+            show_one(output, view, views.archive_lines(view))
+            return
+    with Workspace(settings) as workspace:
         _show(status.resume(workspace, jobs.named(workspace, chosen).name), output)
 
 
@@ -232,6 +268,7 @@ def delete(
     context: typer.Context,
     name: ArchiveOrNone = None,
     job_id: JobId = None,
+    interactive: Interactive = False,
     yes: Yes = False,
     purge: Annotated[bool, typer.Option("--purge", help="Delete the chunk objects as well.")] = False,
     keep_consumer: Annotated[
@@ -241,9 +278,19 @@ def delete(
 ) -> None:
     """Delete an archive from the catalog. Its objects stay unless --purge is given, which may be given later as well,
     and again after it failed. The consumer that it made goes, and with it what the stream keeps for nobody else."""
-    chosen = one_of(name, job_id, context, "ARCHIVE")
-    with Workspace(Settings.load()) as workspace:
-        name = jobs.name_to_delete(workspace, chosen)
+    settings = Settings.load()
+    with server(settings) as api:
+        if api:
+            if keep_consumer:
+                raise OperatorError("The API does not take --keep-consumer", "Delete it where the server runs")
+            if interactive and name is None and job_id is None:
+                name = pick("Archive to delete:", [one["name"] for one in api.archives()])
+            _delete_at(api, one_of(name, job_id, context, "ARCHIVE"), purge, yes, output)
+            return
+    with Workspace(settings) as workspace:
+        if interactive and name is None and job_id is None:
+            name = pick("Archive to delete:", [sums.archive.name for sums in status.archives(workspace)])
+        name = jobs.name_to_delete(workspace, one_of(name, job_id, context, "ARCHIVE"))
         planned = remove.to_delete(workspace, name, purge=purge)
         if planned.holdings:
             chunks = counted(sum(c.chunks for c in planned.holdings.coverages), "chunk")
@@ -290,6 +337,17 @@ def sweep(
     show_one(output, view, {"objects removed": swept.objects, "stored": Size(swept.bytes)})
     if dry_run:
         note("A dry run: nothing was removed")
+
+
+def _delete_at(api: Server, name: str, purge: bool, yes: bool, output: Format) -> None:
+    # An id may be that of an archive that was deleted before, whose objects go now.
+    known = None if purge and as_id(name) else api.archive(name)
+    objects = ", and deletes its objects for good" if purge else "; its objects stay"
+    confirm(f"This deletes archive {known['name'] if known else name}{objects}", yes)
+    gone = api.delete_archive(known["job_id"] if known else name, purge=purge)
+    view = {"name": gone["archive"], **{k: v for k, v in gone.items() if k not in ("id", "name", "archive")}}
+    lines = {"deleted": gone["archive"], "chunks": gone["chunks"], "objects deleted": gone["objects_deleted"]}
+    show_one(output, view, lines | ({"consumer deleted": gone["consumer_deleted"]} if gone["consumer_deleted"] else {}))
 
 
 def _show(archive: Archive, output: Format) -> None:

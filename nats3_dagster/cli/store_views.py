@@ -8,7 +8,7 @@ from nats3_dagster.model import Archive
 # The state of an archive where its source is not ok.
 _SOURCE_STATES = {
     "missing": "stream missing", "recreated": "stream was made again", "shrunk": "stream lost its end",
-    "unreachable": "NATS not reachable", "consumer_missing": "consumer missing",
+    "unreachable": "NATS not reachable", "consumer_missing": "consumer missing", "error": "not usable",
 }  # fmt: skip
 
 
@@ -73,6 +73,11 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
         "zstd level": view["zstd_level"], "created": when(view["created_at"]),
     }  # fmt: skip
     if "coverage" not in view:
+        if "chunks" in view:  # an API gives sums only
+            lines |= {
+                "messages": view["messages"], "size": Size(view["payload_bytes"]),
+                "stored": Size(view["stored_bytes"]), "ratio": view["ratio"], "chunks": view["chunks"],
+            }
         return lines
     proven = f"{view['hours_sealed']:,} sealed, {view['hours_replayed']:,} replayed"
     lines |= {
@@ -94,10 +99,12 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
 
 def _source_lines(view: dict[str, Any]) -> dict[str, object]:
     """What is wrong with the source and what to do; else what is not captured, and how near it is to loss."""
-    source, lag, loss = view["source"], view["lag"], view["time_to_loss"]
+    source, lag, loss = view["source"], view["lag"], view.get("time_to_loss")
     if source["error"]:
         paused = "It is paused as well. " if view["paused"] else ""
         return {"problem": f"{paused}{source['error']}{'. ' if source['hint'] else ''}{source['hint'] or ''}"}
+    if loss is None:  # an API gives it for one archive at a time
+        return {"lag": lag}
     if not lag:
         early = f". {loss['early']}" if loss["early"] else ""
         return {"lag": loss["text"] if loss["gone"] else f"0: everything is captured{early}"}

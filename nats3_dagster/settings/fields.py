@@ -135,7 +135,8 @@ class Fields(BaseModel):
     api_max_body: Annotated[ByteSize, Field(gt=0)] = ByteSize(1 << 20)  # bytes of a request
     # What the API's server logs at least.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    # The API that commands ask instead of the catalog.
-    server_url: HttpUrl | None = None
+    # The API that commands ask instead of the catalog, none for the catalog; and the token that it asks for.
+    server_url: Annotated[HttpUrl | None, BeforeValidator(lambda url: None if url == "none" else url)] = None
+    server_token: SecretStr | None = None
     # What commands print where no -o is given.
     output_format: Literal["table", "json", "yaml"] = "table"
