@@ -1,5 +1,7 @@
 """`nats3 chunk`: the objects of an archive. What needs pyarrow is in proof_commands and fetch_command."""
 
+from typing import Any
+
 import typer
 
 from nats3_dagster.archive import status
@@ -8,6 +10,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import ArchiveName, ChunkName, Hours, Output
 from nats3_dagster.cli.output import Format, show, show_one
 from nats3_dagster.cli.remote import server
+from nats3_dagster.cli.watch import Watch, watched
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import chunks as documents
 from nats3_dagster.workspace import Workspace
@@ -16,24 +19,27 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 
 
 @app.command("list")
-def list_(name: ArchiveName, hour: Hours = None, output: Output = Format.table) -> None:
+def list_(name: ArchiveName, hour: Hours = None, watch: Watch = None, output: Output = Format.table) -> None:
     """The chunks of an archive, in the order of the stream. Their object keys are in `-o json`."""
     settings = Settings.load()
-    with server(settings) as api:
-        if api:
-            show(output, api.chunks(name, hour), views.LIST)
-            return
-    with Workspace(settings) as workspace:
-        show(output, [documents.summary(c) for c in status.chunks(workspace, name, hour)], views.LIST)
+
+    def look() -> list[dict[str, Any]]:
+        with server(settings) as api:
+            if api:
+                return api.chunks(name, hour)
+        with Workspace(settings) as workspace:
+            return [documents.summary(c) for c in status.chunks(workspace, name, hour)]
+
+    watched(watch, output, look, lambda items: show(output, items, views.LIST))
 
 
 @app.command()
-def get(
-    name: ArchiveName,
-    chunk: ChunkName,
-    output: Output = Format.table,
-) -> None:
+def get(name: ArchiveName, chunk: ChunkName, watch: Watch = None, output: Output = Format.table) -> None:
     """One chunk: what it holds, which run made it, which replays published it."""
-    with Workspace(Settings.load()) as workspace:
-        view = documents.chunk(status.chunk(workspace, name, chunk), workspace.settings.dagster_url)
-    show_one(output, view, views.lines(view))
+    settings = Settings.load()
+
+    def look() -> dict[str, Any]:
+        with Workspace(settings) as workspace:
+            return documents.chunk(status.chunk(workspace, name, chunk), workspace.settings.dagster_url)
+
+    watched(watch, output, look, lambda view: show_one(output, view, views.lines(view)))

@@ -5,13 +5,13 @@ background then do the same: `nats3 load resume ID`.
 """
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nats3_dagster.bodies.load_jobs import CreateLoadJob, Duration
+from nats3_dagster.cli import completing, processes
 from nats3_dagster.cli import load_views as views
-from nats3_dagster.cli import processes
 from nats3_dagster.cli.asking import Interactive, ask_replay, pick
 from nats3_dagster.cli.confirm import Yes, confirm
 from nats3_dagster.cli.creation import FromJson, body_of
@@ -20,6 +20,7 @@ from nats3_dagster.cli.options import Hours, JobId, Output, one_of, parse_durati
 from nats3_dagster.cli.output import Format, counted, show, show_one
 from nats3_dagster.cli.progress import note, step
 from nats3_dagster.cli.remote import Server, server
+from nats3_dagster.cli.watch import Watch, watched
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import ORDERS, SeqRange, parse_sequences
@@ -33,7 +34,11 @@ from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 ReplayId = Annotated[
-    str | None, typer.Argument(metavar="[ID]", help="Id of the replay (see nats3 load list), or name of its job.")
+    str | None,
+    typer.Argument(
+        metavar="[ID]", help="Id of the replay (see nats3 load list), or name of its job.",
+        autocompletion=completing.replays,
+    ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", help="Do not wait: run it in the background.")]
 
@@ -227,34 +232,40 @@ def list_(
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="COUNT", help="At most this many, newest first.")
     ] = 100,
+    watch: Watch = None,
     output: Output = Format.table,
 ) -> None:
     """Replays, newest first."""
     settings = Settings.load()
-    with server(settings) as api:
-        if api:
-            show(output, api.replays(archive, limit), views.LIST)
-            return
-    with Workspace(Settings.load()) as workspace:
-        show(output, [documents.replay(r) for r in status.statuses(workspace, archive, limit)], views.LIST)
+
+    def look() -> list[dict[str, Any]]:
+        with server(settings) as api:
+            if api:
+                return api.replays(archive, limit)
+        with Workspace(settings) as workspace:
+            return [documents.replay(r) for r in status.statuses(workspace, archive, limit)]
+
+    watched(watch, output, look, lambda items: show(output, items, views.LIST))
 
 
 @app.command()
 def get(
-    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, output: Output = Format.table
-) -> None:
+    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, watch: Watch = None,
+    output: Output = Format.table,
+) -> None:  # fmt: skip
     """One replay: state, counts, targets, and what went wrong."""
     chosen, settings = one_of(replay_id, job_id, context, "ID"), Settings.load()
-    with server(settings) as api:
-        if api:
-            view = api.replay(chosen)
-            show_one(output, view, views.lines(view))
-            return
-    with Workspace(settings) as workspace:
-        view = documents.replay(jobs.named(workspace, chosen))
-    log = log_of(view["id"])
-    view["log"] = str(log) if log.exists() else None
-    show_one(output, view, views.lines(view))
+
+    def look() -> dict[str, Any]:
+        with server(settings) as api:
+            if api:
+                return api.replay(chosen)
+        with Workspace(settings) as workspace:
+            view = documents.replay(jobs.named(workspace, chosen))
+        log = log_of(view["id"])
+        return view | {"log": str(log) if log.exists() else None}
+
+    watched(watch, output, look, lambda view: show_one(output, view, views.lines(view)))
 
 
 @app.command()

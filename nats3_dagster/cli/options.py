@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from nats3_dagster.cli import completing
 from nats3_dagster.cli.output import Format
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.quantities import parse_duration as parse_duration
@@ -48,10 +49,17 @@ def _format(context: typer.Context, value: Format) -> Format:
 Output = Annotated[
     Format, typer.Option("--output", "-o", callback=_format, help="table for people, json or yaml for programs.")
 ]
-ArchiveName = Annotated[str, typer.Argument(metavar="ARCHIVE", help="Name of the archive.")]
-ChunkName = Annotated[str, typer.Argument(metavar="ID|KEY", help="Id or object key of the chunk.")]
+ArchiveName = Annotated[
+    str, typer.Argument(metavar="ARCHIVE", help="Name of the archive.", autocompletion=completing.archives)
+]
+ChunkName = Annotated[
+    str, typer.Argument(metavar="ID|KEY", help="Id or object key of the chunk.", autocompletion=completing.chunks)
+]
 ArchiveOrNone = Annotated[
-    str | None, typer.Argument(metavar="[ARCHIVE]", help="Name of the archive, or of its job.")
+    str | None,
+    typer.Argument(
+        metavar="[ARCHIVE]", help="Name of the archive, or of its job.", autocompletion=completing.archives
+    ),
 ]
 JobId = Annotated[str | None, typer.Option("--job-id", metavar="ID", help="In place of the name: the job's id.")]
 Hours = Annotated[

@@ -1,7 +1,7 @@
 """`nats3 store`: archives. Create, look at, capture now, pause, delete."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,7 @@ from nats3_dagster.cli.processes import capture_hours
 from nats3_dagster.cli.progress import bar, note
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.remote import Server, server
+from nats3_dagster.cli.watch import Watch, watched
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec
@@ -170,35 +171,40 @@ def create(
 
 
 @app.command("list")
-def list_(output: Output = Format.table) -> None:
+def list_(watch: Watch = None, output: Output = Format.table) -> None:
     """All archives: what they hold, and what of their streams is not captured yet (LAG)."""
     settings = Settings.load()
-    with server(settings) as api:
-        if api:
-            show(output, api.archives(), views.LIST)
-            return
-    with Workspace(Settings.load()) as workspace:
-        sums = status.archives(workspace)
-        found = condition.conditions(workspace, [t.archive for t in sums])
-    show(output, [documents.totals(t, found[t.archive.id], WORDS) for t in sums], views.LIST)
+
+    def look() -> list[dict[str, Any]]:
+        with server(settings) as api:
+            if api:
+                return api.archives()
+        with Workspace(settings) as workspace:
+            sums = status.archives(workspace)
+            found = condition.conditions(workspace, [t.archive for t in sums])
+        return [documents.totals(t, found[t.archive.id], WORDS) for t in sums]
+
+    watched(watch, output, look, lambda items: show(output, items, views.LIST))
 
 
 @app.command()
 def get(
-    context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
-) -> None:
+    context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, watch: Watch = None,
+    output: Output = Format.table,
+) -> None:  # fmt: skip
     """One archive: settings, its stream, what is captured, what is not yet, what was lost."""
     chosen, settings = one_of(name, job_id, context, "ARCHIVE"), Settings.load()
-    with server(settings) as api:
-        if api:
-            view = api.archive(chosen)
-            show_one(output, view, views.archive_lines(view))
-            return
-    with Workspace(settings) as workspace:
-        report = status.holdings(workspace, jobs.named(workspace, chosen).name)
-        replayed = len(replayed_hours(workspace, report.archive))
-        view = documents.holdings(report, condition.condition(workspace, report.archive), replayed, WORDS)
-    show_one(output, view, views.archive_lines(view))
+
+    def look() -> dict[str, Any]:
+        with server(settings) as api:
+            if api:
+                return api.archive(chosen)
+        with Workspace(settings) as workspace:
+            report = status.holdings(workspace, jobs.named(workspace, chosen).name)
+            replayed = len(replayed_hours(workspace, report.archive))
+            return documents.holdings(report, condition.condition(workspace, report.archive), replayed, WORDS)
+
+    watched(watch, output, look, lambda view: show_one(output, view, views.archive_lines(view)))
 
 
 @app.command()

@@ -6,17 +6,21 @@ from typing import Annotated, Any
 import typer
 
 from nats3_dagster.archive import streams
+from nats3_dagster.cli import completing
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.options import Output, parse_duration, parse_size
 from nats3_dagster.cli.output import Columns, Format, Prose, Size, counted, show, show_one, when
 from nats3_dagster.cli.progress import note
+from nats3_dagster.cli.watch import Watch, watched
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import streams as documents
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
-StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream.")]
+StreamName = Annotated[
+    str, typer.Argument(metavar="STREAM", help="Name of the stream.", autocompletion=completing.streams)
+]
 
 
 class Storage(StrEnum):
@@ -57,10 +61,18 @@ _SUBJECTS: Columns = {"SUBJECT": lambda s: s["subject"], "MESSAGES": lambda s: s
 
 
 @app.command("list")
-def list_(output: Output = Format.table) -> None:
+def list_(watch: Watch = None, output: Output = Format.table) -> None:
     """All streams of the account, and which archives have them."""
-    with Workspace(Settings.load()) as workspace:
-        views = [documents.stream(report, WORDS) for report in streams.report(workspace)]
+    settings = Settings.load()
+
+    def look() -> list[dict[str, Any]]:
+        with Workspace(settings) as workspace:
+            return [documents.stream(report, WORDS) for report in streams.report(workspace)]
+
+    watched(watch, output, look, lambda views: _show_list(output, views))
+
+
+def _show_list(output: Format, views: list[dict[str, Any]]) -> None:
     show(output, views, _LIST)
     bare = [view["name"] for view in views if view["archives"] == []]
     if any(view["archives"] is None for view in views):
@@ -70,11 +82,15 @@ def list_(output: Output = Format.table) -> None:
 
 
 @app.command()
-def info(name: StreamName, output: Output = Format.table) -> None:
+def info(name: StreamName, watch: Watch = None, output: Output = Format.table) -> None:
     """One stream: limits, storage, what it has, and whether and how it can be archived."""
-    with Workspace(Settings.load()) as workspace:
-        view = documents.stream(streams.find(workspace, name), WORDS)
-    show_one(output, view, _lines(view))
+    settings = Settings.load()
+
+    def look() -> dict[str, Any]:
+        with Workspace(settings) as workspace:
+            return documents.stream(streams.find(workspace, name), WORDS)
+
+    watched(watch, output, look, lambda view: show_one(output, view, _lines(view)))
 
 
 @app.command()

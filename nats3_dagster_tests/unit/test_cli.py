@@ -341,6 +341,12 @@ def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
     assert imported(*words.split(), expect="nats3 " + words.removesuffix(" --help")) & SLOWEST == set()
 
 
+def test_a_document_is_checked_without_the_server() -> None:
+    for group in ("store", "load"):
+        words = (group, "create", "--from-json", "/nowhere.json")
+        assert imported(*words, expect="/nowhere.json cannot be read") & {"fastapi", "uvicorn", "httpx2"} == set()
+
+
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
