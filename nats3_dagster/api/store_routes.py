@@ -15,7 +15,7 @@ from nats3_dagster.archive.create import create as create_archive
 from nats3_dagster.archive.create import warning as creation_warning
 from nats3_dagster.archive.jobs import JobStatus
 from nats3_dagster.bodies.store_jobs import CreateStoreJob
-from nats3_dagster.runs.webserver import FAILURES, brief, locations, reload
+from nats3_dagster.runs.reload import reload_locations
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import store_jobs as views
 
@@ -95,9 +95,8 @@ def _reload_dagster(settings: Settings) -> None:
     """Have Dagster load the archives anew. The request was answered by then; without this, its sensor does so."""
     if not settings.dagster_url:
         return
-    try:
-        for name in locations(settings.dagster_url):
-            if why := reload(settings.dagster_url, name):
-                log.warning("Dagster did not load %s: %s", name, why)
-    except FAILURES as error:
-        log.warning("The Dagster at NATS3_DAGSTER_URL did not reload (%s)", brief(error))
+    done = reload_locations(settings.dagster_url)
+    for refused in done.refused:
+        log.warning("Dagster did not load %s", refused)
+    if done.failure:
+        log.warning("The Dagster at NATS3_DAGSTER_URL did not reload (%s)", done.failure)

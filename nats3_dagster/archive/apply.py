@@ -23,6 +23,7 @@ class Planned:
     """What is to be done about one archive."""
 
     action: Action
+    # What the file calls it; of one that is to be removed its own.
     name: str
     # What the file says; None where it is to be removed.
     declared: Declared | None = None
@@ -62,13 +63,12 @@ def compare(
     existing: Sequence[ArchiveTotals], declared: Sequence[Declared], *, prune: bool = False
 ) -> tuple[Planned, ...]:
     """What is to be done, by name; what no field of an archive may be is refused."""
-    known = {sums.archive.name: sums for sums in existing}
-    planned = [_compared(known, one) for one in declared]
+    planned = [_compared(existing, one) for one in declared]
     if prune:
-        names = {one.name for one in declared}
+        wanted = {one.archive.id for one in planned if one.archive}
         planned += [
-            Planned("remove", name, archive=sums.archive, chunks=sums.chunks, messages=sums.messages)
-            for name, sums in known.items() if name not in names
+            Planned("remove", sums.archive.name, archive=sums.archive, chunks=sums.chunks, messages=sums.messages)
+            for sums in existing if sums.archive.id not in wanted
         ]  # fmt: skip
     return tuple(sorted(planned, key=lambda one: one.name))
 
@@ -99,8 +99,8 @@ def check(planned: Sequence[Planned]) -> None:
     raise OperatorError(f"{many}, and nothing was changed. {at}{first.refusal.what}", first.refusal.hint)
 
 
-def _compared(known: Mapping[str, ArchiveTotals], declared: Declared) -> Planned:
-    sums = known.get(declared.name)
+def _compared(existing: Sequence[ArchiveTotals], declared: Declared) -> Planned:
+    sums = next((sums for sums in existing if declared.is_of(sums.archive)), None)
     if sums is None:
         return Planned("create", declared.name, declared)
     try:
@@ -120,14 +120,12 @@ def _checked(workspace: Workspace, one: Planned) -> Planned:
         if one.action == "change" and one.archive and not one.refusal:
             change.check(workspace, one.archive, one.differences)
     except (OperatorError, Conflict) as error:
-        if one.declared and one.archive is None and (made := _totals(workspace, one.name)):
-            return _compared(made, one.declared)  # another process has created it since
+        if one.declared and one.archive is None:
+            again = _compared(workspace.catalog.archives.totals(), one.declared)
+            if again.archive:  # another process has created it since
+                return again
         return replace(one, refusal=error)
     return one
-
-
-def _totals(workspace: Workspace, name: str) -> dict[str, ArchiveTotals]:
-    return {sums.archive.name: sums for sums in workspace.catalog.archives.totals() if sums.archive.name == name}
 
 
 def _done(workspace: Workspace, one: Planned) -> Applied:
@@ -135,7 +133,9 @@ def _done(workspace: Workspace, one: Planned) -> Applied:
         change.make(workspace, one.archive, one.differences)
         return Applied(one, done=True)
     if one.declared:
-        made = create.create(workspace, one.declared.spec, create_bucket=one.declared.create_bucket)
+        made = create.create(
+            workspace, one.declared.spec, job_name=one.declared.job_name, create_bucket=one.declared.create_bucket
+        )
         if one.declared.paused:
             change.change(workspace, made.name, {"paused": True})
         return Applied(one, done=True, warning=create.warning(workspace, made))
@@ -147,10 +147,11 @@ def _done(workspace: Workspace, one: Planned) -> Applied:
 
 def _is_done(workspace: Workspace, one: Planned) -> bool:
     """Whether the archive is now as declared, whoever did it."""
-    found = workspace.catalog.archives.find(one.name)
     if one.declared is None:
-        return found is None
+        return workspace.catalog.archives.find(one.name) is None
+    declared = one.declared
+    found = next((archive for archive in workspace.catalog.archives.all() if declared.is_of(archive)), None)
     try:
-        return found is not None and not change.differences(found, one.declared.wanted)
+        return found is not None and not change.differences(found, declared.wanted)
     except Unknown:
         return False

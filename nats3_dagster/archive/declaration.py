@@ -3,10 +3,11 @@
 Invariant: a declaration changes nothing that the catalog has, and makes nothing again that somebody deleted.
 """
 
+from nats3_dagster.archive.change import differences
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.status import find_or_none, former
 from nats3_dagster.errors import Conflict, OperatorError
-from nats3_dagster.model import Archive, ArchiveSpec, Declaration
+from nats3_dagster.model import Archive, Declaration
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -28,29 +29,13 @@ def settle(workspace: Workspace, declaration: Declaration) -> Archive:
             archive = find_or_none(workspace, name)
             if archive is None:
                 raise
-    if differing := differences(declaration, archive.spec):
+    written = {field: getattr(declaration.spec, field) for field in sorted(declaration.given)}
+    if found := differences(archive, written):
+        texts = [f"{one.field} is {_text(one.old)}, and {_text(one.new)} is declared" for one in found]
         raise OperatorError(
-            f"Archive {name} is not as declared: {'; '.join(differing)}", Next.DECLARE_OR_CHANGE(archive=name)
+            f"Archive {name} is not as declared: {'; '.join(texts)}", Next.DECLARE_OR_CHANGE(archive=name)
         )
     return archive
-
-
-def differences(declaration: Declaration, spec: ArchiveSpec) -> list[str]:
-    """What is written otherwise than the catalog has it, each in words."""
-    wanted = declaration.spec
-    return [
-        f"{name} is {_text(getattr(spec, name))}, and {_text(getattr(wanted, name))} is declared"
-        for name in sorted(declaration.given)
-        if _comparable(getattr(wanted, name)) != _comparable(getattr(spec, name))
-    ]
-
-
-def _comparable(value: object) -> object:
-    """Filters are a set; `>` among them is every subject."""
-    if not isinstance(value, tuple):
-        return value
-    filters = frozenset[str](value)  # pyright: ignore[reportUnknownArgumentType]
-    return frozenset[str]() if ">" in filters else filters
 
 
 def _text(value: object) -> str:

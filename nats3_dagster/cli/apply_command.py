@@ -137,8 +137,9 @@ def _note(one: Applied) -> None:
 
 
 def _show_document(output: Format, planned: Sequence[Planned], done: Sequence[Applied], dry_run: bool) -> None:
-    by_name = {one.planned.name: one for one in done}
-    archives = [documents.planned(one, WORDS) | documents.applied(by_name.get(one.name), WORDS) for one in planned]
+    # By the step itself: a file may call an archive as another one is called.
+    of_step = {id(one.planned): one for one in done}
+    archives = [documents.planned(one, WORDS) | documents.applied(of_step.get(id(one)), WORDS) for one in planned]
     show_one(output, {"dry_run": dry_run, "archives": archives}, {})
 
 

@@ -17,6 +17,12 @@ OTHERS = frozenset({
 })  # fmt: skip
 # Those of the fault tests and of the tests.
 _OTHER_PREFIXES = ("NATS3_FAULTS_", "NATS3_TEST_")
+# Variables of nats-s3-connector that have another name here; None: there is no such setting.
+_PEERS = {
+    "NATS3_LOG": "NATS3_LOG_LEVEL", "NATS3_SERVER_ADDR": "NATS3_API_LISTEN",
+    "NATS3_S3_ACCESS": "NATS3_S3_ACCESS_KEY_ID", "NATS3_S3_SECRET": "NATS3_S3_SECRET_ACCESS_KEY",
+    "NATS3_POSTGRES_MIGRATE": None,
+}  # fmt: skip
 KEYS = tuple(Fields.model_fields)
 
 
@@ -53,9 +59,10 @@ def nearest_key(text: str) -> str | None:
 
 
 def unknown_variables() -> dict[str, str | None]:
-    """The NATS3_* variables of the environment that nothing reads, each with the known one that is most like it."""
+    """The NATS3_* variables of the environment that nothing reads, each with the known one that is meant: that of
+    nats-s3-connector's, or the one that is most like it."""
     return {
-        name: nearest(name, _VARIABLES)
+        name: _PEERS[name] if name in _PEERS else nearest(name, _VARIABLES)
         for name in sorted(os.environ)
         if name.startswith(PREFIX) and name not in _VARIABLES and not name.startswith(_OTHER_PREFIXES)
     }

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from nats3_dagster.archive.declared import peer
 from nats3_dagster.archive.declared.document import Table, parse, place, tables_of, unknown_keys
+from nats3_dagster.archive.job_names import archive_name
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.model.quantities import parse_duration, parse_size
@@ -31,10 +32,18 @@ class Declared:
     create_bucket: bool
     # The file and the line: `archives.yaml:12`.
     place: str
+    # Of a store job of nats-s3-connector: its name as it was given, of which that of the archive is made. None: `spec`
+    # has the name of the archive.
+    job_name: str | None = None
 
     @property
     def name(self) -> str:
-        return self.spec.name
+        """What the file calls it."""
+        return self.job_name or self.spec.name
+
+    def is_of(self, archive: Archive) -> bool:
+        """Whether this declares the archive."""
+        return archive.job_name == self.job_name if self.job_name else archive.name == self.spec.name
 
     @property
     def wanted(self) -> Mapping[str, Any]:
@@ -71,14 +80,15 @@ def read(files: Iterable[tuple[str, str]]) -> Declarations:
     for file, text in files:
         try:
             root = parse(text, file)
-            entries, defaults, notes = _entries(root, file)
+            is_peers = "store" in root and "archives" not in root
+            entries, defaults, notes = peer.entries(root, file) if is_peers else _entries(root, file)
         except OperatorError as error:
             problems.append(error)
             continue
         left_out += notes
         for entry in entries:
             try:
-                archives.append(_declared(entry, defaults, file))
+                archives.append(_declared(entry, defaults, file, is_job=is_peers))
             except _Problems as several:
                 problems += several.errors
     problems += _twice(archives)
@@ -120,8 +130,6 @@ class _Problems(Exception):
 
 def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
     """The entries of a file in our own shape, their defaults, and what is left out."""
-    if "store" in root and "archives" not in root:
-        return peer.entries(root, file)
     unknown_keys(root, ("archives", "defaults"), file, "a file of archives")
     if "archives" not in root:
         raise OperatorError(f"{file} declares no archives", "Begin it with archives: and a list below it")
@@ -134,8 +142,8 @@ def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
     return tables_of(root, "archives", file), defaults, []
 
 
-def _declared(entry: Table, defaults: Table, file: str) -> Declared:
-    """The archive of an entry. Raises _Problems."""
+def _declared(entry: Table, defaults: Table, file: str, *, is_job: bool) -> Declared:
+    """The archive of an entry; `is_job`: its name is that of a job. Raises _Problems."""
     errors: list[OperatorError] = []
     values: dict[str, Any] = {}
     for table, of in ((defaults, "defaults"), (entry, "an archive")):
@@ -166,17 +174,26 @@ def _declared(entry: Table, defaults: Table, file: str) -> Declared:
         values.setdefault("mode", "consumer")
     if ">" in values.get("subjects", ()):
         values["subjects"] = ()
+    job_name = str(values["name"]) if is_job else None
     try:
-        return Declared(ArchiveSpec(**values), paused, create_bucket, at)
+        if job_name is not None:
+            values["name"] = archive_name(job_name)
+        return Declared(ArchiveSpec(**values), paused, create_bucket, at, job_name)
     except OperatorError as error:
         raise _Problems([_at(error, at)]) from None
 
 
 def _twice(archives: Sequence[Declared]) -> list[OperatorError]:
-    first: dict[str, Declared] = {}
+    first: dict[tuple[str, str], Declared] = {}
     problems: list[OperatorError] = []
     for declared in archives:
-        other = first.setdefault(declared.name, declared)
+        # Two jobs may have names of which the same name of an archive is made; a job and an archive of it may not.
+        own, made = ("archive", declared.spec.name), ("archive of a job", declared.spec.name)
+        if declared.job_name is None:
+            other = first.get(made) or first.setdefault(own, declared)
+        else:
+            other = first.get(own) or first.setdefault(("job", declared.job_name), declared)
+            first.setdefault(made, declared)
         if other is not declared:
             what = f"{declared.place}: archive {declared.name} is declared at {other.place} already"
             problems.append(OperatorError(what, "Leave one of them out, or give it another name"))

@@ -1,7 +1,5 @@
 """The configuration file of nats-s3-connector: its store jobs as entries of a file of archives."""
 
-import re
-
 from nats3_dagster.archive.declared.document import Table, place, tables_of, unknown_keys
 from nats3_dagster.errors import OperatorError
 
@@ -25,19 +23,12 @@ def entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
     return [_entry(job, file) for job in jobs], Table(), notes
 
 
-def archive_name(job_name: str) -> str:
-    """The name of a job's archive: what is no letter, digit or _ becomes _."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", job_name)
-
-
 def _entry(job: Table, file: str) -> Table:
     unknown_keys(job, _JOB, file, "a store job")
     entry = Table(line=job.line, lines=dict(job.lines))
     for key in ("name", "stream", "consumer", "subject", "bucket", "prefix"):
         if job.get(key) is not None:
             entry[key] = job[key]
-    if isinstance(entry.get("name"), str):
-        entry["name"] = archive_name(entry["name"])
     batch, encoding = _table(job, "batch", file), _table(job, "encoding", file)
     unknown_keys(batch, ("max_count", "max_bytes"), file, "batch")
     unknown_keys(encoding, ("codec",), file, "encoding")
