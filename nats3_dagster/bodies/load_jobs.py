@@ -10,10 +10,10 @@ from nats3_dagster.bodies.base import Body, Text
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Order, Pace, ReplaySpec, Selection, SeqRange
+from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.replay.jobs import JobSource
 
 _SECOND_NS = 1_000_000_000
-_LAST_SEQUENCE = 2**63 - 1
 
 
 def _time(text: str) -> str:
@@ -27,7 +27,7 @@ def _time(text: str) -> str:
 
 
 Time = Annotated[str, AfterValidator(_time), Field(json_schema_extra={"format": "date-time"})]
-Sequence = Annotated[int, Field(ge=1, lt=2**63)]
+Sequence = Annotated[int, Field(ge=1, le=MAX_SEQUENCE)]
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -135,4 +135,4 @@ class CreateLoadJob(Body):
             return SeqRange(*self.sequences)
         if self.start is None and self.end is None:
             return None
-        return SeqRange(self.start or 1, self.end or _LAST_SEQUENCE)
+        return SeqRange(self.start or 1, self.end or MAX_SEQUENCE)

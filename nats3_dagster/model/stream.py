@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
 
-# The largest sequence that the catalog and a chunk can hold. A stream that counts from 1 does not get there.
-MAX_SEQUENCE = 2**63 - 1
+# The largest sequence that the catalog can hold: the end of its ranges is the one after it. A stream that counts from 1
+# does not get there.
+MAX_SEQUENCE = 2**63 - 2
 
 
 class SeqRange(NamedTuple):

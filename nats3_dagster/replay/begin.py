@@ -52,9 +52,10 @@ def begin(
 
 def resolve_archive(
     workspace: Workspace, name: str | None, bucket: str | None, stream: str | None, hours: tuple[str, ...] = (),
-    prefix: str | None = None,
+    prefix: str | None = None, consumer: str | None = None, subjects: tuple[str, ...] = (),
 ) -> str:  # fmt: skip
-    """Name of the one archive of that name, bucket, stream and prefix that has these hours. Raises OperatorError."""
+    """Name of the one archive of that name, bucket, stream and prefix that has these hours; of several the one that
+    takes its messages through this consumer, or is of exactly these subjects. Raises OperatorError."""
     if name is None and (bucket is None or stream is None):
         raise OperatorError("No archive is named", Next.SAY_ARCHIVE())
     every = [workspace.catalog.archives.get(name)] if name is not None else list(workspace.catalog.archives.all())
@@ -67,6 +68,11 @@ def resolve_archive(
             f"No archive of stream {stream or 'of any name'} is in bucket {bucket or 'of any name'}",
             f"There is {there}" if there else Next.CREATE_ARCHIVE(),
         )
+    if len(matching) > 1 and consumer is not None:
+        matching = [a for a in matching if a.spec.durable == consumer] or matching
+    if len(matching) > 1 and subjects:
+        exact = [a for a in matching if set(a.spec.subjects) == set(subjects)]
+        matching = exact if len(exact) == 1 else matching
     if len(matching) > 1:
         raise OperatorError(
             f"Bucket {bucket} has {len(matching)} archives of stream {stream}: {', '.join(a.name for a in matching)}",

@@ -178,8 +178,9 @@ def progress(workspace: Workspace, job_id: UUID) -> JobProgress:
 
 def _resolved(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_stream: str | None) -> ReplaySpec:
     name = resolve_archive(
-        workspace, source.archive, source.bucket, source.stream, spec.selection.hours, source.prefix
-    )
+        workspace, source.archive, source.bucket, source.stream, spec.selection.hours, source.prefix,
+        source.consumer, spec.selection.subjects,
+    )  # fmt: skip
     archive = workspace.catalog.archives.get(name).spec
     if source.consumer is not None and source.consumer != archive.durable:
         through = f"through {archive.durable}" if archive.durable else "through no consumer"
