@@ -131,7 +131,7 @@ def test_a_file_of_the_peer_is_applied(nats3: Command, wire: Wire, bucket: str) 
     done = nats3.ok("store", "apply", "-f", "nats3-connector.toml", "--yes")
     assert done.err.splitlines()[:3] == [
         "nats3-connector.toml: left out nats, which set up nats-s3-connector itself: see docs/configuration.md",
-        "nats3-connector.toml: left out encoding: every archive is of Parquet objects", "Created job_1",
+        "nats3-connector.toml: left out encoding: every archive is of Parquet objects", "Created job-1",
     ]  # fmt: skip
     got = nats3.ok("store", "get", "job_1", "-o", "json").json
     assert (got["max_messages"], got["max_bytes"], got["prefix"], got["subjects"]) == (

@@ -102,6 +102,24 @@ store:
     )
 
 
+def test_jobs_of_the_peer_keep_their_names() -> None:
+    """Two names of which one archive's name is made are two jobs; that archive cannot be declared beside them."""
+    jobs = "store:\n" + "".join(f"- {{name: {name}, stream: EV, bucket: archive}}\n" for name in ("a-b", "a_b", "a.b"))
+    declared = read([("f.yaml", jobs)]).archives
+    assert [(one.name, one.job_name, one.spec.name) for one in declared] == [
+        ("a-b", "a-b", "a_b"), ("a_b", "a_b", "a_b"), ("a.b", "a.b", "a_b")
+    ]  # fmt: skip
+    own = ("own.yaml", "archives:\n- {name: a_b, stream: EV, bucket: archive}\n")
+    assert read([own]).archives[0].job_name is None
+    for files in ([("f.yaml", jobs), own], [own, ("f.yaml", jobs)]):
+        with pytest.raises(OperatorError, match="archive a_b is declared at"):
+            read(files)
+    with pytest.raises(OperatorError, match=r"^f.yaml:3: archive a-b is declared at f.yaml:2 already"):
+        read([("f.yaml", jobs.replace("a_b", "a-b"))])
+    with pytest.raises(OperatorError, match="^f.yaml:2: '' is not a name"):
+        read([("f.yaml", "store:\n- {name: '', stream: EV, bucket: archive}\n")])
+
+
 ENTRY = "archives:\n  - name: a\n    stream: EV\n    bucket: archive\n"
 
 

@@ -16,7 +16,7 @@ from nats3_dagster_tests.http.load_case import Loads
 from nats3_dagster_tests.http.test_metrics import scraped
 from nats3_dagster_tests.metrics_case import Scraped
 
-PAGE = Path(__file__).parents[2] / "docs" / "migrate-from-nats3.md"
+PAGE = Path(__file__).parents[3] / "docs" / "migrate-from-nats3.md"
 
 
 def tables() -> dict[str, list[str]]:
