@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from nats3_dagster.settings.names import unknown_variables, variables
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command, Ran
+from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.http.load_case import Loads
 from nats3_dagster_tests.http.test_metrics import scraped
 from nats3_dagster_tests.metrics_case import Scraped
@@ -124,9 +124,6 @@ class Side:
             shown = self.nats3("config", "show")
             assert shown.status == 0, shown
             assert ours or f"Warning: {variable} is not a setting" in shown.err
-
-    def written(self, ran: Ran, key: str) -> str:
-        return (self.folder / "nats3.toml").read_text() if ran.status == 0 else f"{key}: {ran.err}"
 
     @property
     def scraped(self) -> Scraped:
