@@ -29,17 +29,6 @@ from nats3_dagster_tests.replay_case import archived
 from nats3_dagster_tests.taking_case import content, covered, left, run
 from nats3_dagster_tests.wire import Wire
 
-# Rows whose options are not there yet.
-_AFTER_MERGE = {
-    "Commands": {
-        "--server URL", "--output table|json", "store create --batch-max-bytes N", "store create --batch-max-count N",
-        "store create --codec json|binary", "store create --from-json FILE", "store create -i",
-        "store delete --job-id ID", "store delete -i", "store pause --job-id ID", "store resume --job-id ID",
-        "load create --name NAME", "load create --prefix PREFIX", "load create --read-consumer NAME",
-        "load create --start N", "load create --end N", "load create --from-json FILE", "load create -i",
-        "load delete --job-id ID", "load delete -i", "load pause --job-id ID", "load resume --job-id ID",
-    },
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -69,16 +58,12 @@ CHECKS: dict[str, Checks] = {
 
 def test_each_row_has_a_check_and_each_check_a_row() -> None:
     assert {table: list(checks) for table, checks in CHECKS.items()} == tables()
-    for table, rows in _AFTER_MERGE.items():
-        assert rows <= set(CHECKS[table])
 
 
 @pytest.mark.parametrize("table", CHECKS)
 def test_every_row_is_true(table: str, side: Side) -> None:
     wrong: dict[str, str] = {}
     for row, check in CHECKS[table].items():
-        if row in _AFTER_MERGE.get(table, ()):
-            continue
         try:
             check(side)
         except Exception as error:  # the other rows are asked as well
