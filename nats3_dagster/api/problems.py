@@ -8,6 +8,7 @@ import json
 import logging
 import traceback
 from collections.abc import Mapping
+from http import HTTPMethod
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +19,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
 
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.errors import (
@@ -164,7 +166,8 @@ def add_problems(app: FastAPI) -> None:
             405: f"{request.url.path} does not take {request.method}",
         }.get(error.status_code, str(error.detail))
         hint = "See /docs" if error.status_code in (404, 405) else None
-        return answer(_document(error.status_code, str(error.detail), what, next=hint), error.headers)
+        headers = {"Allow": _methods(request)} if error.status_code == 405 else error.headers
+        return answer(_document(error.status_code, str(error.detail), what, next=hint), headers)
 
 
 def answer(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -178,6 +181,16 @@ def _document(status: int, title: str, what: str, *, detail: str = "", **more: A
         "detail": detail or (f"{what}. {hint}" if hint else what), "error": what, "next": None, "code": None,
         "values": {}, "fields": [], "dependency": None, "reference": None,
     } | more  # fmt: skip
+
+
+def _methods(request: Request) -> str:
+    """The methods that the path takes: each has a route of its own, and the router names those of one."""
+    routes = [route for route in request.app.routes if not isinstance(route, Mount)]
+    methods = [
+        method for method in HTTPMethod
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]  # fmt: skip
+    return ", ".join(sorted(methods)) or "GET, HEAD"  # a file of /docs
 
 
 class _ProblemResponse(JSONResponse):

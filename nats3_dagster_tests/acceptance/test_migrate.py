@@ -30,7 +30,6 @@ from nats3_dagster_tests.taking_case import content, covered, left, run
 from nats3_dagster_tests.wire import Wire
 
 
-
 @pytest.fixture
 def loads(workspace: Workspace, wire: Wire, bucket: str) -> Iterator[Loads]:
     made = Loads(workspace.settings, wire, bucket)

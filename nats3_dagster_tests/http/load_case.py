@@ -7,11 +7,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
 
+import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from nats3_dagster.api import load_routes
 from nats3_dagster.api.app import create_app
+from nats3_dagster.dev.process import HOST, free_port
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Replay
 from nats3_dagster.pipeline.replay_run import publish_share
@@ -96,6 +98,21 @@ class Loads:
         assert self.gate.wait(60)
         with suppress(Nats3Error):
             drive(self.settings, replay_id, number)
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """A server behind a socket; its address."""
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(app, host=HOST, port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        eventually(lambda: server.started, "the server")
+        yield f"http://{HOST}:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
 
 
 def drive(settings: Settings, replay_id: str, number: int) -> None:

@@ -4,15 +4,12 @@ import gc
 import inspect
 import json
 import os
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
 from fastapi.testclient import TestClient
 
 from nats3_dagster.api import load_events
@@ -22,7 +19,7 @@ from nats3_dagster.dev.process import HOST, free_port
 from nats3_dagster.runs.processes import log_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.http.load_case import MESSAGES, Loads, eventually
+from nats3_dagster_tests.http.load_case import MESSAGES, Loads, eventually, listening
 from nats3_dagster_tests.orchestration.processes import Dagster
 from nats3_dagster_tests.wire import Wire
 
@@ -37,21 +34,6 @@ def loads(workspace: Workspace, wire: Wire, bucket: str) -> Iterator[Loads]:
     made.join()
 
 
-@contextmanager
-def listening(loads: Loads) -> Iterator[str]:
-    """A server behind a socket; its address."""
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(loads.app(), host=HOST, port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        eventually(lambda: server.started, "the server")
-        yield f"http://{HOST}:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(30)
-
-
 def generators() -> int:
     """Streams of events that have not ended."""
     code = inspect.unwrap(events).__code__
@@ -62,7 +44,7 @@ def test_progress_as_events(loads: Loads, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(load_events, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(load_events, "HEARTBEAT_S", 0.2)
     loads.gate.clear()
-    with listening(loads) as url, httpx2.Client(base_url=url, timeout=30) as client:
+    with listening(loads.app()) as url, httpx2.Client(base_url=url, timeout=30) as client:
         made = client.post("/load/job", json=loads.body).json()
         at, accept = {"job_id": made["id"]}, {"Accept": "text/event-stream"}
         once = client.get("/load/job/progress", params=at).json()
@@ -89,7 +71,7 @@ def test_progress_as_events(loads: Loads, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_client_that_goes_away_leaves_nothing_behind(loads: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_events, "LOOK_EVERY_S", 0.05)
     loads.gate.clear()
-    with listening(loads) as url, httpx2.Client(base_url=url, timeout=30) as client:
+    with listening(loads.app()) as url, httpx2.Client(base_url=url, timeout=30) as client:
         made = client.post("/load/job", json=loads.body).json()
         for _ in range(12):  # more than a catalog has connections
             with client.stream(
