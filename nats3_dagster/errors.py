@@ -95,6 +95,12 @@ class StoreError(Nats3Error):
     """Object storage: unreachable, refused us, or does not hold what it should."""
 
 
+class BucketRefused(StoreError):
+    """The store does not take the name of a bucket: that of the request is wrong, and no try will help."""
+
+    field = "bucket"
+
+
 class ObjectMissing(StoreError):
     """An object that the catalog lists is not in the store."""
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -69,17 +69,31 @@ def _include(app: FastAPI, router: APIRouter, prefix: str, checks: list[Any]) ->
 
 
 def _known_parameters(request: Request) -> None:
-    """Raises RequestValidationError for a parameter that the route does not have: a filter that is misspelt would be no
-    filter."""
+    """Raises RequestValidationError for a parameter that the route does not have, as a filter that is misspelt would be
+    no filter; and for one that is given twice, as nobody knows which of the two was meant."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute):
         return
-    known = [field.alias for field in route.dependant.query_params]
+    fields = route.dependant.query_params
+    known = [field.alias for field in fields]
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         there = f"there are {', '.join(known)}" if known else "the route has none"
         text = f"There is no such parameter; {there}"
         raise RequestValidationError([{"type": "unknown", "loc": ("query", name), "msg": text} for name in unknown])
+    repeated = [
+        field.alias for field in fields
+        if len(request.query_params.getlist(field.alias)) > 1
+        and not any(get_origin(kind) is list for kind in _kinds(field.field_info.annotation))
+    ]  # fmt: skip
+    if repeated:
+        text = "It is given more than once"
+        raise RequestValidationError([{"type": "repeated", "loc": ("query", name), "msg": text} for name in repeated])
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """The annotation, and those that it is a union of."""
+    return annotation, *get_args(annotation)
 
 
 def _document_problems(app: FastAPI, tokens: Tokens) -> None:

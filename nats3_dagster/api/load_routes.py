@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from nats3_dagster.api.bodies import JobId
 from nats3_dagster.api.context import Work
 from nats3_dagster.api.load_events import events
 from nats3_dagster.api.load_models import LoadJob, LoadPlan, LoadProgress
@@ -23,18 +24,7 @@ from nats3_dagster.runs import loads
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import load_jobs as documents
 
-router = APIRouter(tags=["load jobs"])
-JobId = Annotated[UUID, Query(description="Id of the load job.")]
-_MEDIA = "application/problem+json"
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"description": description, "content": {_MEDIA: {}}}
-    for status, description in (
-        (404, "There is no such load job or archive."),
-        (409, "It does not fit the state of the job, or somebody did the same first."),
-        (422, "A field is not valid, or the replay cannot be right."),
-        (503, "NATS, Postgres, the store or Dagster fails: `dependency` says which."),
-    )
-}
+router = APIRouter(tags=["load"])
 
 
 def starts() -> Callable[[Settings, ReplaySpec], loads.Starter]:
@@ -47,9 +37,9 @@ Starts = Annotated[Callable[[Settings, ReplaySpec], loads.Starter], Depends(star
 
 @router.post(
     "/load/job", status_code=201, response_model=LoadJob | LoadPlan,
-    responses=_PROBLEMS | {200: {"model": LoadJob | LoadPlan, "description": "The job of that key, or the plan."}},
+    responses={200: {"model": LoadJob | LoadPlan, "description": "The job of that key, or the plan."}},
 )  # fmt: skip
-def create(
+def create_load_job(
     body: CreateLoadJob, work: Work, starts: Starts, response: Response,
     idempotency_key: Annotated[
         UUID | None, Header(description="Becomes the job's id. Given again, it finds the job that it began.")
@@ -73,16 +63,16 @@ def create(
     return documents.load_job(jobs.job(work, replay.job_id))
 
 
-@router.get("/load/job", response_model=LoadJob, responses=_PROBLEMS)
-def get(job_id: JobId, work: Work) -> Any:
+@router.get("/load/job", response_model=LoadJob)
+def get_load_job(job_id: JobId, work: Work) -> Any:
     """One load job."""
     return documents.load_job(jobs.job(work, job_id))
 
 
-@router.get("/load/jobs", response_model=list[LoadJob], responses=_PROBLEMS)
-def list_(
+@router.get("/load/jobs", response_model=list[LoadJob])
+def list_load_jobs(
     work: Work,
-    status: JobStatus | None = None,
+    status: Annotated[JobStatus | None, Query(description="Only jobs of this status.")] = None,
     archive: Annotated[Text | None, Query(description="Only of this archive.")] = None,
     bucket: Annotated[Text | None, Query(description="Only of archives in this bucket.")] = None,
     replay: Annotated[str | None, Query(pattern="^[0-9a-f]{16}$", description="Only of the replay of this id.")] = None,
@@ -93,15 +83,15 @@ def list_(
     return [documents.load_job(one) for one in selected]
 
 
-@router.post("/load/job/pause", response_model=LoadJob, responses=_PROBLEMS)
-def pause(job_id: JobId, work: Work) -> Any:
+@router.post("/load/job/pause", response_model=LoadJob)
+def pause_load_job(job_id: JobId, work: Work) -> Any:
     """Stop it after the messages that are under way, wherever it runs; the answer comes when it has stopped."""
     control.pause(work, jobs.job(work, job_id).replay.id, "Paused over HTTP")
     return documents.load_job(jobs.job(work, job_id))
 
 
-@router.post("/load/job/resume", response_model=LoadJob, responses=_PROBLEMS)
-def resume(job_id: JobId, work: Work, starts: Starts) -> Any:
+@router.post("/load/job/resume", response_model=LoadJob)
+def resume_load_job(job_id: JobId, work: Work, starts: Starts) -> Any:
     """Go on after its last message: a job that was paused, failed or was interrupted, or was never started."""
     current = jobs.job(work, job_id)
     jobs.check_may_start(current)
@@ -109,19 +99,17 @@ def resume(job_id: JobId, work: Work, starts: Starts) -> Any:
     return documents.load_job(jobs.job(work, job_id))
 
 
-@router.delete("/load/job", status_code=204, responses=_PROBLEMS)
-def delete(job_id: JobId, work: Work) -> None:
+@router.delete("/load/job", status_code=204)
+def delete_load_job(job_id: JobId, work: Work) -> None:
     """Take it out of the list. What it published stays. Refused while it runs: pause it first."""
     control.delete(work, jobs.job(work, job_id).replay.id)
 
 
 @router.get(
     "/load/job/progress", response_model=LoadProgress,
-    responses=_PROBLEMS | {
-        200: {"description": "Once, or as events while it goes on.", "content": {"text/event-stream": {}}},
-    },
+    responses={200: {"description": "Once, or as events while it goes on.", "content": {"text/event-stream": {}}}},
 )  # fmt: skip
-async def progress(
+async def get_load_job_progress(
     job_id: JobId, work: Work, request: Request,
     accept: Annotated[str, Header(description="`text/event-stream` for events.")] = "",
 ) -> Any:  # fmt: skip

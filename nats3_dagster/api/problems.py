@@ -23,6 +23,7 @@ from starlette.routing import Match, Mount
 
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.errors import (
+    BucketRefused,
     CatalogError,
     Conflict,
     DagsterError,
@@ -48,6 +49,7 @@ _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
     (Conflict, 409, None),
     (StreamChanged, 409, None),
     (UnknownConsumer, 409, None),
+    (BucketRefused, 422, None),
     (CatalogError, 503, "postgres"),
     (SourceError, 503, "nats"),
     (StoreError, 503, "store"),
@@ -105,7 +107,7 @@ def problem(error: Nats3Error) -> dict[str, Any]:
     hint = error.hint
     if isinstance(hint, Step) and hint.code in _UNSET:
         status, dependency = 503, _UNSET[hint.code]
-    field = error.field if isinstance(error, OperatorError) else ""
+    field = error.field if isinstance(error, OperatorError | BucketRefused) else ""
     return _document(
         status, type(error).__name__, error.what, detail=error.text_in(WORDS), next=error.hint_in(WORDS) or None,
         code=hint.code.name if isinstance(hint, Step) else None,

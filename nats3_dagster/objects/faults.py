@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from nats3_dagster.errors import ObjectMissing, StoreError
+from nats3_dagster.errors import BucketRefused, ObjectMissing, StoreError
 from nats3_dagster.steps import Next, Step
 
 _KEYS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a pair that this store knows"
@@ -33,6 +33,8 @@ _CODES: Final[Mapping[str, tuple[str, str | Step]]] = {
     "BucketAlreadyExists": ("The bucket name {bucket!r} is taken by somebody else in {place}", "Choose another name"),
     "InvalidBucketName": ("{place} does not allow the bucket name {bucket!r}", "Use lower case letters, digits and -"),
 }
+# Those of them that are about the name, whoever gave it.
+_NAME_CODES: Final = {"BucketAlreadyExists", "InvalidBucketName"}
 # HTTP status codes where S3 gave no code that we know; a HEAD has no body at all.
 _STATUSES: Final = {
     401: ("{place} refuses the S3 credentials", _KEYS),
@@ -108,7 +110,8 @@ def refused(where: Place, code: str, status: int, message: str) -> StoreError:
         if status >= 500:
             hint = "The store has a fault of its own; try again when it is well"
         return StoreError(what, hint)
-    return StoreError(what.format(place=where.place, bucket=where.bucket), hint)
+    kind = BucketRefused if code in _NAME_CODES else StoreError
+    return kind(what.format(place=where.place, bucket=where.bucket), hint)
 
 
 def system_fault(where: Place, error: OSError) -> StoreError:
