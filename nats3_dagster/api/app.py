@@ -17,6 +17,7 @@ from nats3_dagster.api.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
 from nats3_dagster.api.security import Gate, document_tokens
 from nats3_dagster.api.tokens import Tokens
+from nats3_dagster.archive.recent import RecentConditions
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -37,7 +38,7 @@ def create_app(settings: Settings, names: frozenset[str] | None = None) -> FastA
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         with Workspace(settings) as workspace:
-            app.state.workspace = workspace
+            app.state.workspace, app.state.recent = workspace, RecentConditions(workspace)
             yield
 
     app = FastAPI(

@@ -28,7 +28,7 @@ def list_chunks(
     job_id: Annotated[JobId | None, Query(description="Or the id of its job.")] = None,
     hour: Annotated[
         list[str] | None,
-        Query(description="Only of this hour. May be repeated.", examples=["2026-11-21-07:00"], max_length=MOST),
+        Query(description="Only of this hour. May be repeated.", examples=[["2026-11-21-07:00"]], max_length=MOST),
     ] = None,
     from_time: Annotated[
         str | None, Query(description="Only with a message from this time on (RFC 3339, or -2h).")
@@ -52,7 +52,9 @@ def list_chunks(
 
 
 @router.get("/{chunk_id}", response_model=ChunkDetail)
-def get_chunk(chunk_id: Annotated[int, Path(ge=1, le=BIGGEST)], work: Work) -> dict[str, Any]:
+def get_chunk(
+    chunk_id: Annotated[int, Path(ge=1, le=BIGGEST, description="Its `id` in a page.", examples=[42])], work: Work
+) -> dict[str, Any]:
     """All about one chunk: where it is, its subjects, the replays that published it."""
     return views.chunk(chunk_pages.chunk(work, chunk_id), work.settings.dagster_url)
 

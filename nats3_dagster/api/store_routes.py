@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 
 from nats3_dagster.api.bodies import JobId
-from nats3_dagster.api.context import Work
+from nats3_dagster.api.context import Recent, Work
 from nats3_dagster.api.store_models import CreatedStoreJob, DeletedStoreJob, StoreJob, StoreLag
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive import jobs as use_cases
@@ -25,20 +25,20 @@ router = APIRouter(prefix="/store", tags=["store"])
 
 @router.post("/job", status_code=201, response_model=CreatedStoreJob)
 def create_store_job(
-    body: CreateStoreJob, work: Work, request: Request, response: Response, later: BackgroundTasks
+    body: CreateStoreJob, work: Work, recent: Recent, request: Request, response: Response, later: BackgroundTasks
 ) -> dict[str, Any]:
     """Create an archive. Its sensor captures what the stream has now and what comes."""
     archive = create_archive(work, body.spec(), job_name=body.name, create_bucket=body.create_bucket)
     later.add_task(_reload_dagster, work.settings)
     response.headers["Location"] = f"{request.url.path}?job_id={archive.job_id}"
     warning = creation_warning(work, archive)
-    return views.store_job(use_cases.job(work, archive.job_id), WORDS) | {"warning": warning or None}
+    return views.store_job(use_cases.job(work, recent, archive.job_id), WORDS) | {"warning": warning or None}
 
 
 @router.get("/job", response_model=StoreJob)
-def get_store_job(job_id: JobId, work: Work) -> dict[str, Any]:
+def get_store_job(job_id: JobId, work: Work, recent: Recent) -> dict[str, Any]:
     """One archive."""
-    return views.store_job(use_cases.job(work, job_id), WORDS)
+    return views.store_job(use_cases.job(work, recent, job_id), WORDS)
 
 
 @router.delete("/job", response_model=DeletedStoreJob)
@@ -56,7 +56,7 @@ def delete_store_job(
 
 @router.get("/jobs", response_model=list[StoreJob] | StoreJob)
 def list_store_jobs(
-    work: Work,
+    work: Work, recent: Recent,
     job_id: Annotated[JobId | None, Query(description="Answer with this one job, not with a list.")] = None,
     status: Annotated[JobStatus | None, Query(description="Only jobs of this status.")] = None,
     stream: Annotated[str | None, Query(description="Only archives of this stream.")] = None,
@@ -65,23 +65,23 @@ def list_store_jobs(
 ) -> Any:
     """All archives, by the names of their archives."""
     if job_id is not None:
-        return views.store_job(use_cases.job(work, job_id), WORDS)
-    chosen = use_cases.jobs(work, status=status, stream=stream, bucket=bucket, limit=limit)
+        return views.store_job(use_cases.job(work, recent, job_id), WORDS)
+    chosen = use_cases.jobs(work, recent, status=status, stream=stream, bucket=bucket, limit=limit)
     return [views.store_job(job, WORDS) for job in chosen]
 
 
 @router.post("/job/pause", response_model=StoreJob)
-def pause_store_job(job_id: JobId, work: Work) -> dict[str, Any]:
+def pause_store_job(job_id: JobId, work: Work, recent: Recent) -> dict[str, Any]:
     """Stop its sensors. What is captured stays; a capture that runs ends by itself."""
     status.pause(work, use_cases.find(work, job_id).name)
-    return views.store_job(use_cases.job(work, job_id), WORDS)
+    return views.store_job(use_cases.job(work, recent, job_id), WORDS)
 
 
 @router.post("/job/resume", response_model=StoreJob)
-def resume_store_job(job_id: JobId, work: Work) -> dict[str, Any]:
+def resume_store_job(job_id: JobId, work: Work, recent: Recent) -> dict[str, Any]:
     """Start its sensors."""
     status.resume(work, use_cases.find(work, job_id).name)
-    return views.store_job(use_cases.job(work, job_id), WORDS)
+    return views.store_job(use_cases.job(work, recent, job_id), WORDS)
 
 
 @router.get("/job/lag", response_model=StoreLag)

@@ -7,8 +7,9 @@ from uuid import UUID
 
 from nats3_dagster.archive import remove
 from nats3_dagster.archive.backlog import Backlog
-from nats3_dagster.archive.condition import Condition, condition, conditions
+from nats3_dagster.archive.condition import Condition, condition
 from nats3_dagster.archive.loss import Loss, time_to_loss
+from nats3_dagster.archive.recent import RecentConditions
 from nats3_dagster.archive.status import archives
 from nats3_dagster.errors import OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, ArchiveTotals
@@ -54,8 +55,8 @@ class Lag:
 
 
 def jobs(
-    workspace: Workspace, *, status: JobStatus | None = None, stream: str | None = None, bucket: str | None = None,
-    limit: int | None = None,
+    workspace: Workspace, recent: RecentConditions, *, status: JobStatus | None = None, stream: str | None = None,
+    bucket: str | None = None, limit: int | None = None,
 ) -> tuple[StoreJob, ...]:  # fmt: skip
     """The jobs that meet all conditions, by the names of their archives: the first `limit` of them."""
     asked = [
@@ -63,17 +64,17 @@ def jobs(
         if stream in (None, sums.archive.spec.stream) and bucket in (None, sums.archive.spec.bucket)
     ]  # fmt: skip
     if status is None:
-        return _with_conditions(workspace, asked[:limit])
-    return tuple(job for job in _with_conditions(workspace, asked) if job.status == status)[:limit]
+        return _with_conditions(recent, asked[:limit])
+    return tuple(job for job in _with_conditions(recent, asked) if job.status == status)[:limit]
 
 
-def job(workspace: Workspace, job_id: UUID) -> StoreJob:
+def job(workspace: Workspace, recent: RecentConditions, job_id: UUID) -> StoreJob:
     """Raises Unknown when there is none."""
     archive = find(workspace, job_id)
     sums = workspace.catalog.archives.totals_of(archive)
     if sums is None:
         raise _unknown(job_id)
-    return _with_conditions(workspace, [sums])[0]
+    return _with_conditions(recent, [sums])[0]
 
 
 def find(workspace: Workspace, job_id: UUID) -> Archive:
@@ -135,8 +136,8 @@ def delete(workspace: Workspace, job_id: UUID, *, purge: bool = False) -> tuple[
     return archive, remove.Deleted(0, removed)
 
 
-def _with_conditions(workspace: Workspace, sums: Sequence[ArchiveTotals]) -> tuple[StoreJob, ...]:
-    now = conditions(workspace, [one.archive for one in sums])
+def _with_conditions(recent: RecentConditions, sums: Sequence[ArchiveTotals]) -> tuple[StoreJob, ...]:
+    now = recent.of([one.archive for one in sums])
     return tuple(StoreJob(one, now[one.archive.id]) for one in sums)
 
 

@@ -63,7 +63,9 @@ def share(values: list[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(part * len(values)))]
 
 
-async def ask(host: str, port: int, paths: Mapping[str, list[str]], clients: int, for_s: float, every_s: float) -> Answers:
+async def ask(
+    host: str, port: int, paths: Mapping[str, list[str]], clients: int, for_s: float, every_s: float
+) -> Answers:  # fmt: skip
     """Have many clients ask for paths, by their names; each name as often as the others."""
     answers = Answers()
     until = time.perf_counter() + for_s
@@ -156,8 +158,10 @@ def main() -> None:
         host, port = server.stderr.readline().split()[4].rstrip(";").removeprefix("http://").split(":")
         paths = paths_of(settings)
         asyncio.run(ask(host, int(port), paths, 8, 2, 0))  # connections, imports
+        before = _cpu_s(server.pid)
         answers = asyncio.run(_with_scrapes(host, int(port), paths, arguments))
-    _print(answers, arguments)
+        cpu_s = _cpu_s(server.pid) - before
+    _print(answers, arguments, cpu_s)
     sys.exit(bool(answers.errors))
 
 
@@ -175,10 +179,18 @@ async def _with_scrapes(
     return reads
 
 
-def _print(answers: Answers, arguments: argparse.Namespace) -> None:
+def _cpu_s(pid: int) -> float:
+    """Seconds that a process has worked: what a machine with other work on it does not change."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _print(answers: Answers, arguments: argparse.Namespace, cpu_s: float) -> None:
     rate = len(answers.all) / arguments.seconds
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    table = Table(title=f"{arguments.clients} clients, {rate:,.0f} answers/s, {len(answers.errors)} errors; load {load}")
+    cpu = f"{cpu_s / len(answers.all) * 1000:.1f} ms CPU of the server each"
+    errors = f"{len(answers.errors)} errors; load {load}"
+    table = Table(title=f"{arguments.clients} clients, {rate:,.0f} answers/s, {cpu}, {errors}")
     for column in ("read", "answers", "p50 ms", "p99 ms", "max ms"):
         table.add_column(column, justify="left" if column == "read" else "right")
     rows = {**answers.seconds, "all": answers.all}

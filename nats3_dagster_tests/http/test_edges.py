@@ -39,8 +39,8 @@ def test_a_body_that_is_none(client: TestClient, path: str) -> None:
 
 
 STRANGE: list[Any] = [
-    "\0", "a\0b", "\ud800", "\U0001f600" * 300, "a\r\nb", "x" * 1025, " ", "\u202e", "../..", "a/b", "$JS.>", "a..b", ">.a",
-    -1, 0, 2**63, 2**64, 10**400, 1e400, float("nan"), True, [], {}, [[]], [None],
+    "\0", "a\0b", "\ud800", "\U0001f600" * 300, "a\r\nb", "x" * 1025, " ", "\u202e", "../..", "a/b", "$JS.>", "a..b",
+    ">.a", -1, 0, 2**63, 2**64, 10**400, 1e400, float("nan"), True, [], {}, [[]], [None],
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import pytest
 from fastapi import Request, Response
 
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.http.load_case import Loads, listening
+from nats3_dagster_tests.http.load_case import Loads, eventually, listening
 from nats3_dagster_tests.wire import Wire
 
 # The rest is about accounts, or expects that what a schema allows is accepted: whether a stream is there, or a filter
@@ -75,7 +75,8 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
     with listening(fuzzed.app) as url, httpx2.Client(base_url=url) as client:
         (store,) = client.get("/store/jobs").json()
         done = client.post("/load/job", json=loads.body).json()
-        loads.until(client, done["id"], "Success")
+        at = {"job_id": done["id"]}
+        eventually(lambda: client.get("/load/job", params=at).json()["status"] == "Success", "the replay")
         # One that goes on as long as the test does: pause and resume have something to do.
         loads.gate.clear()
         waiting = client.post("/load/job", json=loads.body | {"sequences": [1, 5]}).json()

@@ -52,6 +52,7 @@ def capture(workspace: Workspace, name: str) -> None:
     workspace.catalog.chunks.commit(archive, [made])
 
 
+@pytest.mark.usefixtures("unshared")
 def test_the_life_of_a_job_for_a_client_of_the_peer(
     client: TestClient, workspace: Workspace, jobs_stream: Wire, bucket: str
 ) -> None:
@@ -230,6 +231,7 @@ def test_filters_of_the_list(client: TestClient, workspace: Workspace, jobs_stre
         assert [f["field"] for f in problem(client.get("/store/jobs", params={name: bad}), 422)["fields"]] == [name]
 
 
+@pytest.mark.usefixtures("unshared")
 def test_a_source_that_is_gone_is_a_failure_that_says_why(
     client: TestClient, settings: Settings, jobs_stream: Wire, bucket: str
 ) -> None:
