@@ -84,7 +84,7 @@ async def _client(
         while (began := time.perf_counter()) < until:
             name = chosen.choice(names)
             path = chosen.choice(paths[name])
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             body = await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r\n")[0]))
             took = time.perf_counter() - began
