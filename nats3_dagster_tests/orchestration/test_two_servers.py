@@ -74,7 +74,7 @@ def shell(*words: str) -> Any:
     command = [sys.executable, "-m", "nats3_dagster.cli", *words, "-o", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=90)
     finally:
         process.kill()
         process.wait()
@@ -109,7 +109,7 @@ def ends(dagster: Dagster) -> list[str]:
     return found if set(found) <= {"SUCCESS", "FAILURE", "CANCELED"} else []
 
 
-@pytest.mark.steady_hour(90)
+@pytest.mark.steady_hour(150)
 @pytest.mark.timeout(240)  # captures and a replay, each a process with a JVM of its own
 def test_two_servers_a_daemon_and_a_shell_do_nothing_twice(
     settings: Settings, wire: Wire, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats3: Command
@@ -162,7 +162,7 @@ def test_two_servers_a_daemon_and_a_shell_do_nothing_twice(
                 job = b.get("/load/job", params={"job_id": key}).json()
                 return job if job["status"] in ("Success", "Failure") else {}
 
-            assert sum(hour["messages"] for hour in by_hand.result(60)) > 0
+            assert sum(hour["messages"] for hour in by_hand.result(90)) > 0
             published = publisher.stop()
             done = eventually(load_ended, "the replay ends")
             assert (done["status"], done["error"]) == ("Success", None)
