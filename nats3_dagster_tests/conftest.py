@@ -25,6 +25,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from nats3_dagster.archive import recent
 from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_of
 from nats3_dagster.dev.postgres import Postgres
@@ -316,6 +317,12 @@ def settings(nats: NatsServer, postgres_url: str, s3_server: S3Server, monkeypat
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return Settings.load()
+
+
+@pytest.fixture
+def unshared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every request asks NATS: a test need not wait until what was kept for others is old."""
+    monkeypatch.setattr(recent, "FRESH_S", 0.0)
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_options_and_documents_plan_the_same_replay(
     assert nats3.refused("load", "create", "--bucket", bucket).startswith("2 Error: Missing option '--write-subject'")
     file.write_text(json.dumps(body | {"write_subjet": "x"}))
     refused = nats3.refused("load", "create", "--from-json", str(file))
-    assert "there is no field write_subjet; did you mean write_subject?" in refused
+    assert "write_subjet: There is no such field; did you mean write_subject?" in refused
     assert nats3.ok("load", "list", "-o", "json").json == []
 
 

@@ -59,6 +59,7 @@ def test_each_row_has_a_check_and_each_check_a_row() -> None:
     assert {table: list(checks) for table, checks in CHECKS.items()} == tables()
 
 
+@pytest.mark.usefixtures("unshared")
 @pytest.mark.parametrize("table", CHECKS)
 def test_every_row_is_true(table: str, side: Side) -> None:
     wrong: dict[str, str] = {}

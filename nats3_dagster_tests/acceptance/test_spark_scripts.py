@@ -20,7 +20,10 @@ from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
 # What `nats3 load create` has for other things than the replay itself, or names in another way.
-OTHERS = {"--archive", "--bucket", "--read-stream", "--dry-run", "--detach", "--output", "--delete-chunks", "--yes"}
+OTHERS = {
+    "--archive", "--bucket", "--read-stream", "--read-consumer", "--prefix", "--name", "--start", "--end", "--dry-run",
+    "--detach", "--output", "--delete-chunks", "--yes", "--interactive", "--from-json",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,8 @@ def test_an_interrupt_while_tasks_run_leaves_no_java(
         wait_for(lambda: wire.state("BACK")["messages"] > 5)
     ended, err = driver.end(signal.SIGINT)
     lines = ["Starting Spark ...", f"Replay {replay} is not finished. To go on: nats3 load resume {replay}"]
-    assert (ended, err.splitlines()) == (130, [*lines, "Interrupted"])
+    shown = [line for line in err.splitlines() if "nothing new for" not in line]  # a slow machine's
+    assert (ended, shown) == (130, [*lines, "Interrupted"])
     driver.wait_alone()
 
 

@@ -6,7 +6,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from nats3_dagster.api.app import create_app
-from nats3_dagster.archive import recent
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.wire import Wire
 
@@ -16,12 +15,6 @@ def client(settings: Settings) -> Iterator[TestClient]:
     """A client of the API; no network is between them."""
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         yield client
-
-
-@pytest.fixture
-def unshared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request asks NATS: a test need not wait until what was kept for others is old."""
-    monkeypatch.setattr(recent, "FRESH_S", 0.0)
 
 
 @pytest.fixture
