@@ -80,4 +80,5 @@ def parse_time(text: str, now: datetime | None = None) -> int:
 def format_time(time_ns: int) -> str:
     """RFC 3339 in UTC with nanoseconds: what `parse_time` reads back exactly."""
     seconds, fraction = divmod(time_ns, SECOND_NS)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+    # Not by a format, which takes longer: a page of chunks has 300 times.
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{fraction:09d}Z"

@@ -69,7 +69,7 @@ def _include(app: FastAPI, router: APIRouter, prefix: str, checks: list[Any]) ->
     )  # fmt: skip
 
 
-def _known_parameters(request: Request) -> None:
+async def _known_parameters(request: Request) -> None:
     """Raises RequestValidationError for a parameter that the route does not have, as a filter that is misspelt would be
     no filter; and for one that is given twice, as nobody knows which of the two was meant."""
     route = request.scope.get("route")

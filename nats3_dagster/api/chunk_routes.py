@@ -1,13 +1,13 @@
 """`/chunks`: the objects of archives."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
 from nats3_dagster.api.bodies import JobId
 from nats3_dagster.api.chunk_models import ChunkDetail, ChunkPage
-from nats3_dagster.api.context import Work
+from nats3_dagster.api.context import Document, Work
 from nats3_dagster.archive import chunk_pages, jobs, status
 from nats3_dagster.archive.chunk_pages import Position
 from nats3_dagster.bodies.base import BIGGEST, Text
@@ -39,7 +39,7 @@ def list_chunks(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MOST, description="Chunks of a page.")] = 100,
     cursor: Annotated[str | None, Query(description="`next` of the page before.")] = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> Document:  # fmt: skip
     """A page of the chunks of one archive, in the order of the stream. A page may have fewer chunks than asked for and
     still a next one."""
     times = _time("from_time", from_time), _time("to_time", to_time)
@@ -48,15 +48,15 @@ def list_chunks(
         after=_position(cursor), limit=limit,
     )  # fmt: skip
     after = "-".join(map(str, page.next)) if page.next else None
-    return {"chunks": [views.summary(chunk) for chunk in page.chunks], "next": after}
+    return Document({"chunks": [views.summary(chunk) for chunk in page.chunks], "next": after})
 
 
 @router.get("/{chunk_id}", response_model=ChunkDetail)
 def get_chunk(
     chunk_id: Annotated[int, Path(ge=1, le=BIGGEST, description="Its `id` in a page.", examples=[42])], work: Work
-) -> dict[str, Any]:
+) -> Document:
     """All about one chunk: where it is, its subjects, the replays that published it."""
-    return views.chunk(chunk_pages.chunk(work, chunk_id), work.settings.dagster_url)
+    return Document(views.chunk(chunk_pages.chunk(work, chunk_id), work.settings.dagster_url))
 
 
 def _archive(work: Workspace, name: str | None, job_id: JobId | None) -> Archive:

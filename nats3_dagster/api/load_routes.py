@@ -7,10 +7,10 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from nats3_dagster.api.bodies import JobId
-from nats3_dagster.api.context import Work
+from nats3_dagster.api.context import Document, Work
 from nats3_dagster.api.load_events import events
 from nats3_dagster.api.load_models import LoadJob, LoadPlan, LoadProgress
 from nats3_dagster.bodies.base import Text
@@ -64,9 +64,9 @@ def create_load_job(
 
 
 @router.get("/load/job", response_model=LoadJob)
-def get_load_job(job_id: JobId, work: Work) -> Any:
+def get_load_job(job_id: JobId, work: Work) -> Document:
     """One load job."""
-    return documents.load_job(jobs.job(work, job_id))
+    return Document(documents.load_job(jobs.job(work, job_id)))
 
 
 @router.get("/load/jobs", response_model=list[LoadJob])
@@ -77,10 +77,10 @@ def list_load_jobs(
     bucket: Annotated[Text | None, Query(description="Only of archives in this bucket.")] = None,
     replay: Annotated[str | None, Query(pattern="^[0-9a-f]{16}$", description="Only of the replay of this id.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most this many, newest first.")] = 1000,
-) -> Any:
+) -> Document:
     """Load jobs, newest first."""
     selected = jobs.jobs(work, status=status, archive=archive, bucket=bucket, replay_id=replay, limit=limit)
-    return [documents.load_job(one) for one in selected]
+    return Document([documents.load_job(one) for one in selected])
 
 
 @router.post("/load/job/pause", response_model=LoadJob)
@@ -117,6 +117,6 @@ async def get_load_job_progress(
     failed."""
     document = documents.progress(await run_in_threadpool(jobs.progress, work, job_id))
     if "text/event-stream" not in accept:
-        return JSONResponse(document)
+        return Document(document)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events(request, work, job_id), media_type="text/event-stream", headers=headers)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 
 from nats3_dagster.api.bodies import JobId
-from nats3_dagster.api.context import Recent, Work
+from nats3_dagster.api.context import Document, Recent, Work
 from nats3_dagster.api.store_models import CreatedStoreJob, DeletedStoreJob, StoreJob, StoreLag
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive import jobs as use_cases
@@ -36,9 +36,9 @@ def create_store_job(
 
 
 @router.get("/job", response_model=StoreJob)
-def get_store_job(job_id: JobId, work: Work, recent: Recent) -> dict[str, Any]:
+def get_store_job(job_id: JobId, work: Work, recent: Recent) -> Document:
     """One archive."""
-    return views.store_job(use_cases.job(work, recent, job_id), WORDS)
+    return Document(views.store_job(use_cases.job(work, recent, job_id), WORDS))
 
 
 @router.delete("/job", response_model=DeletedStoreJob)
@@ -62,12 +62,12 @@ def list_store_jobs(
     stream: Annotated[str | None, Query(description="Only archives of this stream.")] = None,
     bucket: Annotated[str | None, Query(description="Only archives in this bucket.")] = None,
     limit: Annotated[int | None, Query(ge=1, le=10_000, description="The first so many.")] = None,
-) -> Any:
+) -> Document:
     """All archives, by the names of their archives."""
     if job_id is not None:
-        return views.store_job(use_cases.job(work, recent, job_id), WORDS)
+        return Document(views.store_job(use_cases.job(work, recent, job_id), WORDS))
     chosen = use_cases.jobs(work, recent, status=status, stream=stream, bucket=bucket, limit=limit)
-    return [views.store_job(job, WORDS) for job in chosen]
+    return Document([views.store_job(job, WORDS) for job in chosen])
 
 
 @router.post("/job/pause", response_model=StoreJob)
