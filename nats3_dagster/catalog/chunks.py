@@ -69,7 +69,7 @@ class Chunks:
         sequence of this incarnation; with the last one of a page, the next page, whatever became of that chunk."""
         start, end = time_range or (None, None)
         rows: list[ChunkRow] = []
-        with self._session.transaction() as sql:
+        with self._session.reading() as sql:
             # One incarnation at a time: the rows then come in the order of an index, and a page reads a page.
             for covered in sql.rows(CoverageRow, "coverages", archive=archive.id):
                 if incarnation and incarnation != covered.incarnation:

@@ -5,7 +5,9 @@ calls, never within one.
 """
 
 import os
+import select
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -19,6 +21,8 @@ from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 
 MAX_CONNECTIONS = 8
+# So long after its last call a connection that has nothing to read is taken to answer.
+_SURE_S = 1.0
 # How long a call waits for a connection while other threads use all of them: as long as for a lock (session.sql).
 _WAIT_S = 60
 
@@ -37,8 +41,9 @@ class Session:
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._lock = threading.Lock()
         self._closed = False
-        # The one used last is taken first: a process with one thread has one connection.
-        self._idle = [self._open()]
+        # Each with the time of its last call. The one used last is taken first: a process with one thread has one
+        # connection.
+        self._idle = [(self._open(), time.monotonic())]
 
     def close(self) -> None:
         """Close the connections; those that other threads use are closed when their calls end."""
@@ -50,7 +55,7 @@ class Session:
         """Close the connections that no call uses; the next call opens one."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for connection in idle:
+        for connection, _ in idle:
             connection.close()
 
     @contextmanager
@@ -87,8 +92,11 @@ class Session:
             )
         try:
             with self._lock:
-                connection = self._idle.pop() if self._idle else None
-            return connection if connection is not None and _answers(connection) else self._open()
+                connection, used_at = self._idle.pop() if self._idle else (None, 0.0)
+            if connection is None:
+                return self._open()
+            sure = time.monotonic() - used_at < _SURE_S and not _has_news(connection)
+            return connection if sure or _answers(connection) else self._open()
         except BaseException:
             self._free.release()
             raise
@@ -97,7 +105,7 @@ class Session:
         with self._lock:
             keep = not self._closed and connection.info.transaction_status == TransactionStatus.IDLE
             if keep:
-                self._idle.append(connection)
+                self._idle.append((connection, time.monotonic()))
         if not keep:
             connection.close()
         self._free.release()
@@ -124,9 +132,16 @@ class _Thread(threading.local):
     statements: Statements | None = None
 
 
+def _has_news(connection: Connection) -> bool:
+    """Whether something came on a connection that nobody asked: above all, that the server closed it."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
 def _answers(connection: Connection) -> bool:
-    """Whether the connection can be used. Only an answer shows that the server was not restarted since the last call:
-    0.1 ms on one host. If not, it is closed."""
+    """Whether the connection can be used. Only an answer shows that the server's host did not vanish since the last
+    call: 0.1 ms on one host. If not, it is closed."""
     try:
         connection.execute("")
     except psycopg.OperationalError:
