@@ -4,6 +4,7 @@ It is computed from the catalog and the stream alone, each time, so nothing that
 `due` and `loss` judge it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster.archive.take.durables import durable_of
@@ -58,17 +59,16 @@ class Backlog:
 
 
 def uncaptured(
-    workspace: Workspace, archive: Archive, state: StreamState, durable: Durable | None = None
+    archive: Archive, state: StreamState, missing: Sequence[SeqRange], durable: Durable | None = None
 ) -> Backlog:
-    """What the archive lacks of the stream in this state, asked of the catalog alone: without hours and ages. An
-    archive of the mode `consumer` lacks what its durable has not delivered, or what is not acknowledged. Raises
-    CatalogError."""
+    """What the archive lacks of the stream in this state, where it misses these sequences: without hours and ages. An
+    archive of the mode `consumer` lacks what its durable has not delivered, or what is not acknowledged."""
+    present, gone = _split(state, missing)
     if durable is not None:
         behind = durable.pending + durable.outstanding
         # Under a filter nobody knows what went: it may have been anybody's.
-        gone = 0 if archive.spec.subjects else _missing(workspace, archive, state)[1]
+        gone = 0 if archive.spec.subjects else gone
         return Backlog(state, behind=behind, first_seq=durable.floor_seq + 1 if behind else None, gone=gone)
-    present, gone = _missing(workspace, archive, state)
     return Backlog(
         state, behind=sum(r.size for r in present), first_seq=present[0].first if present else None, gone=gone
     )
@@ -79,7 +79,7 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
     if archive.spec.mode == "consumer":
         return _waiting(workspace, archive, state, now_ns)
     link = workspace.link
-    present, gone = _missing(workspace, archive, state)
+    present, gone = _split(state, _missing(workspace, archive, state))
     current = hour_of(now_ns)
     if not present:
         return Backlog(state, open=current if gone else None, gone=gone)
@@ -134,7 +134,7 @@ def age_of(time_ns: int, state: StreamState, now_ns: int) -> float:
 def _waiting(workspace: Workspace, archive: Archive, state: StreamState, now_ns: int) -> Backlog:
     """The backlog of an archive of the mode `consumer`. Any capture takes all of it, so one hour is asked for: the one
     of the oldest message if it has ended, or the open one."""
-    waiting = uncaptured(workspace, archive, state, durable_of(workspace, archive))
+    waiting = uncaptured(archive, state, _missing(workspace, archive, state), durable_of(workspace, archive))
     current, start = hour_of(now_ns), workspace.catalog.coverage.start(archive, state.incarnation)
     if waiting.first_seq is None:
         # What the stream had for others, or lost, behind the last chunk: a capture accounts for it, and the hour is
@@ -157,12 +157,13 @@ def _waiting(workspace: Workspace, archive: Archive, state: StreamState, now_ns:
     )  # fmt: skip
 
 
-def _missing(workspace: Workspace, archive: Archive, state: StreamState) -> tuple[list[SeqRange], int]:
-    """The uncaptured sequences that the stream still has, ascending, and how many it has no more."""
-    coverage = workspace.catalog.coverage
-    start = coverage.start(archive, state.incarnation)
-    if start > state.last_seq:
-        return [], 0
-    missing = coverage.missing(archive, state.incarnation, SeqRange(start, state.last_seq))
+def _missing(workspace: Workspace, archive: Archive, state: StreamState) -> tuple[SeqRange, ...]:
+    """The sequences up to the stream's last that are in no chunk and no gap, ascending."""
+    # From 0, as a stream that never had a message ends there. The archive misses nothing before its start.
+    return workspace.catalog.coverage.missing(archive, state.incarnation, SeqRange(0, state.last_seq))
+
+
+def _split(state: StreamState, missing: Sequence[SeqRange]) -> tuple[list[SeqRange], int]:
+    """Of the missing sequences those that the stream still has, and how many it has no more."""
     present = clipped(missing, SeqRange(state.first_seq, state.last_seq))
     return present, sum(r.size for r in missing) - sum(r.size for r in present)

@@ -17,7 +17,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import message_times, messages_from
 from nats3_dagster.jetstream.streams import stream_states
 from nats3_dagster.jetstream.take.durable import Durable, find_durable
-from nats3_dagster.model import Archive, StreamState, Witness
+from nats3_dagster.model import Archive, CoverageNow, StreamState, Witness
 from nats3_dagster.workspace import Workspace
 
 # How long connecting may take, and each answer; a single stream without a leader gets a bit less, for the others' sake.
@@ -53,7 +53,9 @@ def conditions(workspace: Workspace, archives: Sequence[Archive], *, aged: bool 
             durables = {(stream, name): find_durable(link, stream, name) for stream, name in names if name}
         except Nats3Error as error:
             return {archive.id: Condition("unreachable", error) for archive in archives}
-        witnesses = {a.id: w for a in archives if (w := _witness(workspace, a, states[a.spec.stream]))}
+        answered = [(a, s) for a in archives if isinstance(s := states[a.spec.stream], StreamState)]
+        known = workspace.catalog.coverage.now(answered)
+        witnesses = {a.id: w for a in archives if (w := _witness(known.get(a.id), states[a.spec.stream]))}
         wanted = {(a.spec.stream, witnesses[a.id].seq) for a in archives if a.id in witnesses}
         try:
             times = message_times(link, wanted, STREAM_PATIENCE_S)
@@ -63,7 +65,7 @@ def conditions(workspace: Workspace, archives: Sequence[Archive], *, aged: bool 
         for archive in archives:
             stream = archive.spec.stream
             durable = durables.get((stream, archive.spec.durable or ""))
-            found[archive.id] = _compared(workspace, archive, states[stream], durable)
+            found[archive.id] = _compared(archive, states[stream], known.get(archive.id), durable)
             witness = witnesses.get(archive.id)
             time_ns = times.get((archive.spec.stream, witness.seq)) if witness else None
             if witness and time_ns and (changed := compared(archive, witness, Witness(witness.seq, time_ns))):
@@ -113,11 +115,11 @@ def _with_age(
     return replace(found, waiting=replace(waiting, behind_s=age_s))
 
 
-def _witness(workspace: Workspace, archive: Archive, state: StreamState | Nats3Error) -> Witness | None:
+def _witness(known: CoverageNow | None, state: StreamState | Nats3Error) -> Witness | None:
     """The archive's witness of this stream, if the stream may still have it."""
-    if not isinstance(state, StreamState):
+    if known is None or not isinstance(state, StreamState):
         return None
-    witness = workspace.catalog.coverage.witness(archive, state.incarnation)
+    witness = known.witness
     return witness if witness and state.first_seq <= witness.seq <= state.last_seq else None
 
 
@@ -127,17 +129,20 @@ def _open(workspace: Workspace, opened: ExitStack) -> Link:
 
 
 def _compared(
-    workspace: Workspace, archive: Archive, state: StreamState | SourceError | UnknownStream, durable: Durable | None
-) -> Condition:
+    archive: Archive, state: StreamState | SourceError | UnknownStream, known: CoverageNow | None,
+    durable: Durable | None,
+) -> Condition:  # fmt: skip
+    """`known`: what the archive has, where the stream answered."""
     if isinstance(state, UnknownStream):
         return Condition("missing", gone(archive, state))
     if isinstance(state, SourceError):
         return Condition("unreachable", state)
-    coverages = workspace.catalog.coverage.all(archive)
-    if error := made_again(archive, coverages, state):
+    assert known is not None, "of every stream that answers"
+    if error := made_again(archive, known.coverages, state):
         return Condition("recreated", error)
-    if error := shrunk(archive, coverages, state):
+    if error := shrunk(archive, known.coverages, state):
         return Condition("shrunk", error)
     if archive.spec.mode == "consumer" and durable is None:
         return Condition("consumer_missing", consumer_gone(archive))
-    return Condition("ok", waiting=uncaptured(workspace, archive, state, durable))
+    assert known.missing is not None, "of every stream that is the one archived"
+    return Condition("ok", waiting=uncaptured(archive, state, known.missing, durable))

@@ -5,7 +5,8 @@ an archive of a million chunks answers in a millisecond.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from nats3_dagster.catalog.multirange import from_multirange
@@ -13,9 +14,19 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.rows import CoverageRow, StreamRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
-from nats3_dagster.model import Archive, Coverage, Incarnation, SeqRange, StreamState, Witness
+from nats3_dagster.model import Archive, Coverage, CoverageNow, Incarnation, SeqRange, StreamState, Witness
 from nats3_dagster.model.stream import removing_settings
 from nats3_dagster.steps import Next
+
+
+@dataclass(slots=True, kw_only=True)
+class CoverageNowRow(CoverageRow):
+    """A row of nats3.coverage_view, and what of the incarnation is missing."""
+
+    witness_seq: int | None
+    witness_ns: int | None
+    # As CoverageNow.missing, the text of an int8multirange; None for another incarnation than the stream's.
+    missing: str | None
 
 
 class Coverages:
@@ -46,6 +57,21 @@ class Coverages:
         """One for each incarnation of the archive, oldest first. Reads no chunk."""
         with self._session.reading() as sql:
             return tuple(row.coverage() for row in sql.rows(CoverageRow, "coverages", archive=archive.id))
+
+    def now(self, states: Sequence[tuple[Archive, StreamState]]) -> dict[int, CoverageNow]:
+        """What each archive has, by its id, against the state of its stream: all in one statement. Raises CatalogError
+        when an archive has begun no incarnation."""
+        with self._session.reading() as sql:
+            rows = sql.rows(
+                CoverageNowRow, "coverages_now", archives=[archive.id for archive, _ in states],
+                streams=[state.name for _, state in states],
+                created=[state.incarnation.created_ns for _, state in states],
+                lasts=[state.last_seq for _, state in states],
+            )  # fmt: skip
+        of_archive: dict[int, list[CoverageNowRow]] = {}
+        for row in rows:
+            of_archive.setdefault(row.archive_id, []).append(row)
+        return {a.id: _now(of_archive.get(a.id) or _unknown(a, state.incarnation)) for a, state in states}
 
     def of(self, archive: Archive, incarnation: Incarnation) -> Coverage:
         """Raises CatalogError when the archive has not begun this incarnation."""
@@ -105,6 +131,16 @@ class Coverages:
             # A stream that never had a message reports 0, and one may be made to begin above 1.
             first_seq=max(state.first_seq, 1), born_at=max(int(state.config.get("first_seq") or 1), 1),
         )  # fmt: skip
+
+
+def _now(rows: Sequence[CoverageNowRow]) -> CoverageNow:
+    witness, missing = None, None
+    for row in rows:
+        if row.missing is not None:
+            missing = from_multirange(row.missing)
+            if row.witness_seq is not None and row.witness_ns is not None:
+                witness = Witness(row.witness_seq, row.witness_ns)
+    return CoverageNow(tuple(row.coverage() for row in rows), witness, missing)
 
 
 def _ranges(

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.chunk import Reason
-from nats3_dagster.model.stream import Incarnation, SeqRange, check_stream_name
+from nats3_dagster.model.stream import Incarnation, SeqRange, Witness, check_stream_name
 
 Mode = Literal["stream", "consumer"]
 
@@ -225,6 +225,19 @@ class Coverage:
     last_ns: int | None
     # Those of the absent sequences that were lost, by reason; a reason without any is left out.
     lost: Mapping[Reason, int] = field(default_factory=dict[Reason, int])
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageNow:
+    """What an archive has, against its stream as it is now."""
+
+    # One for each incarnation, oldest first.
+    coverages: tuple[Coverage, ...]
+    # The newest captured message of the stream's incarnation of which the store time is known.
+    witness: Witness | None
+    # The sequences up to the stream's last that are in no chunk and no gap, ascending; None where the archive has not
+    # begun the stream's incarnation.
+    missing: tuple[SeqRange, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

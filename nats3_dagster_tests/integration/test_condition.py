@@ -152,7 +152,7 @@ def test_a_catalog_that_fails_is_no_source_that_fails(
     def broken(*_: Any) -> Any:
         raise OperatorError("the catalog")
 
-    monkeypatch.setattr(workspace.catalog.coverage, "all", broken)
+    monkeypatch.setattr(workspace.catalog.coverage, "now", broken)
     assert isinstance(workspace.catalog, Catalog)
     with pytest.raises(OperatorError, match="the catalog"):
         condition(workspace, archive)

@@ -34,6 +34,19 @@ where archive_id = :archive and stream = :stream and created_ns = :created_ns;
 -- What the archive has of each incarnation, oldest first.
 select * from nats3.coverage_view where archive_id = :archive order by created_ns;
 
+-- name: coverages_now(archives, streams, created, lasts)
+-- What each of these archives has of each incarnation, oldest first; its witness, and what of an incarnation given is
+-- missing up to the sequence given, as the two statements below answer.
+select v.*, c.witness_seq, c.witness_ns,
+       case when v.stream = q.stream and v.created_ns = q.created_ns then
+           (int8multirange(int8range(0, q.last_seq, '[]')) * int8multirange(int8range(c.start_seq, null)) - c.covered)::text
+       end as missing
+from unnest(:archives::bigint[], :streams::text[], :created::bigint[], :lasts::bigint[])
+    as q(archive_id, stream, created_ns, last_seq)
+join nats3.coverage_view v on v.archive_id = q.archive_id
+join nats3.coverage c on c.archive_id = v.archive_id and c.incarnation_id = v.incarnation_id
+order by v.archive_id, v.created_ns;
+
 -- name: witness(archive, stream, created_ns)
 -- The newest captured sequence of which the store time is known, and that time.
 select c.witness_seq as seq, c.witness_ns as time_ns
