@@ -19,6 +19,7 @@ LAST_NS = 2**63 - 1
 FIRST_HOUR = "2020-01-01-00:00"
 # The server's clock says when a message was stored, and ours when an hour has passed: they may differ so much.
 CLOCKS_S = 30
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 _KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 
@@ -80,5 +81,5 @@ def parse_time(text: str, now: datetime | None = None) -> int:
 def format_time(time_ns: int) -> str:
     """RFC 3339 in UTC with nanoseconds: what `parse_time` reads back exactly."""
     seconds, fraction = divmod(time_ns, SECOND_NS)
-    # Not by a format, which takes longer: a page of chunks has 300 times.
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{fraction:09d}Z"
+    # Without a format and a zone, which take longer: a page of chunks has 300 times.
+    return f"{(_EPOCH + timedelta(seconds=seconds)).isoformat()}.{fraction:09d}Z"

@@ -44,7 +44,7 @@ def page(
     while read < MOST_READ:
         rows = workspace.catalog.chunks.select(
             archive, hours=list(hours) or None, time_range=None if times == (None, None) else times,
-            with_subjects=subject is not None, limit=limit + 1,
+            with_subjects=subject is not None, with_minutes=False, limit=limit + 1,
             after=None if after is None else (Incarnation(archive.spec.stream, after[1]), after[0]),
         )  # fmt: skip
         for chunk in rows[:limit]:

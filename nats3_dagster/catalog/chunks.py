@@ -62,7 +62,7 @@ class Chunks:
         self, archive: Archive, *, hours: Sequence[str] | None = None,
         time_range: tuple[int | None, int | None] | None = None, seqs: SeqRange | None = None,
         incarnation: Incarnation | None = None, with_subjects: bool = False, with_deleted: bool = False,
-        after: tuple[Incarnation, int] | None = None, limit: int | None = None,
+        with_minutes: bool = True, after: tuple[Incarnation, int] | None = None, limit: int | None = None,
     ) -> tuple[Chunk, ...]:  # fmt: skip
         """The live chunks in the order of the stream (incarnation, then sequence) that meet all conditions: hours; any
         message's time in `[from, to)`, None for no bound; any sequence in `seqs`. `after`: only those behind this
@@ -81,7 +81,7 @@ class Chunks:
                     hours=None if hours is None else list(hours), timed=time_range is not None, first_ns=start,
                     end_ns=end, first_seq=seqs and seqs.first, last_seq=seqs and seqs.last,
                     after=after[1] if after and covered.incarnation == after[0] else None,
-                    limit_to=None if limit is None else limit - len(rows),
+                    limit_to=None if limit is None else limit - len(rows), minutes=with_minutes,
                 )  # fmt: skip
             ids = [row.id for row in rows]
             subjects = _subjects(sql, ids) if with_subjects else {}

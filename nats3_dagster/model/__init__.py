@@ -48,8 +48,9 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witne
 
 __all__ = [
     "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
-    "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "CoverageNow", "DeadObject", "Declaration", "FormerFilter",
-    "Gap", "HourPart", "HourSummary", "Incarnation", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap",
-    "Progress", "Reason", "Replay", "ReplayChunk", "ReplayProgress", "ReplaySpec", "ReplayState", "ReplayTarget",
-    "Seal", "Selection", "SeqRange", "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
+    "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "CoverageNow", "DeadObject", "Declaration",
+    "FormerFilter", "Gap", "HourPart", "HourSummary", "Incarnation", "Mode", "OnProgress", "Order", "OtherHour", "Pace",
+    "PlacedGap", "Progress", "Reason", "Replay", "ReplayChunk", "ReplayProgress", "ReplaySpec", "ReplayState",
+    "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "Unswept", "Witness", "clipped", "parse_sequences",
+    "without",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ def time_of(time_ns: int | None) -> str | None:
 
 def stamp_of(moment: datetime | None) -> str | None:
     """A time from Postgres as JSON has it."""
-    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="milliseconds")[:-len("+00:00")] + "Z"
 
 
 def ratio(payload_bytes: int, stored_bytes: int) -> float | None:

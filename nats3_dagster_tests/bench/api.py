@@ -37,11 +37,11 @@ from nats3_dagster_tests.wire import Wire
 ARCHIVES, CHUNKS, REPLAYS = 10, 10_000, 20
 _FILL = """
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes,
-                         largest_bytes, stored_bytes, sha256, bucket, key)
+                         largest_bytes, stored_bytes, sha256, minutes, bucket, key)
 select archive_id, incarnation_id, to_char(timestamp '2026-01-01' + i / 100 * interval '1 hour', 'YYYY-MM-DD-HH24:00'),
        int8range(i * 1000 + 1, (i + 1) * 1000, '[]'), 1000, 1767225600000000000 + i * 36000000000,
-       1767225600000000000 + (i + 1) * 36000000000 - 1, 256000, 300, 90000, encode(sha256(int8send(i)), 'hex'), 'bench',
-       format('archive=%%s/%%s.parquet', archive_id, lpad(i::text, 66, '0'))
+       1767225600000000000 + (i + 1) * 36000000000 - 1, 256000, 300, 90000, encode(sha256(int8send(i)), 'hex'),
+       array_fill(16, array[59]) || 56, 'bench', format('archive=%%s/%%s.parquet', archive_id, lpad(i::text, 66, '0'))
 from nats3.coverage, generate_series(0, %(chunks)s - 1) i"""
 
 
