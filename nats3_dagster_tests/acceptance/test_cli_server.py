@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.dev.process import free_port
+from nats3_dagster.dev.process import free_port, wait_for
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.replay import jobs
 from nats3_dagster.replay.jobs import JobSource
@@ -60,6 +60,8 @@ def test_archives_and_chunks_are_shown_as_the_catalog_has_them(
     assert set(local) <= set(made)
     assert (made["name"], made["job_name"], made["max_age_s"], made["prefix"]) == ("job_1", "job-1", 5, "team")
     archived(workspace, wire, "EV", bucket, "job_1")
+    # What a server says of a source may be a second old.
+    assert wait_for(lambda: nats3.ok(*server, "store", "list", "-o", "json").json[0]["lag"] == 0, 10)
     assert same("store", "list")[0]["chunks"] > 0
     assert len(same("chunk", "list", "job_1")) > 0
     for given in ("job_1", "job-1", made["job_id"]):
