@@ -41,7 +41,7 @@ def validated(model: type[B], document: object, source: str) -> B:
             for one in error.errors(include_input=False, include_url=False)
         ]
         text = "; ".join(f"{field}: {message}" for field, message in faults)
-        hint = "Correct it; /docs of nats3 serve has all fields"
+        hint = "Correct it; the API's document has all fields"
         raise OperatorError(f"{source} is not valid: {text}", hint) from None
 
 

@@ -14,10 +14,10 @@ LIST: Columns = {
     "CREATED": lambda r: when(r["created_at"]),
     "CHUNKS": lambda r: f"{r['chunks_done']:,} of {r['chunks']:,}",
     # Of a replay that follows its archive: how far it is behind.
-    "WAITING": lambda r: "" if r["chunks_waiting"] is None else r["chunks_waiting"],
     "INTO": lambda r: r["targets"],
     "SUBJECTS": lambda r: f"{r['read_subject']} to {r['write_subject']}",
     "ATTEMPT": lambda r: r["attempt"],
+    "WAITING": lambda r: "" if r["chunks_waiting"] is None else r["chunks_waiting"],
 }
 
 

@@ -69,7 +69,7 @@ def test_a_document_creates_an_archive(
 
     assert refused(json.dumps(peers | {"subjct": "a"})) == (
         "2 Error: FILE is not valid: subjct: There is no such field; did you mean subject?. "
-        "Correct it; /docs of nats3 serve has all fields"
+        "Correct it; the API's document has all fields"
     )
     negative = json.dumps(peers | {"batch": {"max_count": -1}})
     assert refused(negative).startswith("2 Error: FILE is not valid: batch.max_count:")

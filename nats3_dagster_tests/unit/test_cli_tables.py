@@ -126,7 +126,8 @@ def cells(line: str) -> list[str]:
 
 def test_a_line_says_which_columns_are_left_out() -> None:
     text = " ".join(shown_on(60)[1].splitlines()[2:])
-    assert text == "Not shown in 60 columns: PUBLISHED, CREATED, CHUNKS, INTO, SUBJECTS, ATTEMPT. All is in -o json"
+    left_out = "PUBLISHED, CREATED, CHUNKS, INTO, SUBJECTS, ATTEMPT, WAITING"
+    assert text == f"Not shown in 60 columns: {left_out}. All is in -o json"
 
 
 def test_one_thing_wraps_its_values_and_never_its_titles() -> None:
