@@ -30,6 +30,7 @@ test: setup
 
 bench: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench $(if $(N),--messages $(N)) $(if $(ONLY),--only $(ONLY))
+	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.api)
 
 latency: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)
