@@ -81,7 +81,7 @@ class Problem(BaseModel):
     code: str | None = Field(None, description="A stable name of the next step.")
     values: dict[str, Any] = Field({}, description="The values of the next step.")
     fields: list[FieldProblem] = Field([], description="The fields at fault (422).")
-    dependency: str | None = Field(None, description="What does not answer (503): nats, postgres, store or engine.")
+    dependency: str | None = Field(None, description="What fails (503): nats, postgres, store, dagster or engine.")
     reference: str | None = Field(None, description="What the log of the server has of an internal error (500).")
 
 

@@ -1,5 +1,6 @@
 """`nats3 store`: archives. Create, look at, capture now, pause, delete."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -244,14 +245,7 @@ def pause(
     context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
 ) -> None:
     """Stop continuous capture. `nats3 store run` still works."""
-    chosen, settings = one_of(name, job_id, context, "ARCHIVE"), Settings.load()
-    with server(settings) as api:
-        if api:
-            view = api.act_on_archive(chosen, "pause")
-            show_one(output, view, views.archive_lines(view))
-            return
-    with Workspace(settings) as workspace:
-        _show(status.pause(workspace, jobs.named(workspace, chosen).name), output)
+    _act(one_of(name, job_id, context, "ARCHIVE"), "pause", status.pause, output)
 
 
 @app.command()
@@ -259,14 +253,7 @@ def resume(
     context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, output: Output = Format.table
 ) -> None:
     """Go on with continuous capture."""
-    chosen, settings = one_of(name, job_id, context, "ARCHIVE"), Settings.load()
-    with server(settings) as api:
-        if api:
-            view = api.act_on_archive(chosen, "resume")
-            show_one(output, view, views.archive_lines(view))
-            return
-    with Workspace(settings) as workspace:
-        _show(status.resume(workspace, jobs.named(workspace, chosen).name), output)
+    _act(one_of(name, job_id, context, "ARCHIVE"), "resume", status.resume, output)
 
 
 @app.command()
@@ -354,6 +341,18 @@ def _delete_at(api: Server, name: str, purge: bool, yes: bool, output: Format) -
     view = {"name": gone["archive"], **{k: v for k, v in gone.items() if k not in ("id", "name", "archive")}}
     lines = {"deleted": gone["archive"], "chunks": gone["chunks"], "objects deleted": gone["objects_deleted"]}
     show_one(output, view, lines | ({"consumer deleted": gone["consumer_deleted"]} if gone["consumer_deleted"] else {}))
+
+
+def _act(chosen: str, action: str, here: Callable[[Workspace, str], Archive], output: Format) -> None:
+    """Do it over HTTP if there is a server, else `here`; and show the archive."""
+    settings = Settings.load()
+    with server(settings) as api:
+        if api:
+            view = api.act_on_archive(chosen, action)
+            show_one(output, view, views.archive_lines(view))
+            return
+    with Workspace(settings) as workspace:
+        _show(here(workspace, jobs.named(workspace, chosen).name), output)
 
 
 def _show(archive: Archive, output: Format) -> None:
