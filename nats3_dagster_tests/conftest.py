@@ -119,11 +119,19 @@ def _own_settings() -> Iterator[None]:
         with suppress(EngineError):  # a run of unit tests needs no nats-server
             patch.setenv("NATS_SERVER", str(find_nats_server()))
         for name in list(os.environ):
-            if name.startswith(("NATS3_", "AWS_")):
+            if name.startswith(("NATS3_", "AWS_", "SPARK_", "PYSPARK_")):
                 patch.delenv(name)
         patch.setenv("NATS3_HOME", home)
         patch.setenv("DAGSTER_DISABLE_TELEMETRY", "yes")
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_spark(_own_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process hands to its Spark (`session.prepare`) reaches no process that a later test starts."""
+    for name in list(os.environ):
+        if name.startswith(("SPARK_", "PYSPARK_")):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")

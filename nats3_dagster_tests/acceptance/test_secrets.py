@@ -153,7 +153,7 @@ def test_secrets_are_nowhere(
     # What is looked for was there to be seen: the JVM, the event log, and the files of broadcast functions.
     assert "spark.io.encryption.enabled" in ran.stdout
     # The JVM may write the log for a while after its driver has ended.
-    assert wait_for(lambda: "SparkListenerJobStart" in written(folder / "events"), 20)
+    assert wait_for(lambda: "SparkListenerJobStart" in written(folder / "events"), 20), [*folder.rglob("*")]
     assert watch.places == set()
     for form in (form for secret in secrets for form in forms(secret)):
         assert form not in ran.stdout + ran.stderr

@@ -89,5 +89,5 @@ def test_messages_out_of_order_are_refused(nats):
 def test_an_older_server_is_named_and_keeps_nothing(nats):
     if nats.version >= (2, 15):
         pytest.skip("this server can")
-    with pytest.raises(EngineError, match=r"cannot restore a past\. Take one from 2\.15"):
+    with pytest.raises(EngineError, match=r"cannot restore a past\. Set NATS_SERVER to one from 2\.15"):
         restore_stream(nats.url, "LOGS", ["logs.>"], _past(3))

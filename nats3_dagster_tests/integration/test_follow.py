@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ import pytest
 from nats3_dagster.archive import remove
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError, TargetError
+from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError, TargetError, WrongState
 from nats3_dagster.model import ArchiveSpec, Gap, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import control
 from nats3_dagster.replay.begin import begin
@@ -89,9 +89,9 @@ def following(settings: Settings, replay_id: str) -> Iterator[Future[Any]]:
     try:
         yield outcome
     finally:
-        if not outcome.done():
-            with Workspace(settings) as workspace:
-                control.pause(workspace, replay_id, "the test is over")
+        # It may have been paused meanwhile.
+        with Workspace(settings) as workspace, suppress(WrongState):
+            control.pause(workspace, replay_id, "the test is over")
         thread.join()
 
 

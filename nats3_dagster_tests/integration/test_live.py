@@ -148,7 +148,7 @@ def test_what_has_ended_is_left_out(workspace: Workspace, wire: Wire, bucket: st
 
     for name in ("old", "new"):
         wire.create_stream(name, f"{name}.>", allow_msg_ttl=True, max_msgs_per_subject=1)
-    put("old.alone", "1s", b"1")
+    put("old.alone", "5s", b"1")
     put("old.kept", "1h", b"2")
     put("old.displaced", None, b"3")
     put("old.forever", "never", b"4")
