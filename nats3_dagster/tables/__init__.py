@@ -1,0 +1,1 @@
+"""Tables: an archive as an Iceberg table. The only place with pyiceberg."""
