@@ -29,4 +29,4 @@ compile() {
 compile requirements.lock --all-extras ${UPGRADE:+--upgrade}
 # What the image has: the same pins, without what only development and the embedded stack need.
 rm -f deploy/requirements.lock
-compile deploy/requirements.lock --extra kubernetes --constraint requirements.lock
+compile deploy/requirements.lock --extra kubernetes --extra exports --extra iceberg --extra query --constraint requirements.lock

