@@ -25,6 +25,8 @@ class Lazy:
     panel: str | None = None
     # Commands of a group that are in other modules than the group itself.
     commands: Mapping[str, "Lazy"] = field(default_factory=dict[str, "Lazy"])
+    # What the help of the command ends with.
+    epilog: str | None = None
 
 
 class LazyGroup(TyperGroup):
@@ -50,6 +52,10 @@ class LazyGroup(TyperGroup):
             command.get_params = partial(_parameters, type(command), command)  # type: ignore[method-assign]
         return command
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """As they were added, but `create` first: it is what one does first, and its module is often one of its own."""
+        return sorted(self.commands, key=lambda name: name != "create")
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _parameters(TyperGroup, self, ctx)
 
@@ -74,7 +80,7 @@ def _imported(name: str, lazy: Lazy) -> Any:
     defined = getattr(import_module(module), attribute)
     if not isinstance(defined, typer.Typer):
         app = typer.Typer(add_completion=False)
-        app.command(name)(defined)
+        app.command(name, epilog=lazy.epilog)(defined)
         return typer.main.get_command(app)
     group = typer.main.get_command(defined)
     assert isinstance(group, LazyGroup), f"{lazy.target} has cls=LazyGroup"

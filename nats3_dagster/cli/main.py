@@ -22,6 +22,17 @@ COMMANDS = {
         "Archives: what is captured, from which stream, into which bucket.",
         _DATA,
         {
+            "create": Lazy(
+                f"{_CLI}.store_create:create", "Create an archive. Nothing is captured yet: see `nats3 store run`."
+            ),
+            "delete": Lazy(
+                f"{_CLI}.store_delete:delete",
+                "Delete an archive from the catalog. Its objects stay unless --purge is given.",
+            ),
+            "sweep": Lazy(
+                f"{_CLI}.store_delete:sweep",
+                "Remove the objects of chunks that were deleted after their replay, after their time of grace.",
+            ),
             "apply": Lazy(f"{_CLI}.apply_command:apply", "Create and change archives as files declare them."),
             "export": Lazy(f"{_CLI}.apply_command:export", "Print archives as a file that `nats3 store apply` takes."),
             "set": Lazy(f"{_CLI}.set_command:set_", "Change settings of an archive, for what comes."),
@@ -31,7 +42,18 @@ COMMANDS = {
             )
         },
     ),
-    "load": Lazy(f"{_CLI}.load_commands:app", "Replays: archived messages published into NATS.", _DATA),
+    "load": Lazy(
+        f"{_CLI}.load_commands:app",
+        "Replays: archived messages published into NATS.",
+        _DATA,
+        {
+            "create": Lazy(
+                f"{_CLI}.load_create:create",
+                "Replay archived messages into NATS: nothing lost, nothing doubled.",
+                epilog="What a replay does to headers, times and sequences: docs/replays.md.",
+            )
+        },
+    ),
     "chunk": Lazy(
         f"{_CLI}.chunk_commands:app",
         "Chunks: the objects that hold an archive's messages.",
