@@ -25,7 +25,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from nats3_dagster.archive import recent
+from nats3_dagster.archive.captures import recent
 from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_of
 from nats3_dagster.dev.postgres import Postgres

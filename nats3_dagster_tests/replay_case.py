@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nats3_dagster.archive import capture
+from nats3_dagster.archive.captures import capture
 from nats3_dagster.archive.create import create
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import ArchiveSpec, Chunk, ChunkResult, Replay, ReplaySpec

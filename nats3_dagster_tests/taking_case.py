@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.read.fetch import fetch_each
 from nats3_dagster.archive.take.take_capture import TakeCapture

@@ -14,7 +14,7 @@ import json
 import sys
 
 from nats3_dagster.cli import ending
-from nats3_dagster.cli.options import parse_size
+from nats3_dagster.cli.terminal.options import parse_size
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ORDERS, Pace, ReplaySpec, Selection
 from nats3_dagster.pipeline.replay_run import run_replay

@@ -11,13 +11,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from nats3_dagster import __version__
-from nats3_dagster.api import chunk_routes, load_routes, metrics_routes, status_routes, store_routes
 from nats3_dagster.api.guards import Guards
-from nats3_dagster.api.pages import add_pages
+from nats3_dagster.api.models.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
+from nats3_dagster.api.routes import chunk_routes, load_routes, metrics_routes, status_routes, store_routes
 from nats3_dagster.api.security import Gate, document_tokens
 from nats3_dagster.api.tokens import Tokens
-from nats3_dagster.archive.recent import RecentConditions
+from nats3_dagster.archive.captures.recent import RecentConditions
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 from pydantic_core import to_json
 
-from nats3_dagster.archive.recent import RecentConditions
+from nats3_dagster.archive.captures.recent import RecentConditions
 from nats3_dagster.workspace import Workspace
 
 

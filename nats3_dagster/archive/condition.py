@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from nats3_dagster.archive.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
+from nats3_dagster.archive.captures.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
 from nats3_dagster.archive.source import compared, gone, made_again, shrunk
 from nats3_dagster.archive.take.durables import gone as consumer_gone
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nats3_dagster import objects
-from nats3_dagster.archive.absence import early_removal
+from nats3_dagster.archive.captures.absence import early_removal
 from nats3_dagster.archive.job_names import naming
 from nats3_dagster.archive.source import check_source
 from nats3_dagster.archive.take.durables import check_new_durable, drop, open_durable

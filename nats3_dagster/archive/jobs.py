@@ -6,10 +6,10 @@ from typing import Literal, get_args
 from uuid import UUID
 
 from nats3_dagster.archive import remove
-from nats3_dagster.archive.backlog import Backlog
+from nats3_dagster.archive.captures.backlog import Backlog
+from nats3_dagster.archive.captures.recent import RecentConditions
 from nats3_dagster.archive.condition import Condition, condition
 from nats3_dagster.archive.loss import Loss, time_to_loss
-from nats3_dagster.archive.recent import RecentConditions
 from nats3_dagster.archive.status import archives
 from nats3_dagster.errors import OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, ArchiveTotals

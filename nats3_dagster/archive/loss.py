@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nats3_dagster.archive.absence import early_removal
-from nats3_dagster.archive.backlog import Backlog
+from nats3_dagster.archive.captures.absence import early_removal
+from nats3_dagster.archive.captures.backlog import Backlog
 from nats3_dagster.hours import SECOND_NS
 
 # Shares of the way to deletion from which on an archive is warned of, and is in error.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nats3_dagster.archive.absence import lost_by_reason
+from nats3_dagster.archive.captures.absence import lost_by_reason
 from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nats3_dagster.archive.absence import early_removal
+from nats3_dagster.archive.captures.absence import early_removal
 from nats3_dagster.archive.source import check_retention, check_sequences
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.hours import SECOND_NS

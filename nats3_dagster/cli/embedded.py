@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nats3_dagster.cli.output import Format, show_one
-from nats3_dagster.cli.progress import note, step
+from nats3_dagster.cli.terminal.output import Format, show_one
+from nats3_dagster.cli.terminal.progress import note, step
 from nats3_dagster.errors import EngineError
 
 if TYPE_CHECKING:

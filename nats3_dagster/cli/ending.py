@@ -17,7 +17,7 @@ from types import FrameType
 
 import typer
 
-from nats3_dagster.cli.progress import note
+from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.steps import Next

@@ -10,7 +10,7 @@ from nats3_dagster import __version__
 from nats3_dagster.cli import ending
 from nats3_dagster.cli.global_options import Format, GlobalOptions, environment, take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
-from nats3_dagster.cli.progress import shown_progress
+from nats3_dagster.cli.terminal.progress import shown_progress
 from nats3_dagster.errors import OperatorError
 
 _CLI = "nats3_dagster.cli"
@@ -18,90 +18,99 @@ _DATA, _HERE = "Archives and replays", "This installation"
 # Commands that need pyarrow are in a module of their own: it takes as long to import as everything else.
 COMMANDS = {
     "store": Lazy(
-        f"{_CLI}.store_commands:app",
+        f"{_CLI}.store.store_commands:app",
         "Archives: what is captured, from which stream, into which bucket.",
         _DATA,
         {
             "create": Lazy(
-                f"{_CLI}.store_create:create", "Create an archive. Nothing is captured yet: see `nats3 store run`."
+                f"{_CLI}.store.store_create:create",
+                "Create an archive. Nothing is captured yet: see `nats3 store run`.",
             ),
             "delete": Lazy(
-                f"{_CLI}.store_delete:delete",
+                f"{_CLI}.store.store_delete:delete",
                 "Delete an archive from the catalog. Its objects stay unless --purge is given.",
             ),
             "sweep": Lazy(
-                f"{_CLI}.store_delete:sweep",
+                f"{_CLI}.store.store_delete:sweep",
                 "Remove the objects of chunks that were deleted after their replay, after their time of grace.",
             ),
-            "apply": Lazy(f"{_CLI}.apply_command:apply", "Create and change archives as files declare them."),
-            "export": Lazy(f"{_CLI}.apply_command:export", "Print archives as a file that `nats3 store apply` takes."),
-            "set": Lazy(f"{_CLI}.set_command:set_", "Change settings of an archive, for what comes."),
+            "apply": Lazy(f"{_CLI}.store.apply_command:apply", "Create and change archives as files declare them."),
+            "export": Lazy(
+                f"{_CLI}.store.apply_command:export", "Print archives as a file that `nats3 store apply` takes."
+            ),
+            "set": Lazy(f"{_CLI}.store.set_command:set_", "Change settings of an archive, for what comes."),
             "seal": Lazy(
-                f"{_CLI}.proof_commands:seal",
+                f"{_CLI}.chunk.proof_commands:seal",
                 "Seal the hours that have ended and are complete: a manifest beside their chunks proves it.",
             )
         },
     ),
     "load": Lazy(
-        f"{_CLI}.load_commands:app",
+        f"{_CLI}.load.load_commands:app",
         "Replays: archived messages published into NATS.",
         _DATA,
         {
             "create": Lazy(
-                f"{_CLI}.load_create:create",
+                f"{_CLI}.load.load_create:create",
                 "Replay archived messages into NATS: nothing lost, nothing doubled.",
                 epilog="What a replay does to headers, times and sequences: docs/replays.md.",
             )
         },
     ),
     "chunk": Lazy(
-        f"{_CLI}.chunk_commands:app",
+        f"{_CLI}.chunk.chunk_commands:app",
         "Chunks: the objects that hold an archive's messages.",
         _DATA,
         {
             "fetch": Lazy(
-                f"{_CLI}.fetch_command:fetch",
+                f"{_CLI}.chunk.fetch_command:fetch",
                 "Fetch the Parquet object of a chunk, proven by size, hash and identity.",
             ),
             "verify": Lazy(
-                f"{_CLI}.proof_commands:verify",
+                f"{_CLI}.chunk.proof_commands:verify",
                 "Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages.",
             ),
             "repair": Lazy(
-                f"{_CLI}.proof_commands:repair",
+                f"{_CLI}.chunk.proof_commands:repair",
                 "Verify chunks, and read again from the stream what those have that are missing or damaged.",
             ),
         },
     ),
-    "stream": Lazy(f"{_CLI}.stream_commands:app", "Streams: what there is to archive.", _DATA),
+    "stream": Lazy(f"{_CLI}.installation.stream_commands:app", "Streams: what there is to archive.", _DATA),
     "doctor": Lazy(
-        f"{_CLI}.doctor_command:doctor",
+        f"{_CLI}.installation.doctor_command:doctor",
         "Look at NATS, Postgres, the store, Java and Spark, and say what to do.",
         _HERE,
     ),
-    "serve": Lazy(f"{_CLI}.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
-    "token": Lazy(f"{_CLI}.token_command:app", "Tokens of the HTTP API: make one.", _HERE),
+    "serve": Lazy(f"{_CLI}.installation.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
+    "token": Lazy(f"{_CLI}.installation.token_command:app", "Tokens of the HTTP API: make one.", _HERE),
     "config": Lazy(
-        f"{_CLI}.config_command:app", "Settings: what is in force, where it comes from, and nats3.toml.", _HERE
+        f"{_CLI}.installation.config_command:app",
+        "Settings: what is in force, where it comes from, and nats3.toml.",
+        _HERE,
     ),
     "metrics": Lazy(
-        f"{_CLI}.metrics_command:metrics", "Print every metric in Prometheus' text format, as /metrics does.", _HERE
+        f"{_CLI}.installation.metrics_command:metrics",
+        "Print every metric in Prometheus' text format, as /metrics does.",
+        _HERE,
     ),
     "migrate": Lazy(
-        f"{_CLI}.dev_commands:migrate", "Bring the catalog in Postgres to this release's schema.", _HERE
+        f"{_CLI}.installation.dev_commands:migrate", "Bring the catalog in Postgres to this release's schema.", _HERE
     ),
     "permissions": Lazy(
-        f"{_CLI}.permissions_command:permissions",
+        f"{_CLI}.installation.permissions_command:permissions",
         "What a NATS user needs to be allowed, and nothing else: a block for the configuration of a nats-server.",
         _HERE,
     ),
     "demo": Lazy(
-        f"{_CLI}.dev_commands:demo",
+        f"{_CLI}.installation.dev_commands:demo",
         "Archive this host's log lines, replay them into another stream, and compare both message by message.",
         _HERE,
     ),
     "dev": Lazy(
-        f"{_CLI}.dev_commands:app", "NATS, Postgres, S3 and the Dagster UI on this machine, under .nats3/.", _HERE
+        f"{_CLI}.installation.dev_commands:app",
+        "NATS, Postgres, S3 and the Dagster UI on this machine, under .nats3/.",
+        _HERE,
     ),
 }
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nats3_dagster.archive.capture import CaptureResult
-from nats3_dagster.archive.hour_run import HourRun
-from nats3_dagster.cli.progress import note, progress_bar, step
+from nats3_dagster.archive.captures.capture import CaptureResult
+from nats3_dagster.archive.captures.hour_run import HourRun
+from nats3_dagster.cli.terminal.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.launch import launched

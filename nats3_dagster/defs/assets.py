@@ -20,7 +20,7 @@ from dagster import (
     asset,
 )
 
-from nats3_dagster.archive.hour_run import HourRun
+from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.archive.status import find
 from nats3_dagster.defs.backoff import note_failed_hours
 from nats3_dagster.defs.events import seal_events
@@ -74,7 +74,7 @@ def chunks_asset(
         context: AssetExecutionContext, config: CaptureConfig, nats3_settings: ResourceParam[Settings],
         nats3_s3: ResourceParam[Any], nats3_spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetMaterialization]:  # fmt: skip
-        from nats3_dagster.archive.declaration import settle
+        from nats3_dagster.archive.declared.declaration import settle
 
         captured: dict[str, Metadata] = {}
         try:

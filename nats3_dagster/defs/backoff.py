@@ -14,7 +14,7 @@ from dagster import (
     RunsFilter,
 )
 
-from nats3_dagster.archive.hour_run import HourRun
+from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.defs.internals import (
     BULK_ACTION_TERMINAL_STATUSES,
     IMPLICIT_ASSET_JOB_NAME,

@@ -151,7 +151,7 @@ def _intact(naming: Naming, workspace: Workspace, archive: Archive, sample: int)
 
 
 def _keeps_up(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
-    from nats3_dagster.archive.backlog import backlog
+    from nats3_dagster.archive.captures.backlog import backlog
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 

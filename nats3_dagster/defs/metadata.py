@@ -16,7 +16,7 @@ from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, 
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.capture import CaptureResult
+    from nats3_dagster.archive.captures.capture import CaptureResult
 
 # More rows than this make the page of a materialization slow, and nobody reads them.
 TABLE_ROWS = 50

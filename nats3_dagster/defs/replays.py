@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
     """The plan as metadata; nothing is published, created or recorded. Raises Nats3Error."""
-    from nats3_dagster.replay import plan
+    from nats3_dagster.replay.planning import plan
 
     with Workspace(settings) as workspace:
         return {"plan": MetadataValue.md(plan_table(plan.dry_run(workspace, spec))), "dry_run": True}

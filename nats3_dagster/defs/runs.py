@@ -13,7 +13,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.capture import CaptureResult
+    from nats3_dagster.archive.captures.capture import CaptureResult
 
 # Seconds between two lines of progress: every line is a row in Dagster's storage.
 PROGRESS_S = 10.0

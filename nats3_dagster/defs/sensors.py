@@ -40,7 +40,7 @@ from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.due import Due
+    from nats3_dagster.archive.captures.due import Due
 
 CAPTURE_INTERVAL_S, SEAL_INTERVAL_S = 20, 30
 # Hours that one run seals, at some 20 ms each, and runs that one tick asks for: each is a process of its own.
@@ -66,7 +66,7 @@ def capture_sensor(
         "reached, and each hour when it has ended.",
     )  # fmt: skip
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        from nats3_dagster.archive.declaration import settle
+        from nats3_dagster.archive.declared.declaration import settle
 
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
             archive = find_or_none(workspace, name) if declaration is None else settle(workspace, declaration)
@@ -98,8 +98,8 @@ def _evaluate_capture(
 ) -> SensorResult | SkipReason:
     """One tick; `begin` is the first partition. Raises Nats3Error, which the tick then shows, for a stream that was
     re-created, shrank or is gone."""
-    from nats3_dagster.archive.backlog import backlog
-    from nats3_dagster.archive.due import due
+    from nats3_dagster.archive.captures.backlog import backlog
+    from nats3_dagster.archive.captures.due import due
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
@@ -126,7 +126,7 @@ def _evaluate_paused(
     context: SensorEvaluationContext, naming: Naming, workspace: Workspace, archive: Archive
 ) -> SensorResult:
     """One tick of a paused archive: it asks for no run, and the check shows the pause, and how near it is to loss."""
-    from nats3_dagster.archive.backlog import backlog
+    from nats3_dagster.archive.captures.backlog import backlog
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 

@@ -12,7 +12,7 @@ from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import SeqRange
 from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_names
-from nats3_dagster.replay.headers import original_headers
+from nats3_dagster.replay.messages.headers import original_headers
 from nats3_dagster.subjects import Transform, encoded
 
 

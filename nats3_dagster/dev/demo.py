@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from nats3_dagster.archive.captures.windows import hours_to_capture
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.status import archives, find, holdings
-from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.defs.run_times import run_times
 from nats3_dagster.dev.compare import compare
 from nats3_dagster.dev.demo_names import Names, free_names

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from nats3_dagster.archive import capture
-from nats3_dagster.archive.capture import CaptureJob, CapturePlan, CaptureResult
-from nats3_dagster.archive.noting import noted
-from nats3_dagster.archive.range_capture import Outcome, RangeCapture
+from nats3_dagster.archive.captures import capture
+from nats3_dagster.archive.captures.capture import CaptureJob, CapturePlan, CaptureResult
+from nats3_dagster.archive.captures.noting import noted
+from nats3_dagster.archive.captures.range_capture import Outcome, RangeCapture
 from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
 from nats3_dagster.archive.take.take_capture import TakeCapture
 from nats3_dagster.archive.take.taking import Round, TakeJob, take

@@ -12,7 +12,7 @@ from nats3_dagster.model import Chunk, ChunkResult, OnProgress
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.replay.drive import drive
 from nats3_dagster.replay.job import ReplayJob, ReplayResult, Share, shares
-from nats3_dagster.replay.republish import Republisher
+from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 

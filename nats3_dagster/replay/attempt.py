@@ -17,8 +17,8 @@ from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult
 from nats3_dagster.replay.job import ReplayJob, combine, joined
-from nats3_dagster.replay.plan import check_objects
-from nats3_dagster.replay.targets import check_resumable
+from nats3_dagster.replay.planning.plan import check_objects
+from nats3_dagster.replay.planning.targets import check_resumable
 from nats3_dagster.workspace import Workspace
 
 

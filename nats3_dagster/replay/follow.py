@@ -16,8 +16,8 @@ from nats3_dagster.jetstream.publish.fence import PAUSE, superseded
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk
 from nats3_dagster.replay.job import ReplayJob
-from nats3_dagster.replay.plan import check_objects, lost_of_selection, source_of
-from nats3_dagster.replay.targets import (
+from nats3_dagster.replay.planning.plan import check_objects, lost_of_selection, source_of
+from nats3_dagster.replay.planning.targets import (
     check_own_stream,
     check_provable,
     check_subject_sizes,
@@ -80,7 +80,7 @@ def check_more(workspace: Workspace, archive: Archive, job: ReplayJob, chunks: t
     """Ask of further chunks what a plan asks: the targets may have changed since, and so may what fills the archived
     stream. Raises Nats3Error."""
     # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
-    from nats3_dagster.replay.refusals import check_load, check_takes, load_of
+    from nats3_dagster.replay.planning.refusals import check_load, check_takes, load_of
 
     spec, transform = job.spec, Transform(job.spec.read_subject, job.spec.write_subject)
     check_objects(workspace, chunks)

@@ -12,7 +12,7 @@ from nats3_dagster.archive.jobs import as_id
 from nats3_dagster.errors import Conflict, OperatorError, Unknown, WrongState
 from nats3_dagster.model import Replay, ReplaySpec, ReplayState
 from nats3_dagster.replay.begin import begin, resolve_archive
-from nats3_dagster.replay.plan import ReplayPlan, plan
+from nats3_dagster.replay.planning.plan import ReplayPlan, plan
 from nats3_dagster.replay.status import ReplayStatus, find, settled
 from nats3_dagster.replay.status import status as status_by_id
 from nats3_dagster.steps import Next

@@ -6,7 +6,7 @@ Keys are snake case, numbers are plain, times are RFC 3339 in UTC; they are an i
 from collections.abc import Mapping
 from typing import Any
 
-from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.change import Difference
 from nats3_dagster.archive.condition import Condition
 from nats3_dagster.archive.loss import Loss, time_to_loss

@@ -18,9 +18,9 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from nats3_dagster import __version__
+from nats3_dagster.archive.captures.noting import KINDS
 from nats3_dagster.archive.condition import SOURCE_STATES
 from nats3_dagster.archive.measure import HOUR_STATES, ArchiveMeasure, ArchiveMeasures
-from nats3_dagster.archive.noting import KINDS
 from nats3_dagster.model import LOSSES, Count
 from nats3_dagster.replay.measure import ATTEMPT_ENDS, REPLAY_STATES, Measurement
 

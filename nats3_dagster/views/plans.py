@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nats3_dagster.archive.apply import Applied, Planned
+from nats3_dagster.archive.declared.apply import Applied, Planned
 from nats3_dagster.views.archives import Words, difference
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.create import create
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.model import ArchiveSpec, ReplaySpec

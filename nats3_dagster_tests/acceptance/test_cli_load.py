@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from nats3_dagster.cli.output import counted
+from nats3_dagster.cli.terminal.output import counted
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command, everything
 from nats3_dagster_tests.wire import Wire

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from nats3_dagster.cli import watch
-from nats3_dagster.cli.output import Format
+from nats3_dagster.cli.terminal import watch
+from nats3_dagster.cli.terminal.output import Format
 from nats3_dagster.errors import CatalogError, Unknown
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.replay import jobs

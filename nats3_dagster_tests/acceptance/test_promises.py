@@ -17,7 +17,7 @@ from nats3_dagster.jetstream.publish.probe import settle
 from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import run_replay
-from nats3_dagster.replay.headers import original_headers
+from nats3_dagster.replay.messages.headers import original_headers
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import (

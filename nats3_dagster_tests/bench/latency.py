@@ -25,7 +25,7 @@ from dagster import DagsterInstance, RunsFilter
 from rich.console import Console
 from rich.table import Table
 
-from nats3_dagster.archive.backlog import backlog
+from nats3_dagster.archive.captures.backlog import backlog
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.status import chunks, find
 from nats3_dagster.defs.instance import dagster_home

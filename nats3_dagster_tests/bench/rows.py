@@ -22,7 +22,7 @@ from nats3_dagster.jetstream.publish.publisher import Publisher
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import create_stream, delete_stream, stream_names, stream_state
 from nats3_dagster.model import ArchiveSpec, Incarnation, SeqRange
-from nats3_dagster.replay.mapping import Mapper, Outgoing
+from nats3_dagster.replay.messages.mapping import Mapper, Outgoing
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import Transform
 from nats3_dagster_tests.bench import limits, natspy

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from nats3_dagster.archive import capture as capturing
 from nats3_dagster.archive import create as creating
-from nats3_dagster.archive import due, range_capture, remove
+from nats3_dagster.archive import remove
+from nats3_dagster.archive.captures import capture as capturing
+from nats3_dagster.archive.captures import due, range_capture
 from nats3_dagster.archive.proof import seal, verify
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
 from nats3_dagster.model import ArchiveSpec, ReplaySpec

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from nats3_dagster import fault_points
-from nats3_dagster.archive.due import hours_asked
+from nats3_dagster.archive.captures.due import hours_asked
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import run_replay

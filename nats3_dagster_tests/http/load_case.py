@@ -11,8 +11,8 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from nats3_dagster.api import load_routes
 from nats3_dagster.api.app import create_app
+from nats3_dagster.api.routes import load_routes
 from nats3_dagster.dev.process import HOST, free_port
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Replay

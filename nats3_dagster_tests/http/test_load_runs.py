@@ -12,9 +12,9 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
-from nats3_dagster.api import load_events
 from nats3_dagster.api.app import create_app
-from nats3_dagster.api.load_events import events
+from nats3_dagster.api.routes import load_events
+from nats3_dagster.api.routes.load_events import events
 from nats3_dagster.dev.process import HOST, free_port
 from nats3_dagster.runs.processes import log_of
 from nats3_dagster.settings import Settings

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fastapi.testclient import TestClient
 
-from nats3_dagster.archive import recent
+from nats3_dagster.archive.captures import recent
+from nats3_dagster.archive.captures.recent import RecentConditions
 from nats3_dagster.archive.condition import Condition
-from nats3_dagster.archive.recent import RecentConditions
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from nats3_dagster.api import scrapes
 from nats3_dagster.api.app import create_app
 from nats3_dagster.archive import status
+from nats3_dagster.archive.captures.noting import noted
 from nats3_dagster.archive.condition import condition
-from nats3_dagster.archive.noting import noted
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.source import observe_source

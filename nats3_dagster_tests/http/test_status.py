@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from nats3_dagster.api import store_routes
 from nats3_dagster.api.app import create_app
+from nats3_dagster.api.routes import store_routes
 from nats3_dagster.archive.create import create
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import capture, range_capture
-from nats3_dagster.archive.absence import absence_reason
-from nats3_dagster.archive.backlog import backlog
+from nats3_dagster.archive.captures import capture, range_capture
+from nats3_dagster.archive.captures.absence import absence_reason
+from nats3_dagster.archive.captures.backlog import backlog
+from nats3_dagster.archive.captures.range_capture import Outcome, RangeCapture
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.loss import time_to_loss
 from nats3_dagster.archive.proof.orphans import list_orphans
-from nats3_dagster.archive.range_capture import Outcome, RangeCapture
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.status import holdings
 from nats3_dagster.chunks import open_chunk

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from nats3_dagster.archive import apply as applying
-from nats3_dagster.archive.apply import Planned, perform, plan
 from nats3_dagster.archive.create import create
+from nats3_dagster.archive.declared import apply as applying
+from nats3_dagster.archive.declared.apply import Planned, perform, plan
 from nats3_dagster.archive.declared.entries import Declared, entry_of, read
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec

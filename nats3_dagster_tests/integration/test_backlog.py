@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from nats3_dagster.archive.backlog import Backlog, backlog
+from nats3_dagster.archive.captures.backlog import Backlog, backlog
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.loss import Loss, time_to_loss

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-from nats3_dagster.archive.backlog import Backlog, backlog
-from nats3_dagster.archive.capture import plan
+from nats3_dagster.archive.captures.backlog import Backlog, backlog
+from nats3_dagster.archive.captures.capture import plan
+from nats3_dagster.archive.captures.due import due
+from nats3_dagster.archive.captures.windows import hours_to_capture
 from nats3_dagster.archive.condition import condition
-from nats3_dagster.archive.due import due
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.loss import time_to_loss
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.windows import hours_to_capture
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import capture
-from nats3_dagster.archive import range_capture as capture_task
-from nats3_dagster.archive.range_capture import RangeCapture
+from nats3_dagster.archive.captures import capture
+from nats3_dagster.archive.captures import range_capture as capture_task
+from nats3_dagster.archive.captures.range_capture import RangeCapture
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.dev.nats_server import NatsServer

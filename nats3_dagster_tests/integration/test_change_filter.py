@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.archive import change as changing
-from nats3_dagster.archive.capture import commit
+from nats3_dagster.archive.captures.capture import commit
 from nats3_dagster.archive.change import change
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.source import observe_source

@@ -12,7 +12,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Pace, ReplayTarget
 from nats3_dagster.replay.job import ReplayJob, Share
-from nats3_dagster.replay.republish import Republisher
+from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster_tests.integration.test_republish import (
     REPLAY,
     TO_BACK,

@@ -115,7 +115,7 @@ def test_a_target_that_two_domains_have_is_refused(
     there: Wire, hub_url: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a third domain, whose JetStream the connection cannot ask."""
-    monkeypatch.setattr("nats3_dagster.replay.reach.own_takers", lambda link, pattern: [])
+    monkeypatch.setattr("nats3_dagster.replay.planning.reach.own_takers", lambda link, pattern: [])
     with Wire(hub_url) as wire, opened() as workspace:
         wire.create_stream("BACK", "back.>")
         archived(workspace, there, "EV", bucket)
@@ -130,7 +130,7 @@ def test_a_target_that_two_domains_have_is_refused(
 def test_a_target_that_the_leaf_node_keeps_from_us_is_refused(
     settings: Settings, nats_factory: NatsFactory, tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nats3_dagster.replay.reach.SPREAD_S", 0.5)
+    monkeypatch.setattr("nats3_dagster.replay.planning.reach.SPREAD_S", 0.5)
     leaf = leaf_of(nats_factory, tmp_path, monkeypatch, remote='deny_imports: ["back.>"]')
     with Wire(leaf.url) as wire, opened() as workspace:
         wire.create_stream("EV", "ev.>")
@@ -277,7 +277,7 @@ def test_another_accounts_stream_is_taken(importing: tuple[NatsServer, Wire], bu
 def test_a_target_that_is_not_imported_as_it_is_is_refused(
     importing: tuple[NatsServer, Wire], bucket: str, subject: str, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nats3_dagster.replay.reach.SPREAD_S", 0.5)
+    monkeypatch.setattr("nats3_dagster.replay.planning.reach.SPREAD_S", 0.5)
     _, wire = importing
     with opened() as workspace:
         wire.create_stream("FAR", subject)

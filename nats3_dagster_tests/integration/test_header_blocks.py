@@ -7,8 +7,8 @@ from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.pipeline.replay_run import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.headers import original_headers
 from nats3_dagster.replay.job import shares
+from nats3_dagster.replay.messages.headers import original_headers
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.replay_case import archived, driven
 from nats3_dagster_tests.wire import Wire

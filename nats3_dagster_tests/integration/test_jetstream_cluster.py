@@ -13,8 +13,8 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from nats3_dagster.archive.capture import CaptureJob
-from nats3_dagster.archive.range_capture import RangeCapture
+from nats3_dagster.archive.captures.capture import CaptureJob
+from nats3_dagster.archive.captures.range_capture import RangeCapture
 from nats3_dagster.archive.take.take_capture import TakeCapture
 from nats3_dagster.archive.take.taking import TakeJob
 from nats3_dagster.dev.nats_server import NatsServer
@@ -33,7 +33,7 @@ from nats3_dagster.jetstream.take.claim import Limits
 from nats3_dagster.jetstream.take.durable import make_durable
 from nats3_dagster.model import ArchiveSpec, Chunk, ChunkMeta, Gap, ReplaySpec, ReplayTarget, Selection, SeqRange
 from nats3_dagster.replay.job import ReplayJob, Share
-from nats3_dagster.replay.republish import Republisher
+from nats3_dagster.replay.messages.republish import Republisher
 
 # A cluster of 2.9 on one busy machine leaves requests without an answer for longer than a client waits.
 pytestmark = pytest.mark.needs_nats("2.14")

@@ -14,7 +14,7 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.permissions import to_replay
+from nats3_dagster.replay.planning.permissions import to_replay
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import matches
 from nats3_dagster.workspace import Workspace

@@ -8,8 +8,8 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.creation import creation
-from nats3_dagster.replay.plan import dry_run
+from nats3_dagster.replay.planning.creation import creation
+from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.replay_case import archived, replayed

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from nats3_dagster.archive import capture
-from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.captures import capture
+from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.link import Link
@@ -15,8 +15,8 @@ from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
-from nats3_dagster.replay.plan import dry_run
-from nats3_dagster.replay.republish import Republisher
+from nats3_dagster.replay.messages.republish import Republisher
+from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
 from nats3_dagster_tests.wire import Wire

@@ -18,7 +18,7 @@ from nats3_dagster.jetstream.publish import publisher as publisher_module
 from nats3_dagster.jetstream.publish.fence import PAUSE, fence_subject, raise_fence
 from nats3_dagster.jetstream.publish.publisher import Publisher
 from nats3_dagster.model import Incarnation
-from nats3_dagster.replay.headers import original_headers, replay_headers
+from nats3_dagster.replay.messages.headers import original_headers, replay_headers
 from nats3_dagster.steps import Next
 from nats3_dagster_tests.conftest import freeze
 from nats3_dagster_tests.wire import Wire

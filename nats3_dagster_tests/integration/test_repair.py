@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import capture
+from nats3_dagster.archive.captures import capture
+from nats3_dagster.archive.captures.range_capture import RangeCapture
 from nats3_dagster.archive.proof.repair import Repair, Repaired, plan_repair, repair
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
-from nats3_dagster.archive.range_capture import RangeCapture
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.hours import hour_of

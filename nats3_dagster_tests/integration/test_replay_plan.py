@@ -12,8 +12,8 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, Pace, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import attempt, control, launch, status
 from nats3_dagster.replay.begin import begin, resolve_archive
-from nats3_dagster.replay.creation import Creation, check_creation
-from nats3_dagster.replay.plan import ReplayPlan, dry_run, plan
+from nats3_dagster.replay.planning.creation import Creation, check_creation
+from nats3_dagster.replay.planning.plan import ReplayPlan, dry_run, plan
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.wire import Wire

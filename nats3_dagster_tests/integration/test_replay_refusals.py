@@ -8,8 +8,8 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import Nats3Error, OperatorError, TargetError
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.headers import header_room
-from nats3_dagster.replay.plan import dry_run
+from nats3_dagster.replay.messages.headers import header_room
+from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.replay_case import archived, replayed
 from nats3_dagster_tests.wire import Wire

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nats3_dagster.archive.capture import CaptureJob
-from nats3_dagster.archive.range_capture import RangeCapture
+from nats3_dagster.archive.captures.capture import CaptureJob
+from nats3_dagster.archive.captures.range_capture import RangeCapture
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
@@ -22,7 +22,7 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Chunk, ChunkMeta, ReplaySpec, ReplayTarget, Selection, SeqRange
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.replay.job import ReplayJob, Share
-from nats3_dagster.replay.republish import Republisher
+from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster_tests.wire import Wire
 
 HOUR = "2026-11-21-07:00"

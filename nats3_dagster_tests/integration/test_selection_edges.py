@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from nats3_dagster.archive.capture import plan
+from nats3_dagster.archive.captures.capture import plan
 from nats3_dagster.archive.read.lookup import chunks_of, uncovered
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Gap, ReplaySpec, Selection, SeqRange
-from nats3_dagster.replay.plan import dry_run
+from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import chunk

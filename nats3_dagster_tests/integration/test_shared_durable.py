@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.take import durables, taking
 from nats3_dagster.archive.take.claimed import Ahead, Fresh, fresh
 from nats3_dagster.archive.take.take_capture import TakeCapture

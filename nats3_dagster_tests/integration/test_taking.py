@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nats3_dagster.archive.backlog import backlog
+from nats3_dagster.archive.captures.backlog import backlog
+from nats3_dagster.archive.captures.due import due, hours_asked
 from nats3_dagster.archive.condition import condition
-from nats3_dagster.archive.due import due, hours_asked
 from nats3_dagster.archive.loss import time_to_loss
 from nats3_dagster.archive.proof.seal import seal_asked
 from nats3_dagster.archive.proof.verify import find_holes
@@ -26,7 +26,7 @@ from nats3_dagster.archive.take.claimed import assigned_hours
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.model import ReplaySpec, Selection, SeqRange
-from nats3_dagster.replay.plan import plan
+from nats3_dagster.replay.planning.plan import plan
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults.killable_taking import STEPS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.backlog import backlog
+from nats3_dagster.archive.captures.backlog import backlog
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.hours import SECOND_NS

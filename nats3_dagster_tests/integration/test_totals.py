@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 
-from nats3_dagster.archive.noting import KINDS, kind_of
+from nats3_dagster.archive.captures.noting import KINDS, kind_of
 from nats3_dagster.catalog import Catalog, measures
 from nats3_dagster.dev.process import wait_for
 from nats3_dagster.errors import (

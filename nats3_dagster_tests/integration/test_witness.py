@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from nats3_dagster.archive.backlog import backlog
-from nats3_dagster.archive.capture import commit, plan
+from nats3_dagster.archive.captures.backlog import backlog
+from nats3_dagster.archive.captures.capture import commit, plan
 from nats3_dagster.archive.condition import condition
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health.nats_health import check

@@ -7,7 +7,7 @@ import pytest
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus, RunRequest
 from dagster._core.test_utils import create_run_for_test
 
-from nats3_dagster.archive import capture
+from nats3_dagster.archive.captures import capture
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import backoff
 from nats3_dagster.defs.backoff import FAILED_HOURS_TAG

@@ -19,7 +19,7 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Pace, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.go_on import Found
-from nats3_dagster.replay.plan import dry_run
+from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import chunk
 from nats3_dagster_tests.wire import Wire

@@ -21,8 +21,8 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.test_utils import create_run_for_test
 from dagster._utils.error import serializable_error_info_from_exc_info
 
-from nats3_dagster.archive.backlog import Backlog
-from nats3_dagster.archive.due import Due, due
+from nats3_dagster.archive.captures.backlog import Backlog
+from nats3_dagster.archive.captures.due import Due, due
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.project import load

@@ -17,12 +17,13 @@ import pytest
 import typer
 import yaml
 
-from nats3_dagster.cli import ending, output, progress
+from nats3_dagster.cli import ending
 from nats3_dagster.cli.global_options import take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.main import COMMANDS, root
-from nats3_dagster.cli.options import parse_duration, parse_size
-from nats3_dagster.cli.output import Format, Moment, Size
+from nats3_dagster.cli.terminal import output, progress
+from nats3_dagster.cli.terminal.options import parse_duration, parse_size
+from nats3_dagster.cli.terminal.output import Format, Moment, Size
 from nats3_dagster.errors import CatalogError, OperatorError
 from nats3_dagster.model import Progress, SeqRange, parse_sequences
 from nats3_dagster_tests.cli_case import Command, root_command
@@ -180,7 +181,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
 
 def test_a_bar_has_its_numbers_or_in_their_place_what_is_waited_for() -> None:
     code = """
-from nats3_dagster.cli.progress import progress_bar
+from nats3_dagster.cli.terminal.progress import progress_bar
 from nats3_dagster.model import Progress
 with progress_bar("replay 0123456789abcdef") as report:
     report(Progress(0, 60_000))
@@ -251,8 +252,8 @@ def test_an_exception_that_nobody_foresaw(capsys: pytest.CaptureFixture[str]) ->
 
 def test_our_warnings_are_heard_and_those_of_libraries_are_not(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
-        logging.getLogger("nats3_dagster.archive.capture").warning("5 sequences were gone")
-        logging.getLogger("nats3_dagster.archive.capture").info("nobody hears this")
+        logging.getLogger("nats3_dagster.archive.captures.capture").warning("5 sequences were gone")
+        logging.getLogger("nats3_dagster.archive.captures.capture").info("nobody hears this")
         logging.getLogger("nats.aio").error("a traceback follows", exc_info=ValueError("x"))
 
     ending.run(command, debug=False)

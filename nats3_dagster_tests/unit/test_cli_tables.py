@@ -12,8 +12,11 @@ import pytest
 
 # Every list that a command shows, with long names and numbers of 16 digits.
 LISTS = """
-from nats3_dagster.cli import chunk_views, dev_commands, doctor_command, load_views, store_views
-from nats3_dagster.cli.output import Format, Prose, show, show_one
+from nats3_dagster.cli.chunk import chunk_views
+from nats3_dagster.cli.installation import dev_commands, doctor_command
+from nats3_dagster.cli.load import load_views
+from nats3_dagster.cli.store import store_views
+from nats3_dagster.cli.terminal.output import Format, Prose, show, show_one
 
 TIME, BIG = "2026-11-21T07:56:44.123456789Z", 1_234_567_890_123_456
 source = {"state": "recreated", "error": None, "hint": None}
@@ -133,7 +136,7 @@ def test_a_line_says_which_columns_are_left_out() -> None:
 def test_one_thing_wraps_its_values_and_never_its_titles() -> None:
     key, words = "archive=logs/" + "k" * 100, "many words that go on and on " * 5
     program = f"""
-from nats3_dagster.cli.output import Format, show_one
+from nats3_dagster.cli.terminal.output import Format, show_one
 show_one(Format.table, {{}}, {{"a title of words": "short", "object": {key!r}, "problem": {words!r}}})
 """
     lines = on_terminal(60, program).splitlines()
@@ -148,7 +151,7 @@ show_one(Format.table, {{}}, {{"a title of words": "short", "object": {key!r}, "
 def test_a_date_stays_with_its_time() -> None:
     words = "complete from 1 to 2; 2026-11-22 02:04:24 to 2026-11-22 02:04:25"
     program = f"""
-from nats3_dagster.cli.output import Format, show_one
+from nats3_dagster.cli.terminal.output import Format, show_one
 show_one(Format.table, {{}}, {{"covered": {words!r}}})
 """
     assert on_terminal(43, program).splitlines() == [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nats3_dagster.model import Incarnation
-from nats3_dagster.replay.headers import (
+from nats3_dagster.replay.messages.headers import (
     block_bound,
     header_room,
     message_id,

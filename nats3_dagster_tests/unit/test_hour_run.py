@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from nats3_dagster.archive.hour_run import HourRun
+from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.errors import SourceError, StoreError
 
 HOURS = ["2026-11-21-03:00", "2026-11-21-04:00", "2026-11-21-05:00", "2026-11-21-06:00", "2026-11-21-07:00"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import Pace
-from nats3_dagster.replay.pace import SLICE_S, Pacer
+from nats3_dagster.replay.messages.pace import SLICE_S, Pacer
 
 
 class Clock:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from nats3_dagster.archive.absence import lost_by_reason
-from nats3_dagster.archive.backlog import Backlog, backlog
+from nats3_dagster.archive.captures.absence import lost_by_reason
+from nats3_dagster.archive.captures.backlog import Backlog, backlog
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source import rewritten, source_state

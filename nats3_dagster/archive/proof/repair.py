@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nats3_dagster.archive.capture import CaptureJob
+from nats3_dagster.archive.captures.capture import CaptureJob
+from nats3_dagster.archive.captures.range_capture import RangeCapture
 from nats3_dagster.archive.proof.verify import Verified
-from nats3_dagster.archive.range_capture import RangeCapture
 from nats3_dagster.archive.remove import remove_objects
 from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError
 from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState

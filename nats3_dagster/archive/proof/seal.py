@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster import objects
+from nats3_dagster.archive.captures.windows import first_at
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.windows import first_at
 from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestGap, ManifestOther, ManifestPart
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point

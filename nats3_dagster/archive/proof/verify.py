@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from nats3_dagster.archive.absence import lost_by_reason
+from nats3_dagster.archive.captures.absence import lost_by_reason
 from nats3_dagster.archive.read.fetch import fetch_each
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.manifest import decode_manifest

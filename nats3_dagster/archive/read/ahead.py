@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from nats3_dagster.archive.captures.windows import first_at
 from nats3_dagster.archive.read.edges import uncaptured
-from nats3_dagster.archive.windows import first_at
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, clipped

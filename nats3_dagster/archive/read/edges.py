@@ -6,7 +6,7 @@ still holds; of a stream that is gone the catalog knows how far it was seen.
 
 from collections.abc import Iterator, Sequence
 
-from nats3_dagster.archive.windows import first_at
+from nats3_dagster.archive.captures.windows import first_at
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, StreamState, clipped

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.absence import Absences
+from nats3_dagster.archive.captures.absence import Absences
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.jetstream.take.claim import Claimed
 from nats3_dagster.model import ArchiveSpec, Gap, SeqRange, StreamState

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 
 import pyarrow as pa
 
-from nats3_dagster.archive.absence import Absences
+from nats3_dagster.archive.captures.absence import Absences
 from nats3_dagster.archive.take.claimed import Ahead, Fresh, Receipt, absence, fresh
 from nats3_dagster.archive.take.taking import TakeJob
 from nats3_dagster.chunks import ChunkWriter

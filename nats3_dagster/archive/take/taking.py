@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from nats3_dagster.archive.capture import CaptureResult
+from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.take.claimed import Receipt, absence
 from nats3_dagster.archive.take.durables import durable_of, make_again

@@ -1,0 +1,1 @@
+"""Models: requests and answers as the OpenAPI document has them."""

@@ -1,0 +1,1 @@
+"""Routes: what is asked under which address."""

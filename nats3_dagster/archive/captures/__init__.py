@@ -1,0 +1,1 @@
+"""Captures: what is due, an hour's sequence bounds, and the way of a range into chunks."""

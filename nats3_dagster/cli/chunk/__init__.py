@@ -1,0 +1,1 @@
+"""`nats3 chunk`: the objects that hold an archive's messages."""

@@ -1,0 +1,59 @@
+"""`nats3 chunk fetch`: the Parquet object of a chunk, for any program that reads Parquet."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.read.download import download
+from nats3_dagster.archive.read.download import fetch as fetch_bytes
+from nats3_dagster.cli.terminal.options import ArchiveName, ChunkName, Output
+from nats3_dagster.cli.terminal.output import Format, Size, show_one
+from nats3_dagster.cli.terminal.progress import note, step
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+
+def fetch(
+    name: ArchiveName,
+    chunk: ChunkName,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="FILE", help="A file or folder (default: here, under the object's name), or - for stdout."
+        ),
+    ] = None,
+    output: Output = Format.table,
+) -> None:
+    """Fetch the Parquet object of a chunk, proven by size, hash and identity. No file is overwritten."""
+    if to == "-" and sys.stdout.isatty():
+        raise OperatorError("The object is binary, and stdout is a terminal", "Redirect it, or give a file with --to")
+    with Workspace(Settings.load()) as workspace:
+        found = status.chunk(workspace, name, chunk).chunk
+        with step(f"Fetching {Size(found.meta.stored_bytes).human_readable(separator=' ')}"):
+            if to == "-":
+                sys.stdout.buffer.write(fetch_bytes(workspace, found))
+                return
+            file = download(workspace, found, None if to is None else Path(to))
+    view = {
+        "archive": name, "id": found.id, "file": str(file.absolute()), "messages": found.meta.messages,
+        "stored_bytes": found.meta.stored_bytes, "sha256": found.meta.sha256,
+    }  # fmt: skip
+    lines = {
+        "file": view["file"], "chunk": str(found.id), "messages": found.meta.messages,
+        "size": Size(found.meta.stored_bytes), "sha256": found.meta.sha256,
+    }  # fmt: skip
+    show_one(output, view, lines)
+    note(f"To read it: {_duckdb(file)}")
+
+
+def _duckdb(file: Path) -> str:
+    """A line for a shell."""
+    name = str(file).replace("'", "''")
+    query = f"select seq, time, subject, data from '{name}' limit 10"  # noqa: S608  for a person to run
+    return f'duckdb -c "{query}"' if re.fullmatch(r"[\w./ -]+", name) else f"duckdb -c {shlex.quote(query)}"

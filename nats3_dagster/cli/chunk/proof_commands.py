@@ -1,0 +1,227 @@
+"""`nats3 store seal`, `nats3 chunk verify` and `nats3 chunk repair`: what proves that an archive is whole."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.proof import repair as repairs
+from nats3_dagster.archive.proof import seal as sealing
+from nats3_dagster.archive.proof import source_check
+from nats3_dagster.archive.proof.orphans import list_orphans
+from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
+from nats3_dagster.cli.terminal.output import Format, Size, show_one
+from nats3_dagster.cli.terminal.progress import bar, note
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError
+from nats3_dagster.model import Archive, Chunk, Seal, SeqRange
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+
+def seal(name: ArchiveName, output: Output = Format.table) -> None:
+    """Seal the hours that have ended and are complete: a manifest beside their chunks proves it.
+
+    The archive's sensor does the same without being asked."""
+    with Workspace(Settings.load()) as workspace:
+        archive = status.find(workspace, name)
+        first, ended = sealing.ended_hours(workspace, archive)
+        sealable = sealing.sealable(workspace, archive, first)
+        if sealable.problem:
+            raise sealable.problem
+        sealed, failed = 0, None
+        try:
+            with bar(f"seal {name}", "hours") as on_progress:
+                for sealed, _ in enumerate(sealing.seal_hours(workspace, archive, sealable.hours), 1):
+                    on_progress(sealed, len(sealable.hours))
+        except Nats3Error as error:
+            failed = error
+        view = _sealed_view(name, sealed, status.seals(workspace, archive), ended)
+    show_one(output, view, view | {"manifest_bytes": Size(view["manifest_bytes"])})
+    if failed:  # the other hours stay sealed, and were shown
+        raise failed
+
+
+def verify(
+    name: ArchiveName,
+    hour: Hours = None,
+    source: Annotated[
+        bool, typer.Option("--source", help="Compare chunks and gaps with what the stream still has of them.")
+    ] = False,
+    correct: Annotated[
+        bool, typer.Option("--repair", help="Put messages that the stream has and the archive lacks into the archive.")
+    ] = False,
+    output: Output = Format.table,
+) -> None:
+    """Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages. Exit status 1
+    if one is bad."""
+    if correct and not source:
+        raise OperatorError("--repair goes with --source", f"To repair bad objects: nats3 chunk repair {name}")
+    with Workspace(Settings.load()) as workspace:
+        archive = status.find(workspace, name)
+        chunks, bad_chunks = _verify(workspace, archive, hour)
+        seals = status.seals(workspace, archive, hour)
+        bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
+        unlisted = [] if hour else list(list_orphans(workspace, archive))
+        from_stream = _compare_source(workspace, archive, hour, correct=correct) if source else None
+    for seal, error in bad_seals:
+        note(f"Bad manifest of {seal.hour}: {error.text_in(WORDS)}")
+    if unlisted:
+        note(f"{len(unlisted):,} objects are in the bucket that no chunk lists: captures were killed, or are running")
+    view = _verified_view(name, chunks, seals, bad_chunks, bad_seals) | {
+        "unlisted": {"objects": len(unlisted), "stored_bytes": sum(size for _, size in unlisted)},
+        "source": from_stream,
+    }
+    lines = {f"source {key}": count for key, count in (from_stream or {}).items()}
+    shown = view | {
+        "stored_bytes": Size(view["stored_bytes"]), "bad": len(view["bad"]), "unlisted": len(unlisted),
+    }  # fmt: skip
+    show_one(output, view, {key: value for key, value in shown.items() if key != "source"} | lines)
+    if bad := len(bad_chunks) + len(bad_seals):
+        raise ChunkError(
+            f"{bad} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
+            f"Restore those objects from a copy of the bucket, or capture them again while the stream has them: "
+            f"nats3 chunk repair {name}",
+        )
+    if from_stream:
+        _check_source(archive, from_stream)
+
+
+def repair(
+    name: ArchiveName,
+    hour: Hours = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Give up messages of bad chunks that the stream no longer has."),
+    ] = False,
+    output: Output = Format.table,
+) -> None:
+    """Verify chunks, and read again from the stream what those have that are missing or damaged. Exit status 1 if the
+    stream no longer has some of it: such a chunk is left as it is, unless --accept-loss is given."""
+    with Workspace(Settings.load()) as workspace:
+        archive = status.find(workspace, name)
+        state = observe_source(workspace, archive)
+        chunks, bad = _verify(workspace, archive, hour)
+        planned = repairs.plan_repair(workspace, archive, bad, every=None if hour else len(chunks))
+        repaired: list[repairs.Repaired] = []
+        with bar(f"repair {name}", "chunks") as on_progress:
+            for one in repairs.repair(workspace, archive, state, planned, accept_loss=accept_loss):
+                repaired.append(one)
+                on_progress(len(repaired), len(planned.bad))
+                if one.conflict:
+                    note(one.conflict.text_in(WORDS))
+                elif one.lost:
+                    note(
+                        f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} still "
+                        f"has {one.messages:,} of them"
+                    )
+    done = [one for one in repaired if one.done]
+    refused = [one for one in repaired if not one.done and not one.conflict]
+    lost = sum(one.lost for one in done)
+    view: dict[str, Any] = {
+        "archive": name, "chunks": len(chunks), "bad": len(bad), "repaired": len(done),
+        "messages": sum(one.messages for one in done), "lost": lost,
+    }  # fmt: skip
+    show_one(output, view, view)
+    if planned.as_written:
+        raise ChunkError(
+            f"{len(planned.as_written)} chunks of archive {name} cannot be read, and are what was written",
+            f"They were not changed; the lines above say what is wrong, and so does nats3 chunk verify {name}",
+        )
+    if refused:
+        raise ChunkError(
+            f"{len(refused)} bad chunks of archive {name} were left as they are: the stream no longer has "
+            f"{sum(one.lost for one in refused):,} of their messages",
+            "Restore their objects from a copy of the bucket; or give those messages up for good: "
+            f"nats3 chunk repair {name} --accept-loss",
+        )
+    if conflicts := [one.conflict for one in repaired if one.conflict]:
+        raise conflicts[0]
+    if lost:
+        raise ChunkError(
+            f"{lost:,} messages of the bad chunks are lost: stream {state.name} no longer has them",
+            f"The rest was repaired. See nats3 store get {name}",
+        )
+
+
+def _verify(
+    workspace: Workspace, archive: Archive, hours: Sequence[str] | None
+) -> tuple[tuple[Chunk, ...], list[Verified]]:
+    """The chunks of an archive, or of some hours, and the bad ones among them, each with a note when it is found."""
+    chunks, bad = status.chunks(workspace, archive.name, hours), list[Verified]()
+    with bar(f"verify {archive.name}", "chunks") as on_progress:
+        to_verify = chunks_to_verify(workspace, archive, hours)
+        for done, verified in enumerate(verify_chunks(workspace, to_verify), 1):
+            on_progress(done, len(chunks))
+            if verified.error:
+                id_, meta = verified.chunk.id, verified.chunk.meta
+                note(f"Bad chunk {id_}, {meta.hour}, sequences {meta.covers}: {verified.error.text_in(WORDS)}")
+                bad.append(verified)
+    return chunks, bad
+
+
+def _compare_source(
+    workspace: Workspace, archive: Archive, hours: Sequence[str] | None, *, correct: bool
+) -> dict[str, int]:
+    """Messages of the stream that were compared, that the archive says are absent, that differ, and that were put into
+    the archive; a note for each chunk and gap that is wrong."""
+    counts = {"messages": 0, "wrongly_absent": 0, "different": 0, "repaired": 0}
+    for compared in source_check.compare(workspace, archive, hours):
+        wrong, different = sum(r.size for r in compared.wrong), sum(r.size for r in compared.different)
+        where = f"Chunk {compared.chunk.id}" if compared.chunk else f"Gap {compared.seqs}, {compared.reason}"
+        if wrong:
+            note(f"{where}: the stream has {wrong:,} messages that are absent there: {_some(compared.wrong)}")
+        if different:
+            note(f"{where}: {different:,} messages are others in the stream: {_some(compared.different)}")
+        counts["messages"] += compared.messages
+        counts["wrongly_absent"] += wrong
+        counts["different"] += different
+        counts["repaired"] += source_check.correct(workspace, archive, compared) if correct else 0
+    return counts
+
+
+def _check_source(archive: Archive, counts: dict[str, int]) -> None:
+    name, stream = archive.name, archive.spec.stream
+    if counts["different"]:
+        raise ChunkError(
+            f"{counts['different']:,} messages of archive {name} are others in stream {stream}",
+            "The server lost messages and gave their sequences to others: create another archive of the stream",
+        )
+    if rest := counts["wrongly_absent"] - counts["repaired"]:
+        raise ChunkError(
+            f"Stream {stream} has {rest:,} messages that archive {name} says are absent",
+            f"Put them into the archive: nats3 chunk verify {name} --source --repair",
+        )
+
+
+def _some(ranges: Sequence[SeqRange]) -> str:
+    return ", ".join(map(str, ranges[:5])) + (" ..." if len(ranges) > 5 else "")
+
+
+def _sealed_view(name: str, sealed_now: int, seals: Sequence[Seal], ended: int) -> dict[str, Any]:
+    """`seals`: all that are valid. `ended`: hours of the archive that have ended."""
+    return {
+        "archive": name, "sealed_now": sealed_now, "sealed": len(seals), "not_complete": ended - len(seals),
+        "with_losses": sum(s.losses > 0 for s in seals), "messages": sum(s.messages for s in seals),
+        "manifest_bytes": sum(s.stored_bytes for s in seals),
+        "last_sealed": seals[-1].hour if seals else None,
+    }  # fmt: skip
+
+
+def _verified_view(
+    name: str, chunks: Sequence[Chunk], seals: Sequence[Seal],
+    bad_chunks: Sequence[Verified], bad_seals: Sequence[tuple[Seal, Nats3Error]],
+) -> dict[str, Any]:  # fmt: skip
+    bad = [_bad(v.chunk.id, v.chunk.meta.hour, v.chunk.meta.key, v.error) for v in bad_chunks if v.error]
+    return {
+        "archive": name, "chunks": len(chunks), "manifests": len(seals),
+        "messages": sum(c.meta.messages for c in chunks), "stored_bytes": sum(c.meta.stored_bytes for c in chunks),
+        "bad": bad + [_bad(None, seal.hour, seal.key, error) for seal, error in bad_seals],
+    }  # fmt: skip
+
+
+def _bad(id_: int | None, hour: str, key: str, error: Nats3Error) -> dict[str, Any]:
+    return {"id": id_, "hour": hour, "key": key, "error": error.what, "hint": error.hint_in(WORDS)}

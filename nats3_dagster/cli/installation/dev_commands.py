@@ -1,0 +1,183 @@
+"""`nats3 dev`, `nats3 migrate` and `nats3 demo`: everything on this machine.
+
+Invariant: `nats3 dev` ends what it started and nothing else. Servers that ran before it go on running, and so does a
+Dagster that runs and answers.
+
+The embedded stack is an extra, and Dagster takes a second to import: both are imported by the commands that use them,
+so that `nats3 migrate` and `nats3 dev resync` work without the stack.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.cli.embedded import addresses, open_stack, running, serve, what_next
+from nats3_dagster.cli.loading import LazyGroup
+from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.cli.terminal.options import Output
+from nats3_dagster.cli.terminal.output import Columns, Format, show, show_one
+from nats3_dagster.cli.terminal.progress import bar, note, step, steps
+from nats3_dagster.defs.instance import dagster_home
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import grant as grant_role
+from nats3_dagster.workspace import migrate as migrate_catalog
+
+app = typer.Typer(
+    cls=LazyGroup, invoke_without_command=True, add_completion=False,
+    epilog="Everything is in the folder that NATS3_HOME names (default: .nats3 in the working directory): data, logs, "
+    "and stack.json, by which nats3 finds the servers.",
+)  # fmt: skip
+Port = Annotated[int, typer.Option("--port", help="Port of the Dagster UI; another one is taken if it is not free.")]
+_STATUS: Columns = {
+    "SERVER": lambda s: s["server"],
+    "RUNNING": lambda s: s["running"],
+    "ADDRESS": lambda s: s["address"],
+}
+_RESYNCED: Columns = {
+    "ARCHIVE": lambda r: r["archive"],
+    "CHUNKS": lambda r: r["chunks"],
+    "SEALED": lambda r: r["sealed"],
+    "REPLAY": lambda r: r["replay"],
+    "WIPED": lambda r: ", ".join(r["wiped"]) or "-",
+}
+
+
+@app.callback()
+def dev(
+    context: typer.Context,
+    stack_only: Annotated[
+        bool, typer.Option("--stack-only", help="Start the servers, leave them running, and return.")
+    ] = False,
+    port: Port = 3000,
+    output: Output = Format.table,
+) -> None:
+    """Start the embedded servers and the Dagster UI, and stay until interrupted. `nats3 dev stop` ends what is left."""
+    if context.invoked_subcommand is not None:
+        return
+    stack = open_stack()
+    servers_stay = stack_only or any(stack.running().values())
+    try:
+        with steps() as on_step:
+            stack.start(lambda name: on_step(f"start {name}", 0, 0))
+        if stack_only:
+            view = addresses(stack)
+            show_one(output, view, view)
+            note("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
+        elif not serve(stack, port, output):
+            servers_stay = True
+    finally:
+        # Another `nats3 dev` may have replaced our Dagster: its servers are these.
+        if not servers_stay and not stack.dagster.find():
+            with step("Stopping the servers"):
+                stack.stop()
+
+
+@app.command()
+def status(output: Output = Format.table) -> None:
+    """Which of the embedded servers run, and where."""
+    stack = open_stack()
+    at = running(stack)
+    items = [{"server": name, "running": address is not None, "address": address} for name, address in at.items()]
+    show(output, items, _STATUS)
+    ui = at.pop("dagster")
+    if not ui and stack.dagster.find():
+        note("Dagster runs and does not answer. To start another in its place: nats3 dev")
+    elif not ui and not any(at.values()):
+        note("Nothing runs. To start the servers and the Dagster UI: nats3 dev; without the UI: nats3 dev --stack-only")
+    elif not all(at.values()):
+        note("To start the servers that are missing: nats3 dev --stack-only")
+    elif not ui:
+        note("To start the Dagster UI: nats3 dev")
+
+
+@app.command()
+def stop(output: Output = Format.table) -> None:
+    """Stop the embedded servers and the Dagster UI. Their data stays."""
+    stack = open_stack()
+    stopped = [name for name, is_running in stack.running().items() if is_running]
+    if stack.dagster.find():
+        stack.dagster.stop()
+        stopped.append("dagster")
+    stack.stop()
+    show_one(output, {"stopped": stopped}, {"stopped": stopped or "nothing ran"})
+
+
+@app.command()
+def resync(output: Output = Format.table) -> None:
+    """Make what Dagster shows of archives equal to the catalog.
+
+    The sensor catalog_sensor does so every 20 s; this is for when no daemon runs.
+
+    DAGSTER_HOME names the instance; without it, the one of `nats3 dev`."""
+    from nats3_dagster.defs.catalog_sensor import resync as resync_dagster
+
+    with bar("resync", "hours") as on_progress:
+        resynced = resync_dagster(Settings.load(), on_progress)
+    items = [
+        {"archive": r.archive, "chunks": r.chunks, "sealed": r.sealed, "replay": r.replay, "wiped": list(r.wiped)}
+        for r in resynced
+    ]
+    show(output, items, _RESYNCED)
+    if any(item["wiped"] for item in items):
+        note(
+            "Dagster had hours that the catalog does not have. It cannot forget single hours: those assets were wiped, "
+            "and what the catalog has of them was reported again"
+        )
+
+
+def migrate(
+    grant: Annotated[
+        str | None,
+        typer.Option(
+            "--grant", metavar="ROLE",
+            help="Then let this role of Postgres use the catalog and Dagster's tables, which are made if they are "
+            "missing. It may change neither. Needed again after each migration.",
+        ),
+    ] = None,
+    output: Output = Format.table,
+) -> None:
+    """Bring the catalog in Postgres to this release's schema. Running it again changes nothing."""
+    settings = Settings.load()
+    view = {"schema": migrate_catalog(settings)}
+    if grant is not None:
+        from nats3_dagster.defs.storage import make_tables
+
+        grant_role(settings, grant, make_tables(settings.postgres))
+        view["granted"] = grant
+    show_one(output, view, view)
+
+
+def demo(
+    messages: Annotated[int, typer.Option("--messages", min=1, help="How many log lines to ship.")] = 60_000,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Leave the Dagster UI running at the end, until interrupted.")
+    ] = False,
+    port: Port = 3000,
+    output: Output = Format.table,
+) -> None:
+    """Archive this host's log lines, replay them into another stream, and compare both message by message."""
+    from nats3_dagster.dev.demo import run_demo
+    from nats3_dagster.dev.demo_report import as_json, as_rows
+
+    # The runs of the demo are then in the UI.
+    os.environ["DAGSTER_HOME"] = str(dagster_home())
+    with steps() as on_step:
+        result = run_demo(messages, on_step=on_step)
+    show_one(output, as_json(result), dict(as_rows(result)))
+    if not result.ok:
+        raise Nats3Error(
+            f"What came back is not what went in: {result.mismatches} mismatches, {result.replayed} messages "
+            f"of {result.messages}",
+            "This is a defect: report it with .nats3/nats/server.log",
+        )
+    sys.stdout.flush()
+    stack = open_stack()
+    if stack.dagster.ui():
+        # It knows nothing yet of the demo's archive.
+        note(reload_dagster(Settings.load()))
+    if ui:
+        serve(stack, port, None)
+    what_next(stack, result.names.stream, result.names.archive)

@@ -1,0 +1,59 @@
+"""`nats3 doctor`: is everything there, does it fit, and what to do where it does not."""
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.archive.health.examination import examine
+from nats3_dagster.archive.health.finding import Finding, findings
+from nats3_dagster.cli.terminal.options import Output
+from nats3_dagster.cli.terminal.output import Columns, Format, Prose, show
+from nats3_dagster.cli.terminal.progress import step
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.pipeline import engines
+from nats3_dagster.settings import Settings
+
+_COLUMNS: Columns = {"": lambda f: f[0], "AREA": lambda f: f[1], "FOUND, AND WHAT TO DO": lambda f: f[2]}
+
+
+def doctor(
+    bucket: Annotated[
+        list[str] | None,
+        typer.Option("--bucket", help="Try this bucket (default: those of the archives). May be repeated."),
+    ] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Start a Spark session as well (5 to 10 s).")] = False,
+    output: Output = Format.table,
+) -> None:
+    """Look at NATS, Postgres, the store, Java and Spark, and say what to do. Exit status 1 if something fails."""
+    settings = Settings.load()
+    with step("Looking at NATS, Postgres, the store, Java and Spark"):
+        report = [*examine(settings, bucket or ()), *_engines(settings, spark)]
+    if output is not Format.table:
+        items = [{"status": f.status, "area": f.area, "what": f.what, "do": _do(f) or None} for f in report]
+        show(output, items, {})
+    else:
+        show(output, [line for f in report for line in _lines(f)], _COLUMNS)
+    if failed := sum(f.status == "fail" for f in report):
+        sys.stdout.flush()
+        raise Nats3Error(f"{failed} of {len(report)} checks fail", "Do what stands beside them, then run it again")
+
+
+def _engines(settings: Settings, start: bool) -> Iterator[Finding]:
+    if not settings.connect:  # a server of Spark Connect has its own Java
+        yield from findings(engines.JAVA, engines.check_java)
+    yield from findings(
+        engines.SPARK, lambda: engines.check_spark(settings.spark_master, settings.connect, start=start)
+    )
+
+
+def _lines(finding: Finding) -> Iterator[tuple[str, str, str]]:
+    yield finding.status, finding.area, Prose(finding.what)
+    if finding.do:
+        yield "", "", Prose(f"-> {_do(finding)}")
+
+
+def _do(finding: Finding) -> str:
+    return finding.do if isinstance(finding.do, str) else finding.do.worded(WORDS)

@@ -1,0 +1,51 @@
+"""`nats3 permissions`: what a NATS user needs to be allowed."""
+
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.permissions import Permissions, configuration, names_here, to_capture
+from nats3_dagster.cli.terminal.options import ArchiveName, Output
+from nats3_dagster.cli.terminal.output import Format, show_one
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.replay.planning.permissions import to_replay
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+
+def permissions(
+    name: ArchiveName,
+    write_subject: Annotated[
+        str | None,
+        typer.Option("--write-subject", metavar="SUBJECT", help="Also replay to these subjects, as load create does."),
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="STREAM", help="The stream that takes what is replayed.")
+    ] = None,
+    create_stream: Annotated[
+        bool, typer.Option("--create-stream", help="Replays may create that stream.")
+    ] = False,
+    only_replay: Annotated[
+        bool, typer.Option("--only-replay", help="For a user that replays, and captures nothing.")
+    ] = False,
+    output: Output = Format.table,
+) -> None:
+    """What a NATS user needs to be allowed, and nothing else: a block for the configuration of a nats-server."""
+    if (write_subject is None) != (into is None):
+        raise OperatorError("A replay has subjects and a stream", "Give both --write-subject and --into, or neither")
+    if (only_replay or create_stream) and write_subject is None:
+        raise OperatorError("Nothing says where replays go", "Give --write-subject and --into")
+    with Workspace(Settings.load()) as workspace:
+        spec, names = status.find(workspace, name).spec, names_here(workspace)
+    needed = Permissions((), ()) if only_replay else to_capture(spec, names)
+    if write_subject is not None and into is not None:
+        needed = needed | to_replay(spec.stream, write_subject, into, names, create=create_stream)
+    if output is Format.table:
+        print(configuration(needed))
+        return
+    view = {
+        "publish": [subject for need in needed.publish for subject in need.subjects],
+        "subscribe": [subject for need in needed.subscribe for subject in need.subjects],
+    }
+    show_one(output, view, view)

@@ -1,0 +1,47 @@
+"""A recorded replay, run by this command or left to a process of its own."""
+
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.cli import processes
+from nats3_dagster.cli.load import load_views as views
+from nats3_dagster.cli.terminal.output import Format, show_one
+from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.replay import control, status
+from nats3_dagster.runs.processes import log_of, start_detached
+from nats3_dagster.settings import Settings
+from nats3_dagster.views import replays as documents
+from nats3_dagster.workspace import Workspace
+
+Detach = Annotated[bool, typer.Option("--detach", help="Do not wait: run it in the background.")]
+
+
+def run_replay(settings: Settings, replay_id: str, detach: bool, output: Format, launch: int | None = None) -> None:
+    """Run a recorded replay here, or leave it to a process of its own. Chunks go only after it has succeeded."""
+    with Workspace(settings) as workspace:
+        record = status.status(workspace, replay_id).replay
+    view: dict[str, object] = {"id": replay_id, "archive": record.spec.archive, "state": record.state}
+    if record.state == "succeeded" and record.spec.delete_chunks:
+        # Killed after its success was recorded, it has only that left to do.
+        show_one(output, view | {"chunks_deleted": _delete_chunks(settings, replay_id)}, view)
+        return
+    if detach:
+        log = log_of(replay_id)
+        view |= {"pid": start_detached(["load", "resume", replay_id], log), "log": str(log)}
+        show_one(output, view, view | {"pid": str(view["pid"])})
+        note(f"It runs in the background. To see its progress: nats3 load get {replay_id}")
+        return
+    try:
+        result = documents.result(processes.replay(settings, replay_id, launch))
+    except KeyboardInterrupt:
+        note(f"Replay {replay_id} is not finished. To go on: nats3 load resume {replay_id}")
+        raise
+    if record.spec.delete_chunks:
+        result["chunks_deleted"] = _delete_chunks(settings, replay_id)
+    show_one(output, result, views.result_lines(result))
+
+
+def _delete_chunks(settings: Settings, replay_id: str) -> int:
+    with Workspace(settings) as workspace:
+        return control.delete_chunks(workspace, replay_id)

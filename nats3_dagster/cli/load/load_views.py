@@ -1,0 +1,94 @@
+"""What `nats3 load` shows in a table: columns and lines, made from documents (views.replays)."""
+
+from datetime import timedelta
+from typing import Any
+
+from nats3_dagster.cli.terminal.output import Columns, Size, counted, text_of, when
+
+LIST: Columns = {
+    "ID": lambda r: r["id"],
+    "STATE": lambda r: r["state"],
+    "ARCHIVE": lambda r: r["archive"],
+    # Replay.acknowledged: at least these while it runs, and after it was stopped.
+    "PUBLISHED": lambda r: r["published"],
+    "CREATED": lambda r: when(r["created_at"]),
+    "CHUNKS": lambda r: f"{r['chunks_done']:,} of {r['chunks']:,}",
+    # Of a replay that follows its archive: how far it is behind.
+    "INTO": lambda r: r["targets"],
+    "SUBJECTS": lambda r: f"{r['read_subject']} to {r['write_subject']}",
+    "ATTEMPT": lambda r: r["attempt"],
+    "WAITING": lambda r: "" if r["chunks_waiting"] is None else r["chunks_waiting"],
+}
+
+
+def lines(view: dict[str, Any]) -> dict[str, object]:
+    """One replay as a table has it; what was not asked for is left out."""
+    state = view["state"]
+    return {
+        "replay": view["id"], "archive": view["archive"],
+        "state": f"{state}; to go on: nats3 load resume {view['id']}" if state in _RESUMABLE else state,
+        "error": view["error"], "subjects": f"{view['read_subject']} to {view['write_subject']}",
+        "hours": view["hours"] or None, "from": view["from_time"], "to": view["to_time"],
+        "sequences": "-".join(map(str, view["sequences"])) if view["sequences"] else None, "order": view["order"],
+        "messages a second": view["rate"], "bytes a second": view["byte_rate"], "speed": view["speed"],
+        "headers": headers_of(view), "into": view["targets"], "attempt": view["attempt"],
+        "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
+        "chunks waiting": view["chunks_waiting"],
+        "looks for chunks every": f"{view['poll_interval_s']:g} s" if view["poll_interval_s"] else None,
+        "selected": view["selected"], "published": view["published"], "found by a later attempt": view["found"] or None,
+        "duplicates": view["duplicates"], "expired": view["expired"] or None,
+        "dagster runs": view["dagster_runs"] or None,
+        "created": when(view["created_at"]),
+        "started": when(view["started_at"]), "finished": when(view["finished_at"]), "log": view["log"],
+    }  # fmt: skip
+
+
+def headers_of(view: dict[str, Any]) -> str | None:
+    """What becomes of headers, where it is not the usual."""
+    return ("live" if view["marks"] else "live, without marks") if view["live"] else None
+
+
+# States that `nats3 load resume` goes on from.
+_RESUMABLE = ("planned", "interrupted", "failed", "canceled", "paused")
+
+
+def plan_lines(view: dict[str, Any]) -> dict[str, object]:
+    """A plan (replay.plan.describe) as a table has it."""
+    most = "" if view["messages_exact"] else "at most "
+    created = view["creates_stream"]
+    lines: dict[str, object] = {
+        "archive": view["archive"], "chunks": view["chunks"], "messages": f"{most}{view['messages']:,}",
+        "size": f"{'' if view['payload_bytes_exact'] else 'at most '}{text_of(Size(view['payload_bytes']))}",
+        "first": _end(view["first_seq"], view["first_time"]), "last": _end(view["last_seq"], view["last_time"]),
+        "subjects": f"{view['read_subject']} to {view['write_subject']}",
+        "into": f"{created} (to be created)" if created else view["targets"],
+        "without": view["creates_without"] or None, "headers": headers_of(view), "order": view["order"],
+        "mode": view["mode"], "for example": [f"{pair['from']} to {pair['to']}" for pair in view["sample_subjects"]],
+        "note": view["notes"] or None,
+    }  # fmt: skip
+    if view["timing_seconds"] is not None:
+        lines["timing"] = f"at most {timedelta(seconds=round(view['timing_seconds']))}"
+    if view["deletes_chunks"]:
+        chunks, messages = counted(view["deletes_chunks"], "chunk"), counted(view["deletes_messages"], "message")
+        lines["deletes"] = f"{most}{chunks} with {messages}"
+    return lines
+
+
+def _end(seq: int | None, time: str | None) -> str | None:
+    """Where the selection begins or ends; a time that the catalog does not know is left out."""
+    return None if seq is None else f"sequence {seq}" + (f" at {time}" if time else "")
+
+
+def result_lines(view: dict[str, Any]) -> dict[str, object]:
+    attempt = view["this_attempt"]
+    lines = {
+        "replay": view["id"], "archive": view["archive"], "state": view["state"], "chunks": view["chunks"],
+        "selected": view["selected"], "published": view["published"], "duplicates": view["duplicates"],
+        "expired": view["expired"] or None,
+    }  # fmt: skip
+    if view["attempt"] > 1 or attempt["found"]:
+        lines["this attempt"] = f"published {attempt['published']:,}, found {attempt['found']:,} there already"
+    return lines | {
+        "seconds": attempt["seconds"], "messages a second": attempt["messages_per_s"],
+        "chunks deleted": view.get("chunks_deleted"),
+    }  # fmt: skip

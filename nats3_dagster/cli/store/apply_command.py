@@ -1,0 +1,153 @@
+"""`nats3 store apply` and `nats3 store export`: archives as a file declares them."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.declared import apply as applying
+from nats3_dagster.archive.declared.apply import Applied, Planned
+from nats3_dagster.archive.declared.entries import entry_of, read
+from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.cli.store.store_views import changed_text, consumer_to_delete
+from nats3_dagster.cli.terminal.confirm import Yes, confirm
+from nats3_dagster.cli.terminal.options import Output
+from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, show, show_one
+from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.settings import Settings
+from nats3_dagster.views import plans as documents
+from nats3_dagster.workspace import Workspace
+
+_DONE = {"create": "Created", "change": "Changed", "remove": "Deleted"}
+
+
+def _what(view: dict[str, Any]) -> Prose:
+    """What a plan says of an archive, as a table has it."""
+    if view["refused"]:
+        return Prose(view["refused"])
+    if view["action"] == "remove":
+        return Prose(f"{counted(view['chunks'], 'chunk')} ({counted(view['messages'], 'message')})")
+    return Prose("; ".join(f"{change['field']}: {changed_text(change)}" for change in view["changes"]))
+
+
+PLAN: Columns = {
+    "ARCHIVE": lambda a: a["name"],
+    "ACTION": lambda a: "refused" if a["refused"] else a["action"],
+    "STREAM": lambda a: a["stream"],
+    "WHAT": _what,
+}
+
+
+def apply(
+    file: Annotated[
+        list[str],
+        typer.Option(
+            "--file", "-f", metavar="FILE|-", help="Archives in YAML, TOML or JSON. May be given several times."
+        ),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete archives that are in none of the files. Their objects stay.")
+    ] = False,
+    yes: Yes = False,
+    output: Output = Format.table,
+) -> None:
+    """Create and change archives as files declare them. It shows the difference, and asks; applying again does
+    nothing."""
+    declarations = read([_text(name) for name in file])
+    for sentence in declarations.left_out:
+        note(sentence)
+    with Workspace(Settings.load()) as workspace:
+        planned = applying.plan(workspace, declarations.archives, prune=prune)
+        views = [documents.planned(one, WORDS) for one in planned]
+        if output is Format.table:
+            show(output, views, PLAN)
+        done: list[Applied] = []
+        try:
+            applying.check(planned)
+            if not dry_run and _confirmed(planned, yes):
+                for one in applying.perform(workspace, planned):
+                    done.append(one)
+                    _note(one)
+        finally:
+            if output is not Format.table:
+                _show_document(output, planned, done, dry_run)
+    if dry_run:
+        note("Nothing was changed: this was a dry run")
+    if any(one.done for one in done):
+        note(reload_dagster(workspace.settings))
+    _raise_failed(done)
+
+
+def export(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARCHIVE]...", help="Names of archives; all of them without any.")
+    ] = None,
+) -> None:
+    """Print archives as a file that `nats3 store apply` takes, and would find unchanged."""
+    with Workspace(Settings.load()) as workspace:
+        if names:
+            archives = [status.find(workspace, name) for name in names]
+        else:
+            archives = [sums.archive for sums in status.archives(workspace)]
+    declared = {"archives": [entry_of(archive) for archive in archives]}
+    print(yaml.safe_dump(declared, sort_keys=False, allow_unicode=True, width=1000), end="")
+
+
+def _text(name: str) -> tuple[str, str]:
+    """The name of a file as errors have it, and its text. Raises OperatorError."""
+    try:
+        return (name, Path(name).read_text("utf-8")) if name != "-" else ("stdin", sys.stdin.read())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no text in UTF-8"
+        raise OperatorError(f"{name} cannot be read: {reason}", "Give a file, or - for what comes on stdin") from None
+
+
+def _confirmed(planned: Sequence[Planned], yes: bool) -> bool:
+    """Whether there is something to do. Raises OperatorError unless it is confirmed."""
+    counts = {action: [one for one in planned if one.action == action] for action in ("create", "change", "remove")}
+    parts = [f"{action}s {counted(len(some), 'archive')}" for action, some in counts.items() if some]
+    if not parts:
+        note("Nothing to do: all archives are as declared")
+        return False
+    text = f"This {' and '.join(filter(None, [', '.join(parts[:-1]), parts[-1]]))}"
+    for one in counts["remove"]:
+        assert one.archive
+        chunks, messages = counted(one.chunks, "chunk"), counted(one.messages, "message")
+        consumer = consumer_to_delete(one.archive, keep=False)
+        text += f". Removed: {one.name} with {chunks} ({messages}), whose objects stay{consumer}"
+    confirm(text, yes)
+    return True
+
+
+def _note(one: Applied) -> None:
+    if one.done:
+        by_other = " by another process meanwhile" if one.by_other else ""
+        note(f"{_DONE[one.planned.action]} {one.planned.name}{by_other}")
+    elif one.error:
+        note(f"{one.planned.name}: {one.error.text_in(WORDS)}")
+    if one.warning:
+        note(f"Warning: {one.planned.name}: {one.warning}")
+
+
+def _show_document(output: Format, planned: Sequence[Planned], done: Sequence[Applied], dry_run: bool) -> None:
+    # By the step itself: a file may call an archive as another one is called.
+    of_step = {id(one.planned): one for one in done}
+    archives = [documents.planned(one, WORDS) | documents.applied(of_step.get(id(one)), WORDS) for one in planned]
+    show_one(output, {"dry_run": dry_run, "archives": archives}, {})
+
+
+def _raise_failed(done: Sequence[Applied]) -> None:
+    """Raises the error of what was not done, of the kind of the first."""
+    failed = [one for one in done if not one.done]
+    if not failed:
+        return
+    first = failed[0].error or Nats3Error("It was not done")
+    names = ", ".join(one.planned.name for one in failed)
+    raise type(first)(f"Not done: {names}. {first.what}", first.hint)

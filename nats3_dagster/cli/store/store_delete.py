@@ -1,0 +1,104 @@
+"""`nats3 store delete` and `sweep`: archives, and objects of chunks that were deleted."""
+
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.archive import jobs, remove, status
+from nats3_dagster.archive.jobs import as_id
+from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.cli.remote import Server, server
+from nats3_dagster.cli.store import store_views as views
+from nats3_dagster.cli.terminal.asking import Interactive, pick
+from nats3_dagster.cli.terminal.confirm import Yes, confirm
+from nats3_dagster.cli.terminal.options import ArchiveOrNone, JobId, Output, one_of
+from nats3_dagster.cli.terminal.output import Format, Size, counted, show_one
+from nats3_dagster.cli.terminal.progress import bar, note
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+
+def delete(
+    context: typer.Context,
+    name: ArchiveOrNone = None,
+    job_id: JobId = None,
+    interactive: Interactive = False,
+    yes: Yes = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete the chunk objects as well.")] = False,
+    keep_consumer: Annotated[
+        bool, typer.Option("--keep-consumer", help="Keep the durable consumer that the archive made in the stream.")
+    ] = False,
+    output: Output = Format.table,
+) -> None:
+    """Delete an archive from the catalog. Its objects stay unless --purge is given, which may be given later as well,
+    and again after it failed. The consumer that it made goes, and with it what the stream keeps for nobody else."""
+    settings = Settings.load()
+    with server(settings) as api:
+        if api:
+            if keep_consumer:
+                raise OperatorError("The API does not take --keep-consumer", "Delete it where the server runs")
+            if interactive and name is None and job_id is None:
+                name = pick("Archive to delete:", [one["name"] for one in api.archives()])
+            _delete_at(api, one_of(name, job_id, context, "ARCHIVE"), purge, yes, output)
+            return
+    with Workspace(settings) as workspace:
+        if interactive and name is None and job_id is None:
+            name = pick("Archive to delete:", [sums.archive.name for sums in status.archives(workspace)])
+        name = jobs.name_to_delete(workspace, one_of(name, job_id, context, "ARCHIVE"))
+        planned = remove.to_delete(workspace, name, purge=purge)
+        if planned.holdings:
+            chunks = counted(sum(c.chunks for c in planned.holdings.coverages), "chunk")
+            messages = counted(sum(c.messages for c in planned.holdings.coverages), "message")
+            objects = ", and deletes their objects for good" if purge else "; their objects stay"
+            consumer = views.consumer_to_delete(planned.holdings.archive, keep_consumer)
+            confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}{consumer}", yes)
+        else:
+            left = counted(planned.left, "object")
+            confirm(f"Archive {name} was deleted before. This deletes {left} of it for good", yes)
+        if purge:
+            with bar("Deleting objects", "objects") as on_progress:
+                deleted = remove.delete(
+                    workspace, name, purge=True, keep_consumer=keep_consumer, on_progress=on_progress
+                )
+        else:
+            deleted = remove.delete(workspace, name, keep_consumer=keep_consumer)
+    view = {
+        "name": name, "deleted": True, "chunks": deleted.chunks, "objects_deleted": deleted.objects,
+        "consumer_deleted": deleted.consumer,
+    }  # fmt: skip
+    lines = {"deleted": name, "chunks": deleted.chunks, "objects deleted": deleted.objects}
+    show_one(output, view, lines | ({"consumer deleted": deleted.consumer} if deleted.consumer else {}))
+    if not purge and deleted.chunks:
+        note("The objects are still in the store: the metadata of each chunk says what it holds")
+    if deleted.objects:
+        note("A bucket with versions keeps what was deleted as earlier versions, until its own rules remove them")
+    note(reload_dagster(workspace.settings))
+
+
+def sweep(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would remove, and remove nothing.")] = False,
+    output: Output = Format.table,
+) -> None:
+    """Remove the objects of chunks that were deleted after their replay, after their time of grace (delete_grace).
+    Dagster's sweep_sensor does it by itself."""
+    with Workspace(Settings.load()) as workspace:
+        swept = remove.sweepable(workspace) if dry_run else remove.sweep(workspace)
+        view = {
+            "objects": swept.objects, "bytes": swept.bytes, "delete_grace_s": workspace.settings.delete_grace,
+            "dry_run": dry_run,
+        }  # fmt: skip
+    show_one(output, view, {"objects removed": swept.objects, "stored": Size(swept.bytes)})
+    if dry_run:
+        note("A dry run: nothing was removed")
+
+
+def _delete_at(api: Server, name: str, purge: bool, yes: bool, output: Format) -> None:
+    # An id may be that of an archive that was deleted before, whose objects go now.
+    known = None if purge and as_id(name) else api.archive(name)
+    objects = ", and deletes its objects for good" if purge else "; its objects stay"
+    confirm(f"This deletes archive {known['name'] if known else name}{objects}", yes)
+    gone = api.delete_archive(known["job_id"] if known else name, purge=purge)
+    view = {"name": gone["archive"], **{k: v for k, v in gone.items() if k not in ("id", "name", "archive")}}
+    lines = {"deleted": gone["archive"], "chunks": gone["chunks"], "objects deleted": gone["objects_deleted"]}
+    show_one(output, view, lines | ({"consumer deleted": gone["consumer_deleted"]} if gone["consumer_deleted"] else {}))

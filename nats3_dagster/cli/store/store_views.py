@@ -1,0 +1,149 @@
+"""What `nats3 store` shows in a table: columns and lines, made from documents (views.archives)."""
+
+from typing import Any
+
+from nats3_dagster.cli.terminal.output import Columns, Prose, Size, text_of, when
+from nats3_dagster.model import Archive
+
+# The state of an archive where its source is not ok.
+_SOURCE_STATES = {
+    "missing": "stream missing", "recreated": "stream was made again", "shrunk": "stream lost its end",
+    "unreachable": "NATS not reachable", "consumer_missing": "consumer missing", "error": "not usable",
+}  # fmt: skip
+
+
+def _state(view: dict[str, Any]) -> str:
+    """The state of an archive; without what its source says it is only what was asked for."""
+    wanted = "paused" if view["paused"] else "active"
+    return _SOURCE_STATES.get(view["source"]["state"], wanted) if "source" in view else wanted
+
+
+def consumer_to_delete(record: Archive, keep: bool) -> str:
+    """What becomes of the consumer of an archive that is to be deleted, as the end of a sentence."""
+    spec = record.spec
+    if not spec.owns_durable:
+        return f". Its consumer {spec.durable} stays" if spec.durable else ""
+    if keep:
+        return f". Its consumer {spec.durable} stays: stream {spec.stream} goes on keeping messages for it"
+    return (
+        f". It also deletes consumer {spec.durable} of stream {spec.stream}; of a stream with interest retention, "
+        "messages that only it waits for go with it"
+    )
+
+
+def changed_text(change: dict[str, Any]) -> str:
+    """A field's old and new value."""
+    return " -> ".join(_value(change["field"], change[which]) for which in ("old", "new"))
+
+
+def _value(field: str, value: Any) -> str:
+    if field == "subjects":
+        return ", ".join(value) or "all"
+    if field == "max_bytes":
+        return f"{value:,} ({text_of(Size(value))})"
+    return f"{value:,} s" if field == "max_age_s" else text_of(value)
+
+
+def _bucket(view: dict[str, Any]) -> str:
+    return "/".join(part for part in (view["bucket"], view["prefix"]) if part)
+
+
+LIST: Columns = {
+    "NAME": lambda a: a["name"],
+    "STATE": _state,
+    "LAG": lambda a: a["lag"],
+    "STREAM": lambda a: a["stream"],
+    "MESSAGES": lambda a: a["messages"],
+    "LAST MESSAGE": lambda a: when(a["last_time"]),
+    "STORED": lambda a: Size(a["stored_bytes"]),
+    "SIZE": lambda a: Size(a["payload_bytes"]),
+    "CHUNKS": lambda a: a["chunks"],
+    "SUBJECTS": lambda a: a["subjects"] or ">",
+    "BUCKET": _bucket,
+}
+
+
+def archive_lines(view: dict[str, Any]) -> dict[str, object]:
+    """An archive, with its source and holdings where they are in it."""
+    lines: dict[str, object] = {
+        "archive": view["name"], "state": _state(view), **(_source_lines(view) if "source" in view else {}),
+        "stream": view["stream"], **({"consumer": view["durable"]} if view["durable"] else {}),
+        "subjects": view["subjects"] or ">", "bucket": _bucket(view),
+        "capture due at": f"{view['max_messages']:,} messages, {view['max_bytes']:,} bytes or {view['max_age_s']:,} s",
+        "zstd level": view["zstd_level"], "created": when(view["created_at"]),
+    }  # fmt: skip
+    if "coverage" not in view:
+        if "chunks" in view:  # an API gives sums only
+            lines |= {
+                "messages": view["messages"], "size": Size(view["payload_bytes"]),
+                "stored": Size(view["stored_bytes"]), "ratio": view["ratio"], "chunks": view["chunks"],
+            }
+        return lines
+    proven = f"{view['hours_sealed']:,} sealed, {view['hours_replayed']:,} replayed"
+    lines |= {
+        "lost": [f"{count:,} {reason}" for reason, count in view["losses"].items()] or "nothing",
+        "messages": view["messages"], "size": Size(view["payload_bytes"]), "stored": Size(view["stored_bytes"]),
+        "ratio": view["ratio"], "chunks": view["chunks"],
+        "hours": f"{view['hours']:,} with messages, {proven}",
+    }  # fmt: skip
+    for c in view["coverage"]:
+        lines[f"stream of {text_of(when(c['stream_created']))}"] = _coverage_line(c)
+    if (left := view["unswept"])["objects"]:
+        size = text_of(Size(left["bytes"]))
+        lines["deleted"] = f"{left['objects']:,} objects ({size}), kept until {text_of(when(left['until']))}"
+    for number, g in enumerate(view["gaps"]):
+        some = ", ".join(f"{a}-{b}" for a, b in g["ranges"][:5]) + (" ..." if len(g["ranges"]) > 5 else "")
+        lines[f"gap {number + 1}"] = f"{g['sequences']:,} {g['reason']}: {some}"
+    return lines
+
+
+def _source_lines(view: dict[str, Any]) -> dict[str, object]:
+    """What is wrong with the source and what to do; else what is not captured, and how near it is to loss."""
+    source, lag, loss = view["source"], view["lag"], view.get("time_to_loss")
+    if source["error"]:
+        paused = "It is paused as well. " if view["paused"] else ""
+        return {"problem": f"{paused}{source['error']}{'. ' if source['hint'] else ''}{source['hint'] or ''}"}
+    if loss is None:  # an API gives it for one archive at a time
+        return {"lag": lag}
+    if not lag:
+        early = f". {loss['early']}" if loss["early"] else ""
+        return {"lag": loss["text"] if loss["gone"] else f"0: everything is captured{early}"}
+    return {
+        "lag": f"{lag:,} sequences are not captured, the oldest is {_age(view['oldest_uncaptured_s'])} old",
+        "time to loss": loss["text"],
+    }
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _coverage_line(view: dict[str, Any]) -> str:
+    if view["last_seq"] < view["first_seq"]:
+        return "nothing captured yet"
+    first, complete, last = view["first_seq"], view["complete_to_seq"], view["last_seq"]
+    if complete < first:
+        whole = f"holes from sequence {first} to {last}"
+    else:
+        whole = f"complete from sequence {first} to {complete}" + (f", holes up to {last}" if complete < last else "")
+    if not view["first_time"]:
+        return f"{whole}; no messages"
+    return f"{whole}; {text_of(when(view['first_time']))} to {text_of(when(view['last_time']))}"
+
+
+RUN: Columns = {
+    "HOUR": lambda r: r["hour"],
+    "MESSAGES": lambda r: r["messages"],
+    "GAPS": lambda r: Prose(", ".join(f"{g['sequences']:,} {g['reason']}" for g in r["gaps"]) or "none"),
+    "LOST": lambda r: r["lost"],
+    "CHUNKS": lambda r: len(r["chunks"]),
+    "STORED": lambda r: Size(r["stored_bytes"]),
+    "SIZE": lambda r: Size(r["payload_bytes"]),
+    "RATIO": lambda r: r["ratio"],
+    "SECONDS": lambda r: r["seconds"],
+    "MSG/S": lambda r: r["messages_per_s"],
+    "CAPTURED BEFORE": lambda r: r["already_captured"],
+}

@@ -1,0 +1,1 @@
+"""Terminal: options, questions, tables and progress that commands share."""

@@ -1,0 +1,1 @@
+"""Messages: what a replay publishes of each one, how fast, and what the target has of it."""

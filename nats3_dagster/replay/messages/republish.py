@@ -1,0 +1,216 @@
+"""The worker's side of a replay: fetch chunks ahead, map their messages, publish, and account for each chunk.
+
+Invariant: after anything uncertain, a lost connection or an earlier attempt, the targets are asked what they hold of
+this replay before another message is published.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tenacity import Retrying, retry_if_exception_type, wait_exponential
+
+from nats3_dagster.archive.read.fetch import fetch_chunks
+from nats3_dagster.chunks.read import ChunkReader
+from nats3_dagster.errors import Interrupted
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.publish.fence import let_go
+from nats3_dagster.jetstream.publish.publisher import INFLIGHT_MESSAGES, Publisher
+from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.jetstream.task_progress import Counts
+from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult
+from nats3_dagster.objects import Bucket
+from nats3_dagster.replay.job import DoneRange, Share
+from nats3_dagster.replay.messages.live import Live
+from nats3_dagster.replay.messages.mapping import Known, Mapper, Outgoing
+from nats3_dagster.replay.messages.pace import Pacer
+from nats3_dagster.replay.messages.published import OrderKept, Published, ask_targets, order_kept
+from nats3_dagster.replay.planning.targets import check_kept, goes_one_at_a_time, takes_chain, target_state
+from nats3_dagster.subjects import Transform
+
+# Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
+AHEAD = 1
+# Attempts in a row that publish less than PROGRESS messages and finish no chunk.
+RECONNECTS = 5
+PROGRESS = 1000
+# Each attempt after one that finished no chunk has a window so many times smaller: a target that drops what it cannot
+# store at once takes a few messages.
+_SMALLER = 8
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """The chunk that is published."""
+
+    publisher: Publisher
+    # Messages that the publisher had published before the first one of this chunk.
+    before: int
+    # Messages of the chunk that were found in the targets.
+    found: int = 0
+
+
+class Republisher:
+    """Publishes a share; `results()` yields a ChunkResult as soon as all messages of the chunk are acknowledged."""
+
+    def __init__(self, share: Share, link: Link) -> None:
+        self._share, self._job, self._link = share, share.job, link
+        spec = self._job.spec
+        self._transform = Transform(spec.read_subject, spec.write_subject)
+        parted = spec.order == "subject"
+        self._mapper = Mapper(
+            self._transform, self._job.id, with_ids=not self._job.batched,
+            share=share.index if parted else 0, shares=share.count if parted else 1, live=spec.live, marks=spec.marks,
+        )  # fmt: skip
+        self._live: Live | None = None
+        self._bucket = cache(partial(Bucket, self._job.store))
+        # One stream and one publisher: what goes out can be a chain (see replay_headers), whose ids are marks.
+        self._chained = not self._job.batched and spec.marks and share.count == 1 and len(self._job.targets) == 1
+        self._chains_broken = 0  # by other publishers
+        self._unchained = 0  # chunks to come that are published one message at a time
+        self._counters = False
+        self._published: Published | None = None
+        self._order: OrderKept | None = None
+        self._last_found = 0  # sequence of the last message that the targets were found to hold
+        self._ask = self._job.resumed
+        self._given_up = ""  # inbox of the publisher that broke off last
+        self._fruitful = 0  # the last attempt that made progress
+        self._done = list(self._job.done)
+        # Of the finished chunks, and the chunk under way: replaced in one go, for another thread asks `counts`.
+        self._progress: tuple[Counts, _UnderWay | None] = (Counts(), None)
+
+    def counts(self) -> Counts:
+        """Messages of the share that the targets have by now. Any thread may ask."""
+        finished, chunk = self._progress
+        if chunk is None:
+            return finished
+        acked = chunk.publisher.published - chunk.before
+        return Counts(finished.published + acked, finished.found + chunk.found)
+
+    def results(self) -> Iterator[ChunkResult]:
+        remaining = list(self._share.chunks)
+        finished = 0  # the last attempt that finished a chunk
+        retrying = Retrying(
+            retry=retry_if_exception_type(Interrupted), stop=lambda s: s.attempt_number - self._fruitful >= RECONNECTS,
+            wait=wait_exponential(multiplier=0.2, max=5), reraise=True,
+        )  # fmt: skip
+        for attempt in retrying:
+            with attempt:
+                number = attempt.retry_state.attempt_number
+                while remaining:
+                    # A copy: taking chunks off the list that is walked would skip every second one.
+                    for result in self._publish(tuple(remaining), number, max(0, number - 1 - finished)):
+                        remaining.pop(0)
+                        finished = self._fruitful = number
+                        yield result
+
+    def _publish(self, chunks: Sequence[Chunk], number: int, failed: int) -> Iterator[ChunkResult]:
+        """All chunks over one connection, or those that are not to be a chain. `number` counts the attempts; the
+        `failed` ones before this one finished no chunk. Raises Interrupted when the connection is lost; the next call
+        then asks first."""
+        if self._ask:
+            if self._given_up:
+                let_go(self._link, self._given_up)
+            self._published = ask_targets(self._link, self._job, self._transform.pattern, self._done)
+            self._order = order_kept(self._link, self._job)
+        self._ask = True
+        if self._job.spec.live:
+            states = [target_state(self._link, target) for target in self._job.targets]
+            self._live = Live(self._link, states, time.time_ns)
+            # A counter refuses a message with an expectation: it gets one at a time, which is a beginning as well.
+            self._counters = not self._job.batched and any(s.config.get("allow_msg_counter") for s in states)
+        mode = "batch" if self._job.batched else "window"
+        # More than two shares divide what two may have under way.
+        inflight = max(1, 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER ** min(failed, 4))
+        if self._unchained:
+            chunks = chunks[: self._unchained]
+        chained, alone = self._chained, False
+        if chained:
+            states, server = [target_state(self._link, self._job.targets[0])], server_info(self._link)
+            chained = takes_chain(states[0], server)
+            alone = goes_one_at_a_time(self._job.spec, states, server, batched=self._job.batched)
+        one_at_a_time = self._counters or self._unchained > 0 or alone
+        self._mapper.begin(after="" if chained and not one_at_a_time else None)
+        publisher = Publisher(
+            self._job.nats, mode=mode, fence=(self._job.id, self._job.attempt),
+            inflight_messages=1 if one_at_a_time else inflight,
+            streams=[target.incarnation.stream for target in self._job.targets],
+        )  # fmt: skip
+        try:
+            with publisher:
+                pacer = Pacer(self._job.spec.pace, sleep=publisher.pause)
+                for chunk, reader in fetch_chunks(self._bucket, chunks, AHEAD):
+                    fault_point("replay.chunk_fetched")
+                    yield self._publish_chunk(publisher, pacer, chunk, reader)
+                    self._unchained = max(0, self._unchained - 1)
+        except Interrupted:
+            self._given_up = publisher.inbox
+            if publisher.published >= PROGRESS:
+                self._fruitful = number
+            if publisher.last_id is not None and not publisher.last_id.startswith(self._job.id):
+                # Somebody else publishes into the target. Now and then the chain is tried again.
+                self._unchained = 2**self._chains_broken
+                self._chains_broken += 1
+            raise
+        self._ask = False
+
+    def _publish_chunk(self, publisher: Publisher, pacer: Pacer, chunk: Chunk, reader: ChunkReader) -> ChunkResult:
+        """Returns when the targets have acknowledged all messages of the chunk, and are still the same streams."""
+        duplicates, last_seq, self._last_found = publisher.duplicates, 0, 0
+        finished, _ = self._progress
+        under_way = _UnderWay(publisher, publisher.published)
+        self._progress = finished, under_way
+        selected = expired = 0
+        for batch, known in self._select(chunk, reader):
+            selected += batch.num_rows + known
+            under_way.found += known
+            if self._live and batch.num_rows:
+                batch, ended = self._live.prepare(batch)
+                expired += ended
+            if batch.num_rows:
+                last_seq = int(batch.column("seq")[-1].as_py())
+                _send(publisher, pacer, self._mapper.outgoing(batch, chunk.meta.incarnation))
+        fault_point("replay.sent")
+        publisher.flush()
+        fault_point("replay.acknowledged")
+        check_kept(self._link, self._job.targets, publisher.stored, live=self._job.spec.live)
+        found, published = under_way.found, selected - under_way.found - expired
+        last_seq = max(last_seq, self._last_found)
+        done = DoneRange(chunk.meta.incarnation.token, chunk.meta.covers, selected - expired, last_seq)
+        self._done.append(done)
+        self._progress = Counts(finished.published + published, finished.found + found), None
+        duplicates = publisher.duplicates - duplicates
+        return ChunkResult(chunk.id, selected, published, found, duplicates, expired, last_seq)
+
+    def _select(self, chunk: Chunk, reader: ChunkReader) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The chunk's messages that are to be published, under their new subjects, and how many of each batch were
+        published before."""
+        selection, known = self._job.spec.selection, self._known(chunk.meta)
+        for batch in reader.batches(seqs=selection.sequences, times=selection.times, dictionary=True):
+            yield self._mapper.select(batch, known)
+
+    def _known(self, meta: ChunkMeta) -> Known | None:
+        """What of a chunk the targets hold; None if they hold nothing of it or of what comes behind."""
+        published, order, token = self._published, self._order, meta.incarnation.token
+        if published is None or not published.reaches(token, meta.covers.first):
+            return None
+
+        def known(subjects: pa.Array, seqs: NDArray[np.int64]) -> NDArray[np.bool_]:
+            there = published.known(token, seqs)
+            if there.any():
+                self._last_found = int(seqs[there][-1])
+            if order:
+                order.check(subjects, there)
+            return there
+
+        return known
+
+
+def _send(publisher: Publisher, pacer: Pacer, messages: Outgoing) -> None:
+    for part in pacer.slices(messages.sizes, messages.times_ns):
+        piece = messages.slice(part)
+        publisher.publish(piece.subjects, piece.headers, piece.data)

@@ -1,0 +1,1 @@
+"""Planning: what a replay would do, where to, and what its targets would refuse."""

@@ -1,0 +1,122 @@
+"""Content: what a plan looks up in the objects themselves, because the catalog does not know it.
+
+Single columns are read by ranges of the object, and only those of chunks whose row in the catalog leaves a question.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nats3_dagster.chunks.read import open_source, prove_identity
+from nats3_dagster.model import Chunk, Incarnation, ReplaySpec
+from nats3_dagster.model.messages import exact_subjects, subject_names
+from nats3_dagster.objects import Bucket
+from nats3_dagster.replay.messages.headers import MAX_BLOCK, block_bound, message_id
+from nats3_dagster.replay.messages.mapping import Mapper
+from nats3_dagster.subjects import Transform
+from nats3_dagster.workspace import Workspace
+
+_LONGEST_ID = message_id("0" * 16, Incarnation("", 0), 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large messages are as they are replayed, in bytes: exact where they may exceed what was asked for, else the
+    most that can be."""
+
+    # The largest header block.
+    block: int
+    # Header block and payload of the largest message.
+    message: int
+
+
+def subjects(workspace: Workspace, chunk: Chunk, spec: ReplaySpec) -> Iterator[str]:
+    """The archived subjects of the selected messages, those of a row group at a time. Raises StoreError, ChunkError."""
+    for batch in _batches(workspace, chunk, spec, ("subject", "subject_bytes")):
+        yield from subject_names(exact_subjects(batch))
+
+
+def sizes(
+    workspace: Workspace, spec: ReplaySpec, transform: Transform, chunks: Iterable[Chunk], limit: int, *, with_ids: bool
+) -> Sizes:
+    """The sizes of the replayed messages; exact for those that may have a header block above MAX_BLOCK or be larger
+    than `limit`. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
+    mapper = Mapper(transform, "0" * 16, with_ids=with_ids, live=spec.live, marks=spec.marks)
+    mapper.begin(after=_LONGEST_ID if with_ids else None)
+    block = message = 0
+    for chunk in chunks:
+        largest, stream = chunk.meta.largest_bytes, chunk.meta.incarnation.stream
+        bound = block_bound(min(largest, MAX_BLOCK), stream)
+        grown = largest + bound - min(largest, MAX_BLOCK)
+        if bound > MAX_BLOCK or grown > limit:
+            bound, growth = _measured(workspace, mapper, chunk, spec)
+            grown = largest + growth
+        if grown > limit:
+            grown = max((pc.max(s).as_py() for s in _lengths(workspace, mapper, chunk, spec)), default=0)
+        block, message = max(block, bound), max(message, grown)
+    return Sizes(block, message)
+
+
+def _measured(workspace: Workspace, mapper: Mapper, chunk: Chunk, spec: ReplaySpec) -> tuple[int, int]:
+    """Bytes of the largest header block as it is replayed, and the most that one grows."""
+    block = growth = 0
+    names = ("seq", "time_ns", "subject", "subject_bytes", "headers")
+    for batch in _batches(workspace, chunk, spec, names, dictionary=True):
+        selected, _ = mapper.select(batch)
+        if selected.num_rows:
+            before = pc.fill_null(pc.binary_length(selected.column("headers")), 0)
+            after = pc.fill_null(pc.binary_length(mapper.headers(selected, chunk.meta.incarnation)), 0)
+            block = max(block, pc.max(after).as_py())
+            growth = max(growth, pc.max(pc.subtract(after, before)).as_py())
+    return block, growth
+
+
+def _lengths(workspace: Workspace, mapper: Mapper, chunk: Chunk, spec: ReplaySpec) -> Iterator[pa.Array]:
+    """Bytes of header block and payload of each message as it is replayed."""
+    names = ("seq", "time_ns", "subject", "subject_bytes", "headers", "data")
+    for batch in _batches(workspace, chunk, spec, names, dictionary=True):
+        selected, _ = mapper.select(batch)
+        if selected.num_rows:
+            headers = mapper.headers(selected, chunk.meta.incarnation)
+            yield pc.add(pc.fill_null(pc.binary_length(headers), 0), pc.binary_length(selected.column("data")))
+
+
+def _batches(
+    workspace: Workspace, chunk: Chunk, spec: ReplaySpec, columns: tuple[str, ...], *, dictionary: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """These columns of the messages whose sequences and times are selected."""
+    meta, selection = chunk.meta, spec.selection
+    source = pa.PythonFile(_Object(workspace.bucket(meta.bucket), meta.key, meta.stored_bytes), mode="r")
+    reader = open_source(source, sha256=meta.sha256, stored_bytes=meta.stored_bytes)
+    prove_identity(reader.meta, meta)
+    yield from reader.batches(columns, seqs=selection.sequences, times=selection.times, dictionary=dictionary)
+
+
+class _Object(io.RawIOBase):
+    """An object as a file: what is read is fetched, and nothing else."""
+
+    def __init__(self, bucket: Bucket, key: str, size: int) -> None:
+        self._bucket, self._key, self._size, self._at = bucket, key, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        length = max(0, self._size - self._at) if size < 0 else min(size, max(0, self._size - self._at))
+        data = bytes(self._bucket.get_range(self._key, self._at, length)) if length else b""
+        self._at += length
+        return data

@@ -1,0 +1,177 @@
+"""Refusals: what a target will not take, or not keep, by its configuration."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nats3_dagster.archive.read.extent import Part
+from nats3_dagster.errors import TargetError
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.model import ReplaySpec, StreamState
+from nats3_dagster.replay.messages.headers import MAX_BLOCK
+from nats3_dagster.replay.planning.content import sizes
+from nats3_dagster.replay.planning.targets import blind_settings, stores_nothing
+from nats3_dagster.steps import Next
+from nats3_dagster.subjects import Transform
+from nats3_dagster.workspace import Workspace
+
+# Settings without which a stream refuses a header, and what messages with it do.
+_HEADERS = {
+    "allow_msg_counter": "increments",
+    "allow_msg_ttl": "messages with a time to live",
+    "allow_rollup_hdrs": "rollups",
+    "allow_msg_schedules": "schedules",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a replay brings."""
+
+    # At most; exactly so many if `is_exact`. Of subject, header block and payload, before anything is added.
+    messages: int
+    payload_bytes: int
+    is_exact: bool
+    # The most that one subject of the target gets, as far as the catalog knows; None if it knows of none.
+    most_of_subject: int | None
+    # Bytes, as replayed: the largest header block, and the largest header block and payload together.
+    largest_block: int
+    largest_message: int
+
+
+def load_of(
+    workspace: Workspace, spec: ReplaySpec, transform: Transform, parts: Sequence[Part],
+    targets: Sequence[StreamState], max_payload: int, *, with_ids: bool,
+) -> Load:  # fmt: skip
+    """What these parts of chunks bring. Sizes are exact where they may exceed a limit of the server (`max_payload`,
+    bytes) or of a target. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
+    limits = (t.config.get("max_msg_size", -1) for t in targets)
+    limit = min([max_payload, *(size for size in limits if size >= 0)])
+    measured = sizes(workspace, spec, transform, [p.chunk for p in parts], limit, with_ids=with_ids)
+    counts: Counter[str] = Counter()
+    for part in parts:
+        for subject, count in (part.chunk.meta.subjects or {}).items():
+            counts[transform(subject) or ""] += count
+    del counts[""]
+    exact = all(part.is_exact and part.is_whole for part in parts)
+    return Load(
+        sum(p.messages for p in parts), sum(p.payload_bytes for p in parts), exact and len(targets) == 1,
+        max(counts.values(), default=None), measured.block, measured.message,
+    )  # fmt: skip
+
+
+def check_load(load: Load, max_payload: int) -> None:
+    """Raises TargetError if no stream of the server takes a header block or a message of this size. `max_payload`: the
+    server's, in bytes."""
+    if load.largest_block > MAX_BLOCK:
+        raise TargetError(
+            f"The largest header block has {load.largest_block} bytes with what a replay adds; a stream takes "
+            f"{MAX_BLOCK} at most",
+            Next.LEAVE_OUT_MARKS(),
+        )
+    if load.largest_message > max_payload:
+        raise TargetError(
+            f"The largest message takes {load.largest_message} bytes with its headers when replayed; the server's "
+            f"max_payload is {max_payload}",
+            f"Set max_payload of the target server to at least {load.largest_message}",
+        )
+
+
+def check_takes(spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load) -> None:
+    """Raises TargetError if the target will refuse messages, or acknowledge what it does not store. `source` is the
+    configuration of the archived stream."""
+    for what, hint in _refusals(spec, source, target, load):
+        raise TargetError(what, hint)
+
+
+def _refusals(
+    spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load
+) -> Iterator[tuple[str, Any]]:
+    config, name = target.config, f"Stream {target.name}"
+    if config.get("sealed"):
+        yield f"{name} is sealed: it takes no message", "Choose another target: a stream stays sealed"
+    if config.get("no_ack"):
+        yield (
+            f"{name} does not acknowledge messages (no_ack): what it stores could not be known",
+            f"Set no_ack of stream {target.name} to false",
+        )
+    if stores_nothing(target):
+        yield (
+            f"{name} has interest retention and no consumer: it would acknowledge messages and store none",
+            "Create its consumers first",
+        )
+    if config.get("allow_msg_counter") and not spec.live:
+        yield f"{name} is for counters (allow_msg_counter), and takes nothing but increments", Next.MAKE_LIVE()
+    if config.get("allow_msg_counter") and not source.get("allow_msg_counter"):
+        yield (
+            f"{name} is for counters (allow_msg_counter), and the archived stream {source['name']} is not",
+            "Choose another target",
+        )
+    for setting, what in _HEADERS.items():
+        if spec.live and source.get(setting) and not config.get(setting):
+            yield (
+                f"{name} refuses {what} ({setting} is not set), and the archived stream {source['name']} has them",
+                f"Set {setting} of stream {target.name}, or replay without acting headers",
+            )
+    largest, limit = load.largest_message, config.get("max_msg_size", -1)
+    if 0 <= limit < largest:
+        yield (
+            f"The largest message takes {largest} bytes with its headers when replayed; {name} takes up to {limit}",
+            f"Set max_msg_size of stream {target.name} to at least {largest}",
+        )
+    yield from _too_full(spec, target, load)
+
+
+def _too_full(spec: ReplaySpec, target: StreamState, load: Load) -> Iterator[tuple[str, str]]:
+    """What a stream refuses once it is full. With an exact load only: of less the messages may be fewer."""
+    config = target.config
+    if config.get("discard") != "new" or spec.live or not load.is_exact:
+        return
+    most, per = load.most_of_subject, config.get("max_msgs_per_subject", -1)
+    if config.get("discard_new_per_subject"):
+        if most is not None and 0 < per < most:
+            yield (
+                f"Stream {target.name} takes up to {per} messages of a subject (discard new), and {most} of one come",
+                f"Set max_msgs_per_subject of stream {target.name} to at least {most}",
+            )
+    elif per > 0:
+        return  # older messages of a subject make room
+    for setting, has, more in (
+        ("max_msgs", target.messages, load.messages), ("max_bytes", target.bytes, load.payload_bytes),
+    ):  # fmt: skip
+        limit = config.get(setting, -1)
+        if 0 < limit < has + more:
+            least = "" if setting == "max_msgs" else "more than "
+            yield (
+                f"Stream {target.name} takes up to {limit} ({setting}, discard new): it has {has}, and {more} come",
+                f"Set {setting} of stream {target.name} to at least {least}{has + more}",
+            )
+
+
+def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: bool) -> Iterator[str]:
+    """What the targets will not keep, and what else is to be known before a replay is agreed to. `alone`: messages go
+    one at a time."""
+    for target in targets:
+        config, name = target.config, f"Stream {target.name}"
+        if alone:
+            batches = "" if config.get("allow_batched") else ". With allow_batched set it would take thousands at once"
+            yield (
+                f"{name} has {config.get('num_replicas')} replicas and is sent no batches: each message waits for the "
+                f"answer to the one before, about 1,000 a second{batches}"
+            )
+        if config.get("retention", "limits") != "limits":
+            yield f"{name} has {config['retention']} retention: its consumers take messages away"
+        if (age := config.get("max_age", 0)) > 0:
+            yield f"{name} removes messages {age / SECOND_NS:g} s after they are replayed (max_age)"
+        if (per := config.get("max_msgs_per_subject", -1)) > 0 and not config.get("discard_new_per_subject"):
+            yield f"{name} keeps the newest {per} of each subject (max_msgs_per_subject)"
+        if config.get("discard", "old") == "old":
+            if 0 < (most := config.get("max_msgs", -1)) < target.messages + load.messages:
+                yield f"{name} keeps the newest {most} messages (max_msgs), and up to {load.messages} come"
+            if 0 < (size := config.get("max_bytes", -1)) < target.bytes + load.payload_bytes:
+                yield f"{name} keeps the newest {size} bytes (max_bytes), and up to {load.payload_bytes} come"
+        if blind := blind_settings(config):
+            yield f"A purge of stream {target.name} is not noticed: it removes messages itself ({', '.join(blind)})"
+    if not marks:
+        yield "Without marks, a replay that breaks off after its first message cannot be resumed"
