@@ -67,7 +67,7 @@ def chunk(workspace: Workspace, chunk_id: int) -> ChunkReport:
     stored = workspace.catalog.chunks.find(chunk_id)
     if stored is None:
         raise Unknown(f"There is no chunk {chunk_id}", Next.LIST_ARCHIVES())
-    return ChunkReport(stored, workspace.catalog.replays.of_chunk(stored.id))
+    return ChunkReport(stored, workspace.catalog.replay_chunks.of_chunk(stored.id))
 
 
 def _may_have(chunk: Chunk, filter_: str) -> bool:

@@ -171,7 +171,7 @@ def chunk(workspace: Workspace, name: str, id_or_key: str) -> ChunkReport:
     stored = catalog.chunks.find(int(id_or_key)) if by_id else catalog.chunks.by_key(archive.spec.bucket, id_or_key)
     if stored is None or stored.meta.archive != archive.name:
         raise Unknown(f"Archive {archive.name} has no chunk {id_or_key}", Next.SEE_CHUNKS(archive=archive.name))
-    return ChunkReport(stored, catalog.replays.of_chunk(stored.id))
+    return ChunkReport(stored, catalog.replay_chunks.of_chunk(stored.id))
 
 
 def stream_lag(workspace: Workspace, archive: Archive) -> StreamLag | None:

@@ -10,9 +10,11 @@ from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.gaps import Gaps
 from nats3_dagster.catalog.hours import Hours
+from nats3_dagster.catalog.launches import Launches
 from nats3_dagster.catalog.measures import Measures
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.removals import Removals
+from nats3_dagster.catalog.replay_chunks import ReplayChunks
 from nats3_dagster.catalog.replays import Replays
 from nats3_dagster.catalog.seals import Seals
 
@@ -33,6 +35,8 @@ class Catalog:
         self.removals = Removals(session)
         self.seals = Seals(session, self.hours)
         self.replays = Replays(session)
+        self.replay_chunks = ReplayChunks(session)
+        self.launches = Launches(session, self.replays)
 
     @classmethod
     def connect(cls, url: str) -> Self:

@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
+from nats3_dagster.errors import Unknown
 from nats3_dagster.model import (
     Incarnation,
     Pace,
@@ -17,6 +18,7 @@ from nats3_dagster.model import (
     Selection,
     SeqRange,
 )
+from nats3_dagster.steps import Next
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,3 +126,7 @@ def _selection(fields: Mapping[str, Any]) -> Selection:
         "subjects": tuple(fields["subjects"]),
     }  # fmt: skip
     return Selection(**typed)
+
+
+def unknown(replay_id: str) -> NoReturn:
+    raise Unknown(f"There is no replay {replay_id}", Next.LIST_REPLAYS())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive.read.extent import extent
 from nats3_dagster.archive.read.lookup import chunks_of
-from nats3_dagster.catalog.replays import ReplayLock
+from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
@@ -42,11 +42,12 @@ def lock(workspace: Workspace, replay_id: str) -> AbstractContextManager[ReplayL
 def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) -> Attempt:
     """Check the targets and the objects, and begin an attempt at what is not done yet; call it under `lock`. Raises
     Nats3Error."""
-    replays, settings = workspace.catalog.replays, workspace.settings
+    replays, replay_chunks = workspace.catalog.replays, workspace.catalog.replay_chunks
+    settings = workspace.settings
     replay = replays.get(replay_id)
     archive = workspace.catalog.archives.get(replay.spec.archive)  # an archive that was deleted is not replayed
     batched = check_resumable(workspace.link, replay.targets)
-    chunks = replays.pending(replay_id)
+    chunks = replay_chunks.pending(replay_id)
     check_objects(workspace, chunks)
     number = replays.start_attempt(replay_id, run_id)
     fault_point("replay.attempt_started")
@@ -54,14 +55,14 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
         raise_fence(workspace.link, replay_id, number)
     if replay.spec.poll_interval_s is not None:
         # Until this attempt began, an earlier one may have added chunks.
-        chunks = replays.pending(replay_id)
+        chunks = replay_chunks.pending(replay_id)
         check_objects(workspace, chunks)
     pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
     left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
     messages = sum(part.messages for part in extent(workspace, left, selection))
     job = ReplayJob(
         replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched,
-        done=joined(replays.done(replay_id)),
+        done=joined(replay_chunks.done(replay_id)),
     )  # fmt: skip
     return Attempt(job, chunks, messages)
 
@@ -99,7 +100,7 @@ def record_chunks(
         # A chunk is done only when the tasks of all its subjects are, and one of them failed.
         done = ()
     fault_point("replay.before_record")
-    workspace.catalog.replays.record(job.id, job.attempt, done, run_id)
+    workspace.catalog.replay_chunks.record(job.id, job.attempt, done, run_id)
     fault_point("replay.recorded")
     return done
 

@@ -33,7 +33,7 @@ def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
         try:
             with workspace.catalog.replays.lock(replay_id):
                 attempt = workspace.catalog.replays.get(replay_id).attempt
-                workspace.catalog.replays.revoke_launch(replay_id)
+                workspace.catalog.launches.revoke(replay_id)
                 workspace.catalog.replays.finish(replay_id, attempt, "paused", reason)
                 return workspace.catalog.replays.get(replay_id)
         except Conflict:
@@ -61,7 +61,7 @@ def delete_chunks(workspace: Workspace, replay_id: str, chunk_ids: Collection[in
     archive = workspace.catalog.archives.get(replay.spec.archive)
     if replay.state != "succeeded" and replay.spec.poll_interval_s is None:
         return 0
-    chunks = workspace.catalog.replays.chunks(replay_id)
+    chunks = workspace.catalog.replay_chunks.results(replay_id)
     whole = [
         c.chunk_id for c in chunks
         if c.state == "done" and c.published + c.found == c.planned and (chunk_ids is None or c.chunk_id in chunk_ids)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 
-from nats3_dagster.catalog.replays import ReplayLock
+from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import CatalogError, Nats3Error
 from nats3_dagster.jetstream.task_progress import Tally, new_subject
 from nats3_dagster.model import Chunk, ChunkResult, OnProgress, Progress
@@ -70,10 +70,10 @@ def _parts(workspace: Workspace, lock: ReplayLock, started: attempt.Attempt) -> 
         yield started
     if not follows:
         return
-    job = replace(job, fresh=True, done=joined(workspace.catalog.replays.done(job.id)))
+    job = replace(job, fresh=True, done=joined(workspace.catalog.replay_chunks.done(job.id)))
     for chunks in rounds(workspace, lock, job):
         yield attempt.Attempt(job, chunks, sum(chunk.meta.messages for chunk in chunks))
-        job = replace(job, done=joined(workspace.catalog.replays.done(job.id, chunks), before=job.done))
+        job = replace(job, done=joined(workspace.catalog.replay_chunks.done(job.id, chunks), before=job.done))
 
 
 def _round(

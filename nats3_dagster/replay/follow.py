@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from nats3_dagster.archive.read.ahead import ahead, is_over
 from nats3_dagster.archive.read.extent import extent
 from nats3_dagster.archive.read.lookup import with_subjects
-from nats3_dagster.catalog.replays import ReplayLock
+from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import PAUSE, superseded
@@ -38,7 +38,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
     asked for, these must be done. It ends with the selection, if that has an end. Waits without a connection but that
     of the lock. Raises Nats3Error: TargetError when it is asked to pause."""
     spec, interval_s = job.spec, job.spec.poll_interval_s or 0.0
-    after = workspace.catalog.replays.end(job.id)
+    after = workspace.catalog.replay_chunks.end(job.id)
     while True:
         _check_asked(lock.wait(0), job.id)
         archive = archive_of(workspace, job.id, spec.archive)
@@ -48,7 +48,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
         if chunks:
             check_more(workspace, archive, job, chunks)
             fault_point("replay.before_extend")
-            if not workspace.catalog.replays.extend(job.id, job.attempt, chunks):
+            if not workspace.catalog.replay_chunks.extend(job.id, job.attempt, chunks):
                 continue  # one was retired since: what is in its place shows now
             fault_point("replay.extended")
         if found.chunks:

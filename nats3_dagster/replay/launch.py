@@ -16,14 +16,14 @@ from nats3_dagster.workspace import Workspace
 def claim(workspace: Workspace, known: Replay) -> int:
     """The number of a run or process that the caller is about to start. The replay is planned from now on. `known`:
     what the caller knows of it. Raises Conflict if another one was started since, or an attempt has begun."""
-    return workspace.catalog.replays.claim_launch(known)
+    return workspace.catalog.launches.claim(known)
 
 
 def fail(workspace: Workspace, replay_id: str, launch: int, error: Exception) -> None:
     """What was started under this number, or was to be, failed before an attempt began."""
     # If the catalog is down too, its error is not the one to show.
     with suppress(Nats3Error):
-        workspace.catalog.replays.fail_launch(replay_id, launch, str(error) or type(error).__name__)
+        workspace.catalog.launches.fail(replay_id, launch, str(error) or type(error).__name__)
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def launched(settings: Settings, replay_id: str, launch: int | None = None) -> G
 
 def _take_up(workspace: Workspace, replay_id: str, launch: int | None) -> int:
     if launch is not None:
-        workspace.catalog.replays.check_launch(replay_id, launch)
+        workspace.catalog.launches.check(replay_id, launch)
         return launch
     current = status(workspace, replay_id)
     if current.state in ("running", "succeeded"):

@@ -79,7 +79,7 @@ def replayed_hours(workspace: Workspace, archive: Archive) -> dict[str, Replay]:
     succeeded = [replay for replay in replays(workspace, archive) if replay.state == "succeeded"]
     asked = {replay.id: set(replay.spec.selection.hours) for replay in succeeded if _of_hours(replay.spec.selection)}
     rest = [replay.id for replay in succeeded if replay.id not in asked]
-    hours = asked | (workspace.catalog.replays.whole_hours(archive, rest) if rest else {})
+    hours = asked | (workspace.catalog.replay_chunks.whole_hours(archive, rest) if rest else {})
     newest: dict[str, Replay] = {}
     for replay in sorted(succeeded, key=lambda replay: (replay.finished_at or replay.created_at, replay.id)):
         newest |= dict.fromkeys(hours[replay.id], replay)
@@ -89,7 +89,7 @@ def replayed_hours(workspace: Workspace, archive: Archive) -> dict[str, Replay]:
 def chunks_by_hour(workspace: Workspace, replay: Replay) -> dict[str, list[ReplayChunk]]:
     """What became of each chunk, in the order of the plan, by its hour; also of those that were retired since."""
     by_hour: dict[str, list[ReplayChunk]] = {}
-    for chunk in workspace.catalog.replays.chunks(replay.id):
+    for chunk in workspace.catalog.replay_chunks.results(replay.id):
         by_hour.setdefault(chunk.hour, []).append(chunk)
     return by_hour
 
@@ -113,4 +113,4 @@ def _waiting(workspace: Workspace, replay: Replay) -> int | None:
     if replay.spec.poll_interval_s is None:
         return None
     pending = replay.chunks - replay.chunks_done
-    return pending + (workspace.catalog.replays.behind(replay.id) if replay.state != "succeeded" else 0)
+    return pending + (workspace.catalog.replay_chunks.behind(replay.id) if replay.state != "succeeded" else 0)

@@ -49,11 +49,11 @@ def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
 def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
     plan = (chunks[2], chunks[0], chunks[1])
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), plan)
-    assert catalog.replays.pending(ID) == plan
+    assert catalog.replay_chunks.pending(ID) == plan
     attempt = catalog.replays.start_attempt(ID)
-    catalog.replays.record(ID, attempt, [_result(chunks[0])])
-    assert catalog.replays.pending(ID) == (chunks[2], chunks[1])
-    assert [(c.chunk_id, c.state, c.planned) for c in catalog.replays.chunks(ID)] == [
+    catalog.replay_chunks.record(ID, attempt, [_result(chunks[0])])
+    assert catalog.replay_chunks.pending(ID) == (chunks[2], chunks[1])
+    assert [(c.chunk_id, c.state, c.planned) for c in catalog.replay_chunks.results(ID)] == [
         (chunks[2].id, "pending", 10), (chunks[0].id, "done", 10), (chunks[1].id, "pending", 10),
     ]  # fmt: skip
 
@@ -63,22 +63,22 @@ def test_a_replay_from_plan_to_success(catalog, logs, chunks):
     assert catalog.replays.start_attempt(ID, "run-1") == 1
     running = catalog.replays.get(ID)
     assert (running.state, running.run_ids) == ("running", ("run-1",))
-    catalog.replays.record(ID, 1, [_result(chunks[0]), _result(chunks[1], 4, selected=4)], "run-1")
+    catalog.replay_chunks.record(ID, 1, [_result(chunks[0]), _result(chunks[1], 4, selected=4)], "run-1")
     catalog.replays.finish(ID, 1, "failed", "the target was full")
     failed = catalog.replays.get(ID)
     assert (failed.state, failed.error) == ("failed", "the target was full")
     assert (failed.chunks_done, failed.published) == (2, 14)
     assert catalog.replays.start_attempt(ID, "run-2") == 2
-    catalog.replays.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 7, 3, 2)], "run-2")
+    catalog.replay_chunks.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 7, 3, 2)], "run-2")
     catalog.replays.finish(ID, 2, "succeeded")
     done = catalog.replays.get(ID)
     # What was done in the first attempt stays as it was.
     assert (done.selected, done.published, done.found, done.duplicates) == (24, 21, 3, 2)
     assert (done.state, done.error, done.chunks_done, done.run_ids) == ("succeeded", None, 3, ("run-1", "run-2"))
     assert done.created_at <= done.started_at <= done.finished_at
-    last = catalog.replays.chunks(ID)[2]
+    last = catalog.replay_chunks.results(ID)[2]
     assert (last.published, last.found, last.attempt, last.dagster_run_id) == (7, 3, 2, "run-2")
-    assert catalog.replays.of_chunk(chunks[2].id) == (last,)
+    assert catalog.replay_chunks.of_chunk(chunks[2].id) == (last,)
     with pytest.raises(Conflict, match="has succeeded"):
         catalog.replays.start_attempt(ID)
 
@@ -94,11 +94,11 @@ def test_an_hour_is_whole_when_all_its_chunks_of_that_time_were_published_whole(
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), planned)
     catalog.chunks.commit(logs, [chunk(81, 90, hour=two)])
     catalog.replays.start_attempt(ID)
-    catalog.replays.record(ID, 1, [*(_result(c) for c in planned[:3]), _result(planned[3], 9)])
-    assert catalog.replays.whole_hours(logs, [ID, "f" * 16]) == {ID: {two}, "f" * 16: set()}
+    catalog.replay_chunks.record(ID, 1, [*(_result(c) for c in planned[:3]), _result(planned[3], 9)])
+    assert catalog.replay_chunks.whole_hours(logs, [ID, "f" * 16]) == {ID: {two}, "f" * 16: set()}
     # Chunks that were deleted later, and some that were before.
     catalog.chunks.retire(logs, [c.id for c in catalog.chunks.select(logs)])
-    assert catalog.replays.whole_hours(logs, [ID]) == {ID: {two}}
+    assert catalog.replay_chunks.whole_hours(logs, [ID]) == {ID: {two}}
 
 
 def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks):
@@ -113,7 +113,7 @@ def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks)
     assert version() == (3, 0)
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks[1:])
     catalog.replays.start_attempt(ID)
-    catalog.replays.record(ID, 1, [_result(c) for c in chunks[1:]])
+    catalog.replay_chunks.record(ID, 1, [_result(c) for c in chunks[1:]])
     assert version() == (3, 0)
     catalog.replays.finish(ID, 1, "succeeded")
     assert version() == (3, 1)
@@ -137,7 +137,7 @@ def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
     catalog.replays.keep_progress(ID, 1, 12, 3)
     assert progress() == (0, 0, 12, 3, 15)
     # One chunk is done, and the counts that are left are of the others.
-    catalog.replays.record(ID, 1, [_result(chunks[0], 8, 2)])
+    catalog.replay_chunks.record(ID, 1, [_result(chunks[0], 8, 2)])
     assert progress() == (8, 2, 4, 1, 15)
     catalog.replays.finish(ID, 1, "canceled")
     # A driver that comes too late with what it counted changes nothing.
@@ -149,7 +149,7 @@ def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
     assert progress() == (8, 2, 0, 0, 10)
     # The last report was lost: the exact counts hold.
     catalog.replays.keep_progress(ID, 2, 5, 4)
-    catalog.replays.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 6, 4)])
+    catalog.replay_chunks.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 6, 4)])
     catalog.replays.finish(ID, 2, "succeeded")
     assert progress() == (24, 6, 0, 0, 30)
 
@@ -170,14 +170,14 @@ def test_a_chunk_whose_messages_are_not_accounted_for_is_not_done(catalog, logs,
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     attempt = catalog.replays.start_attempt(ID)
     with pytest.raises(CatalogError, match="does not account for all messages"):
-        catalog.replays.record(ID, attempt, [_result(chunks[0]), _result(chunks[1], *counts)])
-    assert len(catalog.replays.pending(ID)) == 3
+        catalog.replay_chunks.record(ID, attempt, [_result(chunks[0]), _result(chunks[1], *counts)])
+    assert len(catalog.replay_chunks.pending(ID)) == 3
     assert catalog.replays.get(ID).chunks_done == 0
 
 
 def test_a_replay_with_chunks_left_has_not_succeeded(catalog, logs, chunks):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
-    catalog.replays.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
+    catalog.replay_chunks.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
     with pytest.raises(CatalogError, match="has chunks left.*goes on where it was"):
         catalog.replays.finish(ID, 1, "succeeded")
     assert catalog.replays.get(ID).state == "running"
@@ -189,7 +189,7 @@ def test_a_driver_of_an_older_attempt_ends_nothing(catalog, logs, chunks):
         catalog.replays.start_attempt(ID)
     catalog.replays.finish(ID, 1, "canceled")
     assert catalog.replays.get(ID).state == "running"
-    catalog.replays.record(ID, 2, [_result(c) for c in chunks])
+    catalog.replay_chunks.record(ID, 2, [_result(c) for c in chunks])
     catalog.replays.finish(ID, 2, "succeeded")
     catalog.replays.finish(ID, 2, "canceled", "too late")
     done = catalog.replays.get(ID)
@@ -200,17 +200,17 @@ def test_what_is_done_by_its_sequences(catalog, logs, chunks):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     attempt = catalog.replays.start_attempt(ID)
     left_out = ChunkResult(chunks[0].id, selected=10, published=5, found=2, duplicates=0, expired=3, last_seq=8)
-    catalog.replays.record(ID, attempt, [ChunkResult(chunks[1].id, 10, 0, 0, 0, expired=10), left_out])
+    catalog.replay_chunks.record(ID, attempt, [ChunkResult(chunks[1].id, 10, 0, 0, 0, expired=10), left_out])
     life = chunks[0].meta.incarnation
-    assert catalog.replays.done(ID) == ((life, SeqRange(1, 10), 7, 8), (life, SeqRange(11, 20), 0, 0))
+    assert catalog.replay_chunks.done(ID) == ((life, SeqRange(1, 10), 7, 8), (life, SeqRange(11, 20), 0, 0))
 
 
 def test_an_attempt_that_was_overtaken_records_nothing(catalog, logs, chunks):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     first, second = catalog.replays.start_attempt(ID), catalog.replays.start_attempt(ID)
     with pytest.raises(Conflict, match="Attempt 1 .* overtaken by attempt 2"):
-        catalog.replays.record(ID, first, [_result(chunks[0])])
-    catalog.replays.record(ID, second, [_result(chunks[0])])
+        catalog.replay_chunks.record(ID, first, [_result(chunks[0])])
+    catalog.replay_chunks.record(ID, second, [_result(chunks[0])])
 
 
 def test_one_process_holds_a_replay(catalog, logs, chunks, postgres_url):
@@ -240,7 +240,7 @@ def test_a_deleted_replay_is_out_of_the_lists(catalog, logs, chunks):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
     catalog.replays.delete(ID)
     assert catalog.replays.select() == ()
-    assert catalog.replays.of_chunk(chunks[0].id) == ()
+    assert catalog.replay_chunks.of_chunk(chunks[0].id) == ()
     for call in (catalog.replays.get, catalog.replays.delete, catalog.replays.start_attempt):
         with pytest.raises(OperatorError, match="There is no replay 0123456789abcdef"):
             call(ID)
@@ -248,12 +248,12 @@ def test_a_deleted_replay_is_out_of_the_lists(catalog, logs, chunks):
 
 def test_a_chunk_that_was_retired_stops_the_replay_that_needs_it(catalog, logs, chunks):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
-    catalog.replays.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
+    catalog.replay_chunks.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
     catalog.chunks.retire(logs, [chunks[0].id])  # done: no longer needed
-    assert len(catalog.replays.pending(ID)) == 2
+    assert len(catalog.replay_chunks.pending(ID)) == 2
     catalog.chunks.retire(logs, [chunks[1].id])
     with pytest.raises(CatalogError, match=f"needs 1 chunks that were retired, {chunks[1].meta.key}"):
-        catalog.replays.pending(ID)
+        catalog.replay_chunks.pending(ID)
     with pytest.raises(Conflict, match="retired since the replay was planned"):
         catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks)
     assert [r.id for r in catalog.replays.select()] == [ID]

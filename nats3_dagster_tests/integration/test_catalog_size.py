@@ -91,7 +91,7 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "dead objects": (lambda: list(full.removals.dead_objects("logs")), 40),
         "claim": (lambda: full.removals.claim("archive", ["orphan", middle.meta.key]), 40),
         "replay of an hour": (lambda: full.replays.begin("0" * 16, logs, ReplaySpec("logs"), (), hour_chunks), 4000),
-        "pending chunks": (lambda: full.replays.pending("0" * 16), 2000),
+        "pending chunks": (lambda: full.replay_chunks.pending("0" * 16), 2000),
     }  # fmt: skip
     read, took = {}, {}
     with psycopg.connect(postgres_url, autocommit=True) as watcher:

@@ -58,7 +58,7 @@ def test_a_chunk_of_which_everything_had_ended_is_not_missed(workspace: Workspac
     started = attempt.start(workspace, replay.id)
     assert len(started.chunks) == 2
     results = publish_share(shares(started.job, started.chunks, 1)[0])
-    workspace.catalog.replays.record(replay.id, started.job.attempt, [next(iter(results))])
+    workspace.catalog.replay_chunks.record(replay.id, started.job.attempt, [next(iter(results))])
     del results  # and with it the publisher
     done = driven(workspace, replay.id)
     assert (done.state, done.published, done.expired) == ("succeeded", 1, 1)

@@ -254,9 +254,9 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
         with pytest.raises(Conflict):
             control.delete(ws, replay_id)
     # The first chunk was published whole, of the second some messages were not selected.
-    first, second = (c.chunk_id for c in ws.catalog.replays.chunks(replay_id))
+    first, second = (c.chunk_id for c in ws.catalog.replay_chunks.results(replay_id))
     results = [ChunkResult(first, 100, 100, 0, 0), ChunkResult(second, 60, 60, 0, 0)]
-    ws.catalog.replays.record(replay_id, number, results)
+    ws.catalog.replay_chunks.record(replay_id, number, results)
     assert control.delete_chunks(ws, replay_id) == 0
     ws.catalog.replays.finish(replay_id, number, "succeeded")
     assert control.delete_chunks(ws, replay_id) == 1

@@ -80,7 +80,7 @@ def test_a_replay_is_counted_while_it_publishes(catalog: Catalog, logs: Archive)
     first = replays.start_attempt(replay)
     replays.keep_progress(replay, first, 150, 0)
     assert grown(catalog, "published_messages") == {"": 150}
-    replays.record(replay, first, [ChunkResult(chunks[0].id, 100, 100, 0, 0)])
+    catalog.replay_chunks.record(replay, first, [ChunkResult(chunks[0].id, 100, 100, 0, 0)])
     assert grown(catalog, "published_messages") == {"": 150}
     one = {what: grown(catalog, what)[""] for what in ("fetched_objects", "fetched_bytes", "published_bytes")}
     assert one == {"fetched_objects": 1, "fetched_bytes": chunks[0].meta.stored_bytes, "published_bytes": 100 * 100}
@@ -88,7 +88,7 @@ def test_a_replay_is_counted_while_it_publishes(catalog: Catalog, logs: Archive)
     second = replays.start_attempt(replay)
     replays.keep_progress(replay, second, 0, 50)
     assert grown(catalog, "published_messages") == {"": 150}
-    replays.record(replay, second, [ChunkResult(chunks[1].id, 100, 50, 50, 0)])
+    catalog.replay_chunks.record(replay, second, [ChunkResult(chunks[1].id, 100, 50, 50, 0)])
     replays.finish(replay, second, "succeeded")
     assert grown(catalog, "published_messages") == {"": 200}
     assert grown(catalog, "published_bytes") == {"": 200 * 100}

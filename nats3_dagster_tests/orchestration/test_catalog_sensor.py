@@ -118,7 +118,7 @@ def replayed(settings: Settings, selection: Selection, cut: int = 0) -> str:
         results = [ChunkResult(c.id, c.meta.messages, c.meta.messages, 0, 0) for c in chunks]
         if cut:
             results[0] = replace(results[0], selected=results[0].selected - cut, published=results[0].published - cut)
-        replays.record(replay_id, attempt, results)
+        workspace.catalog.replay_chunks.record(replay_id, attempt, results)
         replays.finish(replay_id, attempt, "succeeded")
         return replay_id
 
