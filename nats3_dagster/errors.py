@@ -55,6 +55,12 @@ class Unknown(OperatorError):
     """There is nothing of this name or id."""
 
 
+class NotArchived(Unknown):
+    """The archive has no such message: the request was right, and the answer is no, with its reason. Exit status 1."""
+
+    exit_status = 1
+
+
 class UnknownStream(Unknown):
     """The account has no stream of this name."""
 

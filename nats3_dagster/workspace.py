@@ -13,6 +13,7 @@ from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
+    from nats3_dagster.chunks.footer_cache import FooterCache
     from nats3_dagster.jetstream.link import Link
 
 
@@ -29,6 +30,7 @@ class Workspace:
         self._catalog: Catalog | None = None
         self._link: Link | None = None
         self._buckets: dict[str, Bucket] = {}
+        self._footers: FooterCache | None = None
 
     @property
     def catalog(self) -> Catalog:
@@ -57,6 +59,17 @@ class Workspace:
             if name not in self._buckets:
                 self._buckets[name] = Bucket(self.settings.store, name)
             return self._buckets[name]
+
+    @property
+    def footers(self) -> "FooterCache":
+        """Footers of chunks that were read, whoever asks. Bounded in memory."""
+        # It imports pyarrow, 0.2 s: a command that asks the catalog only does not need it.
+        from nats3_dagster.chunks.footer_cache import FooterCache
+
+        with self._bucket_lock:
+            if self._footers is None:
+                self._footers = FooterCache()
+            return self._footers
 
     def close(self) -> None:
         self._link_opened.close()

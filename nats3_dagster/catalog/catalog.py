@@ -12,6 +12,7 @@ from nats3_dagster.catalog.gaps import Gaps
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.launches import Launches
 from nats3_dagster.catalog.measures import Measures
+from nats3_dagster.catalog.points import Points
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.catalog.replay_chunks import ReplayChunks
@@ -32,6 +33,7 @@ class Catalog:
         self.gaps = Gaps(session)
         self.hours = Hours(session)
         self.measures = Measures(session)
+        self.points = Points(session)
         self.removals = Removals(session)
         self.seals = Seals(session, self.hours)
         self.replays = Replays(session)

@@ -5,7 +5,8 @@ goes out and no message is left out silently.
 """
 
 import hashlib
-from collections.abc import Generator, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nats3_dagster.chunks.columns import SCHEMA, body_sizes, check_subjects, payload_sizes
-from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
+from nats3_dagster.chunks.footer import DAMAGED, RowGroup, read_footer
+from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
@@ -48,23 +50,42 @@ def open_chunk(data: bytes | memoryview | pa.Buffer, expect: ChunkMeta | None = 
             raise ChunkError(f"{expect.key} has {buffer.size} bytes and should have {expect.stored_bytes}", DAMAGED)
         if sha256 != expect.sha256:
             raise ChunkError(f"{expect.key} has SHA-256 {sha256} and should have {expect.sha256}", DAMAGED)
-    reader = open_source(pa.BufferReader(buffer), sha256=sha256, stored_bytes=buffer.size)
+    with _arrow_errors():
+        if buffer[:4].to_pybytes() != b"PAR1":
+            raise ChunkError("The object is not Parquet", DAMAGED)
+    parsed = parse_footer(buffer, buffer.size)
+    reader = open_parsed(parsed, pa.BufferReader(buffer), sha256=sha256, stored_bytes=buffer.size)
     if expect is not None:
         prove_identity(reader.meta, expect)
     return reader
 
 
-def open_source(source: pa.NativeFile, *, sha256: str, stored_bytes: int) -> "ChunkReader":
-    """A reader that takes the footer, and later each row group, from the places of `source` where they are.
-
-    `sha256` and `stored_bytes` are those of the whole object, which is not read here: only the footer is proven, by its
-    own digest, and each row group when it is read. Raises ChunkError."""
+def parse_footer(tail: pa.Buffer, stored_bytes: int) -> ParsedFooter:
+    """The footer of an object of `stored_bytes`, proven by its own digest. `tail`: the last bytes of the object, with
+    the whole footer among them (see `footer_length`). Raises ChunkError."""
     with _arrow_errors():
-        if source.read_at(4, 0) != b"PAR1":
-            raise ChunkError("The object is not Parquet", DAMAGED)
-        parquet = pq.read_metadata(source)
-        footer = read_footer(parquet)
-    return ChunkReader(source, parquet, footer, meta_of(footer, sha256=sha256, stored_bytes=stored_bytes))
+        parquet = pq.read_metadata(pa.BufferReader(tail))
+        return ParsedFooter(parquet, read_footer(parquet), stored_bytes - footer_length(tail))
+
+
+def footer_length(tail: pa.Buffer) -> int:
+    """Bytes at the end of the object that are Parquet's footer, by its last eight. Raises ChunkError."""
+    end = tail[-8:].to_pybytes() if tail.size >= 8 else b""
+    if end[4:] != b"PAR1":
+        raise ChunkError("The object is not Parquet, or was cut short", DAMAGED)
+    return int.from_bytes(end[:4], "little") + 8
+
+
+def open_parsed(
+    parsed: ParsedFooter, source: pa.NativeFile, *, sha256: str, stored_bytes: int,
+    prepare: Callable[[int, int], object] | None = None,
+) -> "ChunkReader":  # fmt: skip
+    """A reader that takes each row group, when it is asked for, from the places of `source` where it is. `prepare` is
+    called before with where its wanted columns begin and how many bytes they have.
+
+    `sha256` and `stored_bytes` are those of the whole object, which is not read here: the footer is proven, and each
+    row group is when it is read. Raises ChunkError."""
+    return ChunkReader(source, parsed, meta_of(parsed.footer, sha256=sha256, stored_bytes=stored_bytes), prepare)
 
 
 def prove_identity(meta: ChunkMeta, expect: ChunkMeta) -> None:
@@ -81,11 +102,39 @@ class ChunkReader:
 
     `meta` comes from the footer: its `deleted`, `subjects` and `minutes` are None (see `verify`)."""
 
-    def __init__(self, source: pa.NativeFile, parquet: pq.FileMetaData, footer: Footer, meta: ChunkMeta) -> None:
+    def __init__(
+        self, source: pa.NativeFile, parsed: ParsedFooter, meta: ChunkMeta,
+        prepare: Callable[[int, int], object] | None = None,
+    ) -> None:  # fmt: skip
         self._source = source
-        self._parquet = parquet
-        self.footer = footer
+        self._parquet = parsed.parquet
+        self._prepare = prepare
+        self.footer = parsed.footer
+        # Where Parquet's footer begins in the object.
+        self.footer_start = parsed.start
         self.meta = meta
+
+    def group_of(self, seq: int) -> int | None:
+        """The index of the row group that may have this sequence; None where no group does."""
+        index = bisect_left(self.footer.row_groups, seq, key=lambda group: group.last_seq)
+        groups = self.footer.row_groups[index : index + 1]
+        return index if groups and groups[0].first_seq <= seq else None
+
+    def span(self, index: int, columns: Sequence[str] = SCHEMA.names) -> tuple[int, int]:
+        """Where the bytes of a row group from the first to the last of these columns begin in the object, and how many
+        they are. All columns lie together, `data` last. Raises ChunkError."""
+        starts: list[int] = []
+        end = 0
+        with _arrow_errors():
+            group = self._parquet.row_group(index)
+            for name in columns:
+                chunk = group.column(SCHEMA.get_field_index(name))
+                # Where a column chunk has a dictionary, that comes first.
+                starts.append(chunk.dictionary_page_offset or chunk.data_page_offset)
+                end = max(end, starts[-1] + chunk.total_compressed_size)
+        if not 4 <= min(starts) < end <= self.footer_start:
+            raise ChunkError(f"Row group {index} does not lie in the object", DAMAGED)
+        return min(starts), end - min(starts)
 
     def batches(
         self,
@@ -116,6 +165,8 @@ class ChunkReader:
                 continue
             if times is not None and (group.last_ns < times[0] or group.first_ns >= times[1]):
                 continue
+            if self._prepare is not None:
+                self._prepare(*self.span(index, ordered))
             with _arrow_errors():
                 batch = _whole(file.read_row_group(index, columns=ordered, use_threads=False), group, index)
             if seqs is not None:

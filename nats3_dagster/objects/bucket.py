@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -100,6 +101,14 @@ class Bucket:
                 "The object was cut short; bring it back from a copy of the bucket",
             )
         return data
+
+    def sign(self, key: str, expires_s: int) -> str:
+        """A URL by which anybody may GET the object for so long, or until the credentials that sign it end; of a folder
+        the file's URL. It asks the store nothing: whether there is such an object is not looked at."""
+        with self._faults(key):
+            if self._root is not None:
+                return (self._root / key).absolute().as_uri()
+            return obstore.sign(self._s3, "GET", key, timedelta(seconds=expires_s))
 
     def head(self, key: str) -> ObjectInfo:
         """Size and ETag. Raises ObjectMissing."""
@@ -219,6 +228,10 @@ class Bucket:
         if self._root is not None:
             self._require()
             return LocalStore(self._root)
+        return self._s3
+
+    @cached_property
+    def _s3(self) -> S3Store:
         return s3_store(self._options, self._where, _SILENCE * self._options.patience_s)
 
     @cached_property

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk
 from nats3_dagster.chunks.footer import Footer, RowGroup
-from nats3_dagster.chunks.read import open_source, prove_identity
+from nats3_dagster.chunks.read import open_parsed, parse_footer, prove_identity
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES
@@ -106,9 +106,12 @@ class Recorded(io.BytesIO):
 
 def test_a_source_is_read_only_where_the_wanted_row_groups_are() -> None:
     file = Recorded(LARGE)
-    reader = open_source(pa.PythonFile(file, "r"), sha256=LARGE_META.sha256, stored_bytes=LARGE_META.stored_bytes)
+    parsed = parse_footer(pa.py_buffer(LARGE[-100_000:]), LARGE_META.stored_bytes)
+    sizes = {"sha256": LARGE_META.sha256, "stored_bytes": LARGE_META.stored_bytes}
+    asked: list[tuple[int, int]] = []
+    reader = open_parsed(parsed, pa.PythonFile(file, "r"), **sizes, prepare=lambda *span: asked.append(span))
     prove_identity(reader.meta, LARGE_META)
-    assert sum(end - start for start, end in file.reads) < 100_000  # the first four bytes and the footer
+    assert not file.reads
     group = pq.read_metadata(pa.BufferReader(LARGE)).row_group(3)
     columns = [group.column(index) for index in range(group.num_columns)]
     starts = [column.dictionary_page_offset or column.data_page_offset for column in columns]
@@ -119,6 +122,10 @@ def test_a_source_is_read_only_where_the_wanted_row_groups_are() -> None:
     assert [batch.num_rows for batch in batches] == [bounds.rows]
     assert file.reads
     assert all(min(starts) <= first <= last <= end for first, last in file.reads)
+    assert asked == [(min(starts), end - min(starts))] == [reader.span(3)]
+    # Neighbouring columns lie together: of few of them, little is asked for.
+    list(reader.batches(["seq", "time_ns"], seqs=SeqRange(bounds.first_seq, bounds.last_seq)))
+    assert asked[1] == reader.span(3, ["seq", "time", "time_ns"]) < asked[0]
 
 
 def test_columns_come_as_asked_for() -> None:

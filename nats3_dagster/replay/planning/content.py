@@ -3,17 +3,15 @@
 Single columns are read by ranges of the object, and only those of chunks whose row in the catalog leaves a question.
 """
 
-import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.chunks.read import open_source, prove_identity
+from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.model import Chunk, Incarnation, ReplaySpec
 from nats3_dagster.model.messages import exact_subjects, subject_names
-from nats3_dagster.objects import Bucket
 from nats3_dagster.replay.messages.headers import MAX_BLOCK, block_bound, message_id
 from nats3_dagster.replay.messages.mapping import Mapper
 from nats3_dagster.subjects import Transform
@@ -88,35 +86,5 @@ def _batches(
     workspace: Workspace, chunk: Chunk, spec: ReplaySpec, columns: tuple[str, ...], *, dictionary: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """These columns of the messages whose sequences and times are selected."""
-    meta, selection = chunk.meta, spec.selection
-    source = pa.PythonFile(_Object(workspace.bucket(meta.bucket), meta.key, meta.stored_bytes), mode="r")
-    reader = open_source(source, sha256=meta.sha256, stored_bytes=meta.stored_bytes)
-    prove_identity(reader.meta, meta)
+    selection, reader = spec.selection, open_ranged(workspace, chunk)
     yield from reader.batches(columns, seqs=selection.sequences, times=selection.times, dictionary=dictionary)
-
-
-class _Object(io.RawIOBase):
-    """An object as a file: what is read is fetched, and nothing else."""
-
-    def __init__(self, bucket: Bucket, key: str, size: int) -> None:
-        self._bucket, self._key, self._size, self._at = bucket, key, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        length = max(0, self._size - self._at) if size < 0 else min(size, max(0, self._size - self._at))
-        data = bytes(self._bucket.get_range(self._key, self._at, length)) if length else b""
-        self._at += length
-        return data

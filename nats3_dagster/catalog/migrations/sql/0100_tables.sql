@@ -153,6 +153,9 @@ create index chunk_hour on nats3.chunk (archive_id, hour) where deleted_at is nu
 create index chunk_order on nats3.chunk (archive_id, incarnation_id, lower(seqs)) where deleted_at is null;
 create index chunk_times on nats3.chunk using gist (archive_id, int8range(first_ns, last_ns, '[]'))
     where deleted_at is null;
+-- Answers for the first chunk that reaches a time: clocks step back, so the last times do not ascend with the sequences.
+create index chunk_reach on nats3.chunk using gist (archive_id, incarnation_id, lower(seqs), last_ns)
+    where deleted_at is null;
 create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
 create index chunk_dead_object on nats3.chunk (bucket, key) where deleted_at is not null;
 -- What was once in a chunk is of that chunk's hour.
