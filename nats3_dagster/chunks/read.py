@@ -72,7 +72,7 @@ def footer_length(tail: pa.Buffer) -> int:
     """Bytes at the end of the object that are Parquet's footer, by its last eight. Raises ChunkError."""
     end = tail[-8:].to_pybytes() if tail.size >= 8 else b""
     if end[4:] != b"PAR1":
-        raise ChunkError("The object is not Parquet, or was cut short", DAMAGED)
+        raise ChunkError("The object's end is not that of a Parquet file", DAMAGED)
     return int.from_bytes(end[:4], "little") + 8
 
 

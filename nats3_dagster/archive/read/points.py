@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.catalog.points import SequenceRow
-from nats3_dagster.errors import ChunkError, NotArchived, ObjectMissing, OperatorError
+from nats3_dagster.errors import ChunkError, NotArchived, ObjectMissing, OperatorError, Unknown
 from nats3_dagster.hours import LAST_NS, format_time
 from nats3_dagster.model import Archive, Chunk, Incarnation, Message, Reason, SeqRange
 from nats3_dagster.model.messages import MESSAGES
@@ -18,7 +18,7 @@ from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
 
-C = TypeVar("C")
+C = TypeVar("C", Chunk, Chunk | None)
 R = TypeVar("R")
 
 _NEXT: Final = "Ask for the next message after it"
@@ -72,6 +72,11 @@ def locate(workspace: Workspace, archive: Archive, seq: int, incarnation: Incarn
     object. Raises OperatorError for what cannot be a sequence or incarnation, and NotArchived."""
     if not 1 <= seq <= MAX_SEQUENCE:
         raise OperatorError(f"{seq} is not a sequence", f"Sequences are from 1 to {MAX_SEQUENCE}", field="seq")
+    with workspace.catalog.together():
+        return _located(workspace, archive, seq, incarnation)
+
+
+def _located(workspace: Workspace, archive: Archive, seq: int, incarnation: Incarnation | None) -> Chunk:
     rows = workspace.catalog.points.sequence(archive, seq)
     if not rows:
         raise NotArchived(f"Archive {archive.name} has no messages yet", Next.CAPTURE(archive=archive.name))
@@ -80,30 +85,39 @@ def locate(workspace: Workspace, archive: Archive, seq: int, incarnation: Incarn
         of_life = [r for r in rows if r.incarnation == incarnation]
         if not of_life:
             lives = ", ".join(r.incarnation.token for r in rows)
-            raise OperatorError(
+            raise Unknown(
                 f"Archive {archive.name} has no {incarnation.stream} of {incarnation.token}",
                 f"It has {lives}", field="incarnation",
             )  # fmt: skip
         row = of_life[0]
     if row.chunk_id is not None and row.absent is None:
         chunk = workspace.catalog.points.chunk(row.chunk_id)
-        # Retired since: what it has become is known now.
-        return chunk or locate(workspace, archive, seq, incarnation)
+        # Retired since: what has become of it is known now.
+        return chunk or _located(workspace, archive, seq, incarnation)
     older = [r for r in rows if r is not row and r.chunk_id is not None and r.absent is None]
     raise _absent(archive, seq, row, older[-1].incarnation if older else None)
 
 
 def read_live(ask: Callable[[], C], read: Callable[[C], R]) -> R:
     """What `read` makes of the chunk that `ask` finds in the catalog; once more where the object is gone because the
-    chunk was retired, and swept, in between. Raises as both do."""
+    chunk was retired, and swept, in between. Raises as both do, and ChunkError with the chunk's id and key."""
     chunk = ask()
     try:
-        return read(chunk)
+        return _read(chunk, read)
     except ObjectMissing:
         again = ask()
         if again == chunk:
             raise
-        return read(again)
+        return _read(again, read)
+
+
+def _read(chunk: C, read: Callable[[C], R]) -> R:
+    try:
+        return read(chunk)
+    except ChunkError as error:
+        if chunk is None or chunk.meta.key in error.what:
+            raise
+        raise ChunkError(f"Chunk {chunk.id} ({chunk.meta.key}) is damaged: {error.what}", error.hint) from error
 
 
 def message_of(chunk: Chunk, batch: pa.RecordBatch, row: int) -> Message:

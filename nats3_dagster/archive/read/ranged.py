@@ -42,7 +42,7 @@ def _footer(file: "_Object") -> ParsedFooter:
     tail = pa.py_buffer(file.fetch(max(0, file.size - TAIL_BYTES), min(file.size, TAIL_BYTES)))
     length = footer_length(tail)
     if length > file.size:
-        raise ChunkError("The object is not Parquet, or was cut short", DAMAGED)
+        raise ChunkError("The object's end is not that of a Parquet file", DAMAGED)
     if length > tail.size:
         before = file.fetch(file.size - length, length - tail.size)
         tail = pa.py_buffer(bytes(before) + tail.to_pybytes())

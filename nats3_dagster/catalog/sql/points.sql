@@ -13,7 +13,7 @@ join nats3.incarnation i on i.id = c.incarnation_id
 left join nats3.chunk k on k.archive_id = c.archive_id and k.incarnation_id = c.incarnation_id
     and k.seqs @> :seq::bigint and k.deleted_at is null
 left join nats3.gap g on g.archive_id = c.archive_id and g.incarnation_id = c.incarnation_id and g.seqs @> :seq::bigint
-where c.archive_id = :archive
+where c.archive_id = :archive::bigint
 order by i.created_ns;
 
 -- name: first_chunk_at(archive, time_ns)
@@ -26,10 +26,10 @@ cross join lateral (
     select n.id from nats3.chunk n
     where n.archive_id = c.archive_id and n.incarnation_id = c.incarnation_id and n.deleted_at is null
       and n.last_ns >= :time_ns::bigint
-    order by lower(n.seqs) <-> 0::bigint
+    order by nats3.distance(lower(n.seqs), 0)
     limit 1
 ) first
 join nats3.chunk_view k on k.id = first.id
-where c.archive_id = :archive
+where c.archive_id = :archive::bigint
 order by i.created_ns
 limit 1;

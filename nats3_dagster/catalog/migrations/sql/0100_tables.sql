@@ -153,13 +153,24 @@ create index chunk_hour on nats3.chunk (archive_id, hour) where deleted_at is nu
 create index chunk_order on nats3.chunk (archive_id, incarnation_id, lower(seqs)) where deleted_at is null;
 create index chunk_times on nats3.chunk using gist (archive_id, int8range(first_ns, last_ns, '[]'))
     where deleted_at is null;
--- Answers for the first chunk that reaches a time: clocks step back, so the last times do not ascend with the sequences.
+-- For the first chunk that reaches a time: clocks step back, so the last times do not ascend with the sequences.
 create index chunk_reach on nats3.chunk using gist (archive_id, incarnation_id, lower(seqs), last_ns)
     where deleted_at is null;
 create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
 create index chunk_dead_object on nats3.chunk (bucket, key) where deleted_at is not null;
 -- What was once in a chunk is of that chunk's hour.
 create index chunk_dead_seqs on nats3.chunk using gist (archive_id, incarnation_id, seqs) where deleted_at is not null;
+
+-- How far two numbers are apart, by the operator by which a GiST index finds the nearest first. The extension is where
+-- an administrator installed it.
+do $$
+begin
+    execute format(
+        'create function nats3.distance(a bigint, b bigint) returns bigint
+             language sql immutable parallel safe return a operator(%s.<->) b',
+        (select extnamespace::regnamespace from pg_extension where extname = 'btree_gist'));
+end
+$$;
 
 create table nats3.chunk_subject (
     chunk_id bigint not null references nats3.chunk on delete cascade,
