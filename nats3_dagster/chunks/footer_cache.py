@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from nats3_dagster.chunks.footer import Footer
 
-# Memory that the footers of one workspace may take, in bytes, as `ParsedFooter.cost` counts.
+# Memory that the footers of one workspace may take, in bytes, as `ParsedFooter.cost` counts: those of 300 chunks of 50
+# MB, and of more that are smaller.
 MAX_BYTES = 64 << 20
 
 
@@ -28,8 +29,8 @@ class ParsedFooter(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Bytes of memory, about."""
-        return 4096 + 10 * self.parquet.serialized_size
+        """Bytes of memory, at most about: 455 KB were measured for 76 KB of footer, 187 KB for 26, 19 KB for 1.4."""
+        return (12 << 10) + 8 * self.parquet.serialized_size
 
 
 class FooterCache:

@@ -8,9 +8,10 @@ import hashlib
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -36,6 +37,16 @@ class ObjectInfo(NamedTuple):
     key: str
     size: int  # bytes
     etag: str | None  # without quotes; None where there is none
+
+
+class SignedUrl(NamedTuple):
+    """A URL that lets anybody who has it GET one object."""
+
+    url: str
+    # When it ends, UTC; None for the URL of a file, which does not end.
+    expires_at: datetime | None
+    # Whether temporary credentials signed it: it ends with them, if that is earlier.
+    is_temporary: bool
 
 
 class Bucket:
@@ -102,13 +113,17 @@ class Bucket:
             )
         return data
 
-    def sign(self, key: str, expires_s: int) -> str:
-        """A URL by which anybody may GET the object for so long, or until the credentials that sign it end; of a folder
-        the file's URL. It asks the store nothing: whether there is such an object is not looked at."""
+    def sign(self, key: str, expires_s: int) -> SignedUrl:
+        """A URL by which anybody may GET the object for so long; of a store that is a folder, the file's. The store is
+        not asked, not even whether there is such an object."""
         with self._faults(key):
             if self._root is not None:
-                return (self._root / key).absolute().as_uri()
-            return obstore.sign(self._s3, "GET", key, timedelta(seconds=expires_s))
+                return SignedUrl((self._root / key).absolute().as_uri(), None, is_temporary=False)
+            url = obstore.sign(self._s3, "GET", key, timedelta(seconds=expires_s))
+        values = {name.lower(): value for name, value in parse_qsl(urlsplit(url).query)}
+        signed_at = datetime.strptime(values["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        expires_at = signed_at + timedelta(seconds=int(values["x-amz-expires"]))
+        return SignedUrl(url, expires_at, is_temporary="x-amz-security-token" in values)
 
     def head(self, key: str) -> ObjectInfo:
         """Size and ETag. Raises ObjectMissing."""

@@ -1,7 +1,7 @@
 """References: where a message's bytes are in the store, and a URL by which anybody may read them for a while."""
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from string import Template
 from typing import Final
 
@@ -21,7 +21,7 @@ class Reference:
 
     incarnation: Incarnation
     seq: int
-    # A presigned GET of the object; of a store that is a folder, the file's URL.
+    # A presigned GET of the object; of a store that is a folder, the URL of the file.
     url: str = field(repr=False)
     # When the URL ends, UTC; None for a file's URL, which does not end. See `note`.
     expires_at: datetime | None
@@ -79,31 +79,46 @@ def _of(workspace: Workspace, archive: Archive, chunk: Chunk, seq: int, expires_
         if seqs[-1] != seq:
             raise not_selected(archive, seq, chunk)
         row = len(seqs) - 1
-    now = datetime.now(UTC).replace(microsecond=0)
-    options, bucket = workspace.settings.store, workspace.bucket(meta.bucket)
-    url = bucket.sign(meta.key, expires_s)
+    signed = workspace.bucket(meta.bucket).sign(meta.key, expires_s)
     start, length = reader.span(index)
-    footer_bytes = meta.stored_bytes - reader.footer_start
-    is_file = options.folder is not None
+    is_file = workspace.settings.store.folder is not None
     values = {
-        "url": repr(url), "size": meta.stored_bytes, "group_start": start, "group_end": start + length - 1,
+        "url": signed.url, "size": meta.stored_bytes, "group_start": start, "group_end": start + length - 1,
         "footer_start": reader.footer_start, "footer_end": meta.stored_bytes - 1, "row_group": index, "row": row,
         "seq": seq,
     }  # fmt: skip
+    read, program = (_HOW_FILE, _PYTHON_FILE) if is_file else (_HOW, _PYTHON)
     return Reference(
-        incarnation=meta.incarnation, seq=seq, url=url,
-        expires_at=None if is_file else now + timedelta(seconds=expires_s), note="",
-        bucket=meta.bucket, key=meta.key, size=meta.stored_bytes, sha256=meta.sha256, row_group=index,
-        first_seq=group.first_seq, last_seq=group.last_seq, row=row, group_start=start, group_bytes=length,
-        footer_start=reader.footer_start, footer_bytes=footer_bytes, how=_HOW.substitute(values),
-        python=_PYTHON.substitute(values),
+        incarnation=meta.incarnation, seq=seq, url=signed.url, expires_at=signed.expires_at,
+        note=_FILE_NOTE if is_file else _TEMPORARY_NOTE if signed.is_temporary else "", bucket=meta.bucket,
+        key=meta.key, size=meta.stored_bytes, sha256=meta.sha256, row_group=index, first_seq=group.first_seq,
+        last_seq=group.last_seq, row=row, group_start=start, group_bytes=length, footer_start=reader.footer_start,
+        footer_bytes=meta.stored_bytes - reader.footer_start, how=read.substitute(values),
+        python=program.substitute(values | {"url": repr(signed.url)}),
     )  # fmt: skip
 
 
+_FILE_NOTE: Final = "The store is a folder: the URL is that of a file on its machine, and does not end"
+_TEMPORARY_NOTE: Final = "Temporary credentials signed the URL: it ends with them, if that is earlier"
+_HOW_FILE: Final = Template("The file is Parquet: read row $row of row group $row_group, both counted from 0")
 _HOW: Final = Template(
     "The object is Parquet. Get the bytes $group_start-$group_end and $footer_start-$footer_end by HTTP Range, put "
     "them at these places of a file of $size bytes, and read row $row of row group $row_group, both counted from 0"
 )
+_PYTHON_FILE: Final = Template('''\
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pyarrow.parquet as pq
+
+URL = $url
+
+path = url2pathname(urlsplit(URL).path)
+group = pq.ParquetFile(path, page_checksum_verification=True).read_row_group($row_group)
+message = group.slice($row, 1).to_pylist()[0]
+assert message["seq"] == $seq
+print(message)
+''')
 _PYTHON: Final = Template('''\
 import tempfile
 import urllib.request
