@@ -18,6 +18,7 @@ from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.catalog.replay_chunks import ReplayChunks
 from nats3_dagster.catalog.replays import Replays
 from nats3_dagster.catalog.seals import Seals
+from nats3_dagster.catalog.subjects import Subjects
 
 
 class Catalog:
@@ -36,6 +37,7 @@ class Catalog:
         self.points = Points(session)
         self.removals = Removals(session)
         self.seals = Seals(session, self.hours)
+        self.subjects = Subjects(session)
         self.replays = Replays(session)
         self.replay_chunks = ReplayChunks(session)
         self.launches = Launches(session, self.replays)

@@ -114,6 +114,12 @@ class Chunks:
             subjects, deleted = _subjects(sql, [chunk_id]), _deleted(sql, [chunk_id])
         return row.chunk(deleted.get(chunk_id), subjects.get(chunk_id))
 
+    def plain(self, chunk_id: int) -> Chunk | None:
+        """A live chunk without its lists; None when there is none."""
+        with self._session.reading() as sql:
+            row = sql.row(ChunkRow, "chunk", chunk=chunk_id)
+        return row.chunk() if row else None
+
     def by_key(self, bucket: str, key: str) -> Chunk | None:
         """The live chunk that has this object; None when there is none."""
         with self._session.reading() as sql:
@@ -185,12 +191,17 @@ def _add_chunks(
         for batch in _batches(rows)
         for row in sql.rows(ObjectRow, "add_chunks", archive=archive.id, run_id=run_id, chunks=batch)
     ]
+    of = {(c.bucket, c.key): c for c in chunks}
     counts = (
-        (chunk.id, subject, messages)
-        for chunk in added
-        for subject, messages in subjects[chunk.bucket, chunk.key].items()
+        (row.id, archive.id, ids[meta.incarnation], meta.covers.first, subject, messages)
+        for row in added
+        for meta in (of[row.bucket, row.key],)
+        for subject, messages in subjects[row.bucket, row.key].items()
     )
     sql.copy("copy_subjects", counts)
+    for row in added:
+        if (bloom := of[row.bucket, row.key].bloom) is not None:
+            sql.run("add_bloom", chunk=row.id, blocks=bloom)
 
 
 def _subjects(sql: Statements, ids: list[int]) -> dict[int, dict[str, int]]:

@@ -3,17 +3,45 @@
 Invariant: both count with the same code, so a rebuild from the bucket gives the rows that a capture committed.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nats3_dagster.chunks.bloom import Hashes, bloom_of, hashes_of
 from nats3_dagster.chunks.footer import Footer
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
 from nats3_dagster.model.numbers import Int64s
+
+
+class SubjectTally:
+    """The subjects of a chunk while its row groups go by: counted up to MAX_SUBJECTS of them, and above it a bloom
+    filter."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] | None = {}
+        self._hashes: list[Hashes] = []
+
+    def add(self, subjects: pa.ChunkedArray) -> None:
+        """Add the subjects of some messages, as readable text."""
+        if self._counts is None:
+            self._hashes.append(hashes_of(pc.unique(subjects).cast(pa.binary()).to_pylist()))
+            return
+        for pair in pc.value_counts(subjects).to_pylist():
+            subject: str = pair["values"]
+            self._counts[subject] = self._counts.get(subject, 0) + pair["counts"]
+        if len(self._counts) > MAX_SUBJECTS:
+            self._hashes.append(hashes_of(map(str.encode, self._counts)))
+            self._counts = None
+
+    def counts(self) -> dict[str, int] | None:
+        """The number of messages of each subject; None above MAX_SUBJECTS of them."""
+        return None if self._counts is None else dict(sorted(self._counts.items()))
+
+    def bloom(self) -> bytes | None:
+        """The filter of the subjects; None where they are counted."""
+        return bloom_of(np.concatenate(self._hashes)) if self._counts is None else None
 
 
 def meta_of(
@@ -22,7 +50,7 @@ def meta_of(
     sha256: str,
     stored_bytes: int,
     deleted: tuple[SeqRange, ...] | None = None,
-    subjects: Mapping[str, int] | None = None,
+    subjects: SubjectTally | None = None,
     minutes: Int64s | None = None,
 ) -> ChunkMeta:
     """The catalog's row of a chunk, from its footer and what a footer cannot know."""
@@ -41,20 +69,11 @@ def meta_of(
         key=object_key(footer.prefix, footer.archive, footer.hour, footer.incarnation, footer.covers, sha256),
         bucket=footer.bucket,
         deleted=deleted,
-        subjects=subjects,
+        subjects=subjects and subjects.counts(),
+        bloom=subjects and subjects.bloom(),
         minutes=None if minutes is None else tuple(minutes.tolist()),
         absent_reason=footer.absent_reason,
     )
-
-
-def add_counts(counts: dict[str, int] | None, subjects: pa.ChunkedArray) -> dict[str, int] | None:
-    """`counts` and the number of messages of each subject; None, for good, above MAX_SUBJECTS of them."""
-    if counts is None:
-        return None
-    for pair in pc.value_counts(subjects).to_pylist():
-        subject: str = pair["values"]
-        counts[subject] = counts.get(subject, 0) + pair["counts"]
-    return counts if len(counts) <= MAX_SUBJECTS else None
 
 
 def by_minute(times_ns: Int64s, hour: str) -> Int64s:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from nats3_dagster.chunks.columns import SCHEMA, body_sizes, check_subjects, payload_sizes
 from nats3_dagster.chunks.footer import DAMAGED, RowGroup, read_footer
 from nats3_dagster.chunks.footer_cache import ParsedFooter
-from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
+from nats3_dagster.chunks.meta import SubjectTally, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
 from nats3_dagster.model.messages import MESSAGES
@@ -184,7 +184,7 @@ class ChunkReader:
         """Read every column of every message and check it against the footer; `meta` with nothing left out.
 
         This rebuilds the catalog's row from the object alone. Raises ChunkError."""
-        counts: dict[str, int] | None = {}
+        subjects = SubjectTally()
         gaps: list[Int64s] = []
         last = self.footer.row_groups[0].first_seq - 1
         size = largest = 0
@@ -197,7 +197,7 @@ class ChunkReader:
             check_subjects(batch)
             size += int(payload_sizes(batch).sum())
             largest = max(largest, int(body_sizes(batch).max()))
-            counts = add_counts(counts, pa.chunked_array([batch.column("subject")]))
+            subjects.add(pa.chunked_array([batch.column("subject")]))
             minutes += by_minute(batch.column("time_ns").to_numpy(), self.footer.hour)
             micros = batch.column("time").view(pa.int64()).to_numpy()
             if (micros != batch.column("time_ns").to_numpy() // 1000).any():
@@ -211,7 +211,7 @@ class ChunkReader:
             sha256=self.meta.sha256,
             stored_bytes=self.meta.stored_bytes,
             deleted=None if self.footer.absent_reason == "unselected" else ranges_between(covers, first, last, gaps),
-            subjects=None if counts is None else dict(sorted(counts.items())),
+            subjects=subjects,
             minutes=minutes,
         )
 

@@ -26,7 +26,7 @@ from nats3_dagster.chunks.columns import (
     subject_sizes,
 )
 from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
-from nats3_dagster.chunks.meta import add_counts, by_minute, meta_of, ranges_between
+from nats3_dagster.chunks.meta import SubjectTally, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, Reason, SeqRange
 from nats3_dagster.model.numbers import Int64s
@@ -87,7 +87,7 @@ class ChunkWriter:
         self._pending_bytes = 0
         self._groups: list[RowGroup] = []
         self._gaps: list[Int64s] = []
-        self._subjects: dict[str, int] | None = {}
+        self._subjects = SubjectTally()
         self._minutes = np.zeros(60, np.int64)
         self._first_seq = 0
         self._last_seq = 0
@@ -163,7 +163,7 @@ class ChunkWriter:
             sha256=sha256,
             stored_bytes=data.size,
             deleted=None if reason == "unselected" else self._deleted(covers),
-            subjects=None if self._subjects is None else dict(sorted(self._subjects.items())),
+            subjects=self._subjects,
             minutes=self._minutes,
         )
 
@@ -195,7 +195,7 @@ class ChunkWriter:
         columns = [*table.columns[:1], micros, *table.columns[1:]]
         self._parquet.write_table(pa.Table.from_arrays(columns, schema=SCHEMA), row_group_size=ROW_GROUP_ROWS)
         self._groups.append(RowGroup(len(seqs), int(seqs[0]), int(seqs[-1]), int(times.min()), int(times.max())))
-        self._subjects = add_counts(self._subjects, subject)
+        self._subjects.add(subject)
         self._minutes += by_minute(times, self._hour)
         self._pending.clear()
         self._pending_rows = self._pending_bytes = 0

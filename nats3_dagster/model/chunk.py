@@ -50,6 +50,8 @@ class ChunkMeta:
     deleted: tuple[SeqRange, ...] | None = field(default=None, repr=False)
     # Messages by subject; None with more than MAX_SUBJECTS of them, or not asked for.
     subjects: Mapping[str, int] | None = field(default=None, repr=False)
+    # The bloom filter of the subjects where they are not counted (chunks.bloom); None where they are, or not asked for.
+    bloom: bytes | None = field(default=None, repr=False)
     # Messages by minute of the hour, 60 numbers; None where the footer alone was read, or not
     # asked for.
     minutes: tuple[int, ...] | None = field(default=None, repr=False)

@@ -14,8 +14,12 @@ order by incarnation_id, first_seq
 returning id, bucket, key;
 
 -- name: copy_subjects()#
--- Takes the messages of each chunk by subject.
-copy nats3.chunk_subject (chunk_id, subject, messages) from stdin;
+-- Takes the messages of each chunk by subject: all of a chunk at once.
+copy nats3.chunk_subject (chunk_id, archive_id, incarnation_id, first_seq, subject, messages) from stdin;
+
+-- name: add_bloom(chunk, blocks)!
+-- Keeps the bloom filter of a chunk's subjects.
+insert into nats3.chunk_bloom (chunk_id, blocks) values (:chunk, :blocks);
 
 -- name: removed_since(buckets, keys, since)
 -- The key of one of these objects that was removed from the store since a time.

@@ -152,6 +152,10 @@ create function nats3.chunk_retired() returns trigger language plpgsql as $$
 begin
     perform nats3.touch_archives(array(select distinct archive_id from retired));
 
+    -- Only live chunks are looked up by subject.
+    delete from nats3.chunk_subject where chunk_id in (select id from retired);
+    delete from nats3.chunk_bloom where chunk_id in (select id from retired);
+
     delete from nats3.hour h
     using (select distinct archive_id, incarnation_id, hour from retired) r
     where h.archive_id = r.archive_id and h.incarnation_id = r.incarnation_id and h.hour = r.hour;
@@ -204,17 +208,25 @@ $$;
 create trigger chunk_retired after update on nats3.chunk
     referencing new table as retired for each statement execute function nats3.chunk_retired();
 
+-- The subjects of a chunk come in one statement.
 create function nats3.subjects_added() returns trigger language plpgsql as $$
 declare
     wrong record;
 begin
-    select c.id, c.messages, s.messages as counted into wrong
-    from (select distinct chunk_id from added) a
+    select c.id, c.messages, a.messages as counted into wrong
+    from (
+        select chunk_id, sum(messages) as messages, count(*) as subjects, min(archive_id) as archive_id,
+               max(archive_id) as last_archive_id, min(incarnation_id) as incarnation_id,
+               max(incarnation_id) as last_incarnation_id, min(first_seq) as first_seq, max(first_seq) as last_first_seq
+        from added group by chunk_id
+    ) a
     join nats3.chunk c on c.id = a.chunk_id
-    cross join lateral (
-        select sum(messages) as messages, count(*) as subjects from nats3.chunk_subject where chunk_id = a.chunk_id
-    ) s
-    where s.messages <> c.messages or s.subjects is distinct from c.subjects limit 1;
+    where (c.messages, c.subjects, c.archive_id, c.archive_id, c.incarnation_id, c.incarnation_id, lower(c.seqs),
+           lower(c.seqs)) is distinct from
+          (a.messages, a.subjects, a.archive_id, a.last_archive_id, a.incarnation_id, a.last_incarnation_id, a.first_seq,
+           a.last_first_seq)
+       or c.deleted_at is not null
+    limit 1;
     if found then
         raise exception using errcode = 'check_violation', constraint = 'chunk_subjects_account',
             message = format('the subjects of chunk %s count %s of its %s messages', wrong.id, wrong.counted, wrong.messages);

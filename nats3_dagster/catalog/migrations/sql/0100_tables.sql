@@ -172,13 +172,48 @@ begin
 end
 $$;
 
+-- Uncounted chunks in the order of the stream: each may have any subject that its filter takes.
+create index chunk_uncounted on nats3.chunk (archive_id, incarnation_id, lower(seqs))
+    where deleted_at is null and subjects is null;
+
+-- The text that a subject is indexed by: itself, or its first characters and its hash, because an index entry has an end.
+-- No two subjects have the same one (none has a space), and they sort as the subjects do up to those characters.
+create function nats3.subject_key(subject text) returns text
+    language sql immutable parallel safe
+    return (case when octet_length(subject) <= 256 then subject
+            else left(subject, 64) || ' ' || encode(sha256(convert_to(subject, 'UTF8')), 'hex') end) collate "C";
+
+-- The messages of each live chunk by subject. Archive, incarnation and first sequence are those of the chunk, so that one
+-- index says which chunk of an archive is the next, or the newest, with a subject. Rows go when their chunk is retired.
 create table nats3.chunk_subject (
-    chunk_id bigint not null references nats3.chunk on delete cascade,
-    subject  text collate "C" not null,
-    messages bigint not null check (messages > 0)
+    chunk_id       bigint not null references nats3.chunk on delete cascade,
+    archive_id     bigint not null,
+    incarnation_id bigint not null,
+    first_seq      bigint not null,
+    subject        text collate "C" not null,
+    messages       bigint not null check (messages > 0)
 );
--- Not unique with the subject: a subject may be longer than an index entry can be.
 create index chunk_subject_chunk on nats3.chunk_subject (chunk_id);
+-- Not unique: the trigger of the rows counts them.
+create index chunk_subject_order on nats3.chunk_subject
+    (archive_id, incarnation_id, nats3.subject_key(subject), first_seq);
+
+-- The bloom filter of the subjects of a live chunk that has too many to count (docs/chunk-format.md). A lookup reads one block
+-- of 32 bytes, not the filter: external storage is not compressed.
+create table nats3.chunk_bloom (
+    chunk_id bigint primary key references nats3.chunk on delete cascade,
+    blocks   bytea not null check (length(blocks) > 0 and length(blocks) % 32 = 0)
+);
+alter table nats3.chunk_bloom alter column blocks set storage external;
+
+-- Whether a subject may be in a filter: `place` is the upper half of its hash, `bits` are those that it has in its block.
+create function nats3.may_have(blocks bytea, place bigint, bits integer[]) returns boolean
+    language sql immutable parallel safe
+    return (
+        select bool_and(get_bit(block, bit) = 1)
+        from substring(blocks from ((place * (octet_length(blocks) / 32)) >> 32)::integer * 32 + 1 for 32) as block,
+             unnest(bits) as bit
+    );
 
 -- What no chunk holds, and why: one row for each contiguous range. A gap has no messages, so it has no hour by itself: its
 -- hours lie between those of its neighbours (gaps.sql).

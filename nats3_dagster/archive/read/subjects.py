@@ -1,0 +1,160 @@
+"""Reads by subject: the next message of a filter, the last one, and the last of each subject.
+
+The catalog says which chunks have a subject, so no object is read of those that have not. All answers are about what is
+archived: sequences that were lost are passed over, see cursor.py for a read that passes over nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Set
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nats3_dagster.archive.read.candidates import Candidates
+from nats3_dagster.archive.read.ranged import open_ranged
+from nats3_dagster.catalog.subjects import Place
+from nats3_dagster.chunks import ChunkReader
+from nats3_dagster.chunks.footer import RowGroup
+from nats3_dagster.errors import ObjectMissing, Unknown
+from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, SeqRange
+from nats3_dagster.model.message import Message
+from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.subjects import check_filter, matches
+from nats3_dagster.workspace import Workspace
+
+# Enough to find a message; the others come with it when it is found.
+_KEYS = ["seq", "time_ns", "subject"]
+
+
+def next_of(
+    workspace: Workspace, archive: Archive, subject_filter: str, after: int, incarnation: Incarnation | None = None
+) -> Message | None:
+    """The first archived message behind sequence `after` whose subject the filter takes; None if there is none. Sequences
+    are those of one incarnation, by default the newest one that the archive has begun. Raises OperatorError for a bad
+    filter, StoreError, CatalogError."""
+    check_filter(subject_filter)
+    lives = [coverage.incarnation for coverage in _newest_first(workspace, archive)]
+    if incarnation is not None and incarnation not in lives:
+        raise Unknown(f"Archive {archive.name} has nothing of the {incarnation.stream} of {incarnation.token}")
+    if not lives:
+        return None
+    candidates = Candidates(workspace.catalog, archive, incarnation or lives[0], subject_filter)
+    place = candidates.next(after)
+    while place:
+        chunk = workspace.catalog.chunks.plain(place.chunk_id)
+        if chunk is None:
+            place = candidates.next(after)  # it was replaced since
+            continue
+        reader = _opened(workspace, chunk)
+        if reader is not None:
+            groups = [g for g in reader.footer.row_groups if g.last_seq > after]
+            for message in _scan(reader, groups, place, subject_filter, after=after):
+                return message
+            after = chunk.meta.covers.last
+        place = candidates.next(after)
+    return None
+
+
+def last_of(
+    workspace: Workspace, archive: Archive, subject_filter: str, at_ns: int | None = None
+) -> Message | None:
+    """The newest archived message whose subject the filter takes; None if there is none. `at_ns`: the last one in the
+    order of the stream that was stored at this time or before; a clock that stepped back leaves older times behind newer
+    ones, and the order of the stream counts. Of several incarnations the newest one that has such a message counts. What
+    deletes a key of a key-value bucket is a message like others. Raises as `next_of`."""
+    return next(last_values(workspace, archive, subject_filter, at_ns, _limit=1), None)
+
+
+def last_values(
+    workspace: Workspace, archive: Archive, subject_filter: str, at_ns: int | None = None, *, _limit: int | None = None
+) -> Iterator[Message]:
+    """The last message of each subject that the filter takes, the newest first: a snapshot of key and value. Each row
+    group is read once, and of each subject only its last chunk. `at_ns` and errors: see `last_of`."""
+    check_filter(subject_filter)
+    seen = set[str]()
+    for coverage in _newest_first(workspace, archive):
+        life = coverage.incarnation
+        upto: int | None = coverage.last
+        if at_ns is not None:
+            upto = workspace.catalog.subjects.last_seq_by(archive, life, at_ns)
+        if upto is None:
+            continue
+        candidates = Candidates(workspace.catalog, archive, life, subject_filter, at_ns=at_ns)
+        for place, subjects in candidates.newest(upto, seen, only_one=_limit == 1):
+            chunk = workspace.catalog.chunks.plain(place.chunk_id)
+            reader = chunk and _opened(workspace, chunk)
+            if reader is None:
+                candidates.again(subjects)
+                continue
+            groups = reader.footer.row_groups[::-1]
+            for message in _scan(
+                reader, groups, place, subject_filter, at_ns=at_ns, newest=True, seen=seen, wanted=subjects
+            ):
+                yield message
+                if _limit == 1:
+                    return
+
+
+def _newest_first(workspace: Workspace, archive: Archive) -> list[Coverage]:
+    return workspace.catalog.coverage.all(archive)[::-1]
+
+
+def _opened(workspace: Workspace, chunk: Chunk) -> ChunkReader | None:
+    """A reader of the chunk; None if it was retired since, and its object removed."""
+    try:
+        return open_ranged(workspace, chunk)
+    except ObjectMissing:
+        if workspace.catalog.chunks.plain(chunk.id) is None:
+            return None
+        raise
+
+
+def _scan(
+    reader: ChunkReader, groups: Iterable[RowGroup], place: Place, subject_filter: str, *, after: int = 0,
+    at_ns: int | None = None, newest: bool = False, seen: set[str] | None = None, wanted: Set[str] | None = None,
+) -> Iterator[Message]:  # fmt: skip
+    """The messages of these row groups whose subject is taken: in order the first one of each subject, or with `newest`
+    from the last one on. A subject in `seen` is left out, and one that was met is put there. It ends when all of `wanted`
+    were met."""
+    seen = set() if seen is None else seen
+    groups = list(groups)
+    # Where most row groups have the subject, one request for all columns saves the one for the keys.
+    whole = place.messages is not None and place.messages >= len(reader.footer.row_groups)
+    for group in groups:
+        if at_ns is not None and group.first_ns > at_ns:
+            continue
+        seqs = SeqRange(max(after + 1, group.first_seq), group.last_seq)
+        batch = next(reader.batches(MESSAGES.names if whole else _KEYS, seqs=seqs, dictionary=True), None)
+        rows = [] if batch is None else _rows(batch, subject_filter, at_ns, newest, seen)
+        if rows and batch is not None:
+            if not whole:
+                batch = next(reader.batches(seqs=seqs, dictionary=True))
+            for row in rows:
+                message = _message(batch, row, reader.meta.incarnation)
+                seen.add(message.subject)
+                yield message
+        if wanted is not None and wanted <= seen:
+            return
+        whole = whole and bool(rows)
+
+
+def _rows(batch: pa.RecordBatch, subject_filter: str, at_ns: int | None, newest: bool, seen: Set[str]) -> list[int]:
+    """The row of the first message of each subject that the filter takes and that was not seen, ascending; with `newest`
+    of the last message, descending."""
+    subjects: Any = batch.column("subject")
+    names = subjects.dictionary.to_pylist()
+    taken = np.array([name not in seen and matches(subject_filter, name) for name in names], np.bool_)
+    indices = subjects.indices.to_numpy(zero_copy_only=False)
+    mask = taken[indices]
+    if at_ns is not None:
+        mask &= batch.column("time_ns").to_numpy() <= at_ns
+    rows = np.flatnonzero(mask)
+    if newest:
+        rows = rows[::-1]
+    _, firsts = np.unique(indices[rows], return_index=True)
+    return rows[np.sort(firsts)].tolist()
+
+
+def _message(batch: pa.RecordBatch, row: int, incarnation: Incarnation) -> Message:
+    (values,) = batch.slice(row, 1).to_pylist()
+    return Message(incarnation, **values)

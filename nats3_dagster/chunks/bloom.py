@@ -1,0 +1,54 @@
+"""The bloom filter of a chunk's subjects: a split block bloom filter as Parquet has it, of XXH64 with seed 0.
+
+Invariant: the same subjects give the same bytes, in any order. A lookup needs the 32 bytes of one block.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+# With 10 bits a subject one lookup in 80 finds a subject that is not there. A chunk of a million subjects has 1.25 MB.
+BITS_PER_SUBJECT: Final = 10
+_BLOCK_BITS: Final = 256
+_SALTS: Final = (
+    0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31,
+)  # fmt: skip
+_WORD: Final = 0xFFFFFFFF
+
+Hashes = npt.NDArray[np.uint64]
+
+
+def hashes_of(subjects: Iterable[bytes]) -> Hashes:
+    """The hash of each subject, given as readable text in UTF-8."""
+    return np.fromiter(map(xxhash.xxh64_intdigest, subjects), np.uint64)
+
+
+def bloom_of(hashes: Hashes) -> bytes:
+    """The blocks of a filter that has these hashes, at least one; the same hash may come several times."""
+    distinct = np.unique(hashes)
+    blocks = -(-len(distinct) * BITS_PER_SUBJECT // _BLOCK_BITS)
+    first_bits = (((distinct >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * np.uint64(_BLOCK_BITS)
+    low = distinct & np.uint64(_WORD)
+    bits = np.zeros(blocks * _BLOCK_BITS, np.bool_)
+    for word, salt in enumerate(_SALTS):
+        within = ((low * np.uint64(salt)) & np.uint64(_WORD)) >> np.uint64(27)
+        bits[first_bits + np.uint64(word * 32) + within] = True
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def probe(subject: str) -> tuple[int, list[int]]:
+    """Where to look for a subject, given as readable text: its block is `place * blocks >> 32`, and in it these bits are
+    set, bit 0 being the lowest of the first byte."""
+    digest = xxhash.xxh64_intdigest(subject.encode())
+    low = digest & _WORD
+    return digest >> 32, [word * 32 + ((low * salt & _WORD) >> 27) for word, salt in enumerate(_SALTS)]
+
+
+def may_have(blocks: bytes, subject: str) -> bool:
+    """Whether a filter may have the subject; False proves that it has not."""
+    place, bits = probe(subject)
+    at = (place * (len(blocks) * 8 // _BLOCK_BITS) >> 32) * (_BLOCK_BITS // 8)
+    return all(blocks[at + bit // 8] >> bit % 8 & 1 for bit in bits)
