@@ -114,12 +114,6 @@ class Chunks:
             subjects, deleted = _subjects(sql, [chunk_id]), _deleted(sql, [chunk_id])
         return row.chunk(deleted.get(chunk_id), subjects.get(chunk_id))
 
-    def plain(self, chunk_id: int) -> Chunk | None:
-        """A live chunk without its lists; None when there is none."""
-        with self._session.reading() as sql:
-            row = sql.row(ChunkRow, "chunk", chunk=chunk_id)
-        return row.chunk() if row else None
-
     def by_key(self, bucket: str, key: str) -> Chunk | None:
         """The live chunk that has this object; None when there is none."""
         with self._session.reading() as sql:

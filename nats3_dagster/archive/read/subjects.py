@@ -11,19 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.archive.read.candidates import Candidates
+from nats3_dagster.archive.read.points import message_of
 from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.catalog.subjects import Place
 from nats3_dagster.chunks import ChunkReader
-from nats3_dagster.chunks.footer import RowGroup
 from nats3_dagster.errors import ObjectMissing, Unknown
-from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, SeqRange
-from nats3_dagster.model.message import Message
+from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Message, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.subjects import check_filter, matches
 from nats3_dagster.workspace import Workspace
 
-# Enough to find a message; the others come with it when it is found.
+# Enough to find a message; the other columns come when it is found.
 _KEYS = ["seq", "time_ns", "subject"]
+# A row group of so many bytes is rather read as a whole: it takes no longer than another request.
+_SMALL_BYTES = 128 << 10
 
 
 def next_of(
@@ -41,14 +42,14 @@ def next_of(
     candidates = Candidates(workspace.catalog, archive, incarnation or lives[0], subject_filter)
     place = candidates.next(after)
     while place:
-        chunk = workspace.catalog.chunks.plain(place.chunk_id)
+        chunk = workspace.catalog.points.chunk(place.chunk_id)
         if chunk is None:
             place = candidates.next(after)  # it was replaced since
             continue
         reader = _opened(workspace, chunk)
         if reader is not None:
-            groups = [g for g in reader.footer.row_groups if g.last_seq > after]
-            for message in _scan(reader, groups, place, subject_filter, after=after):
+            groups = [at for at, group in enumerate(reader.footer.row_groups) if group.last_seq > after]
+            for message in _scan(chunk, reader, groups, place, subject_filter, after=after):
                 return message
             after = chunk.meta.covers.last
         place = candidates.next(after)
@@ -81,14 +82,14 @@ def last_values(
             continue
         candidates = Candidates(workspace.catalog, archive, life, subject_filter, at_ns=at_ns)
         for place, subjects in candidates.newest(upto, seen, only_one=_limit == 1):
-            chunk = workspace.catalog.chunks.plain(place.chunk_id)
+            chunk = workspace.catalog.points.chunk(place.chunk_id)
             reader = chunk and _opened(workspace, chunk)
-            if reader is None:
+            if chunk is None or reader is None:
                 candidates.again(subjects)
                 continue
-            groups = reader.footer.row_groups[::-1]
+            groups = range(len(reader.footer.row_groups))[::-1]
             for message in _scan(
-                reader, groups, place, subject_filter, at_ns=at_ns, newest=True, seen=seen, wanted=subjects
+                chunk, reader, groups, place, subject_filter, at_ns=at_ns, newest=True, seen=seen, wanted=subjects
             ):
                 yield message
                 if _limit == 1:
@@ -104,23 +105,24 @@ def _opened(workspace: Workspace, chunk: Chunk) -> ChunkReader | None:
     try:
         return open_ranged(workspace, chunk)
     except ObjectMissing:
-        if workspace.catalog.chunks.plain(chunk.id) is None:
+        if workspace.catalog.points.chunk(chunk.id) is None:
             return None
         raise
 
 
 def _scan(
-    reader: ChunkReader, groups: Iterable[RowGroup], place: Place, subject_filter: str, *, after: int = 0,
+    chunk: Chunk, reader: ChunkReader, groups: Iterable[int], place: Place, subject_filter: str, *, after: int = 0,
     at_ns: int | None = None, newest: bool = False, seen: set[str] | None = None, wanted: Set[str] | None = None,
 ) -> Iterator[Message]:  # fmt: skip
-    """The messages of these row groups whose subject is taken: in order the first one of each subject, or with `newest`
+    """The messages of the row groups of these numbers whose subject is taken: in order the first one of each subject, or with `newest`
     from the last one on. A subject in `seen` is left out, and one that was met is put there. It ends when all of `wanted`
     were met."""
     seen = set() if seen is None else seen
-    groups = list(groups)
     # Where most row groups have the subject, one request for all columns saves the one for the keys.
-    whole = place.messages is not None and place.messages >= len(reader.footer.row_groups)
-    for group in groups:
+    dense = place.messages is not None and place.messages >= len(reader.footer.row_groups)
+    for index in groups:
+        group = reader.footer.row_groups[index]
+        whole = dense or reader.span(index)[1] <= _SMALL_BYTES
         if at_ns is not None and group.first_ns > at_ns:
             continue
         seqs = SeqRange(max(after + 1, group.first_seq), group.last_seq)
@@ -130,12 +132,12 @@ def _scan(
             if not whole:
                 batch = next(reader.batches(seqs=seqs, dictionary=True))
             for row in rows:
-                message = _message(batch, row, reader.meta.incarnation)
+                message = message_of(chunk, batch, row)
                 seen.add(message.subject)
                 yield message
         if wanted is not None and wanted <= seen:
             return
-        whole = whole and bool(rows)
+        dense = dense and bool(rows)
 
 
 def _rows(batch: pa.RecordBatch, subject_filter: str, at_ns: int | None, newest: bool, seen: Set[str]) -> list[int]:
@@ -153,8 +155,3 @@ def _rows(batch: pa.RecordBatch, subject_filter: str, at_ns: int | None, newest:
         rows = rows[::-1]
     _, firsts = np.unique(indices[rows], return_index=True)
     return rows[np.sort(firsts)].tolist()
-
-
-def _message(batch: pa.RecordBatch, row: int, incarnation: Incarnation) -> Message:
-    (values,) = batch.slice(row, 1).to_pylist()
-    return Message(incarnation, **values)

@@ -1,0 +1,136 @@
+"""Reads by subject against chunks in a real store: which message it is, and how many requests it takes."""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from nats3_dagster.archive.read.subjects import last_of, last_values, next_of
+from nats3_dagster.errors import OperatorError, Unknown
+from nats3_dagster.model import Incarnation
+from nats3_dagster.settings import Settings
+from nats3_dagster.subjects import matches
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.catalog_case import LOGS, state
+from nats3_dagster_tests.points_case import SECOND, T0, Case, Gets, add_chunk, as_read, create, message
+from nats3_dagster_tests.s3_proxy import S3Proxy
+
+NEXT_LIFE = Incarnation("LOGS", LOGS.created_ns + 3600 * SECOND)
+FILTERS = ["a.b", "a.c", "b", "none", "a.*", "a.>", "*.b", "*", ">", "c.*.z", "none.>", "*.*.*"]
+NAMES = ["a.b", "a.c", "b", "c.x.z", "c.y.z", "c.y.w", "a.*", "dé.日本", "e." + 300 * "x", "e." + 300 * "x" + "y"]
+
+
+@pytest.fixture
+def case(s3_server: Any, bucket: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
+    """An empty archive, whose store is asked through a proxy that counts."""
+    with S3Proxy(s3_server.endpoint) as proxy:
+        monkeypatch.setenv("NATS3_POSTGRES_URL", postgres_url)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        monkeypatch.setenv("AWS_REGION", s3_server.region)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.access_key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret_key)
+        with Workspace(Settings.load()) as workspace:
+            yield Case(workspace, create(workspace, bucket), Gets(proxy))
+
+
+def row(seq: int, subject: str, time_ns: int | None = None) -> dict[str, Any]:
+    return message(seq, subject.encode(), time_ns=T0 + seq * SECOND if time_ns is None else time_ns)
+
+
+def expected(lives: Sequence[list[dict[str, Any]]], filter_: str, at_ns: int | None = None) -> list[tuple[int, int]]:
+    """Life and sequence of the last message of each subject, the newest first."""
+    last: dict[bytes, tuple[int, int]] = {}
+    for life, rows in enumerate(lives):
+        for one in rows:
+            if matches(filter_, one["subject"].decode()) and (at_ns is None or one["time_ns"] <= at_ns):
+                last[one["subject"]] = life, one["seq"]
+    return sorted(last.values(), reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_are_those_of_a_search_through_all_messages(
+    case: Case, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    workspace, archive, _ = case
+    noise = Random(seed)
+    workspace.catalog.coverage.adopt(archive, state(NEXT_LIFE))
+    lives: list[list[dict[str, Any]]] = []
+    for life in (LOGS, NEXT_LIFE):
+        live, seq, clock = list[dict[str, Any]](), 1, T0
+        for number in range(6):
+            monkeypatch.setattr("nats3_dagster.chunks.meta.MAX_SUBJECTS", noise.choice([2, 100]))
+            names = noise.sample(NAMES, noise.randint(1, 6))
+            rows, first = [], seq
+            for _ in range(noise.randint(1, 12)):
+                clock += noise.choice([1, 1, 1, -5, 20]) * SECOND  # a clock that steps
+                rows.append(row(seq, noise.choice(names), clock))
+                seq += noise.choice([1, 1, 3])
+            chunk = add_chunk(
+                workspace, archive, rows, covers=(first, max(seq - 1, rows[-1]["seq"])), incarnation=life,
+                group_rows=noise.choice([None, 2, 3]),
+            )  # fmt: skip
+            if number in (2, 5) and noise.random() < 0.5:
+                workspace.catalog.chunks.retire(archive, [chunk.id])
+            else:
+                live += rows
+        lives.append(live)
+    wrong: list[Any] = []
+    ids = [LOGS, NEXT_LIFE]
+    times = [None, T0 - 100 * SECOND, *(T0 + noise.randint(-20, 200) * SECOND for _ in range(3))]
+    for filter_ in FILTERS + NAMES[-2:]:
+        for at_ns in times:
+            want = expected(lives, filter_, at_ns)
+            got = [(ids.index(m.incarnation), m.seq) for m in last_values(workspace, archive, filter_, at_ns)]
+            one = last_of(workspace, archive, filter_, at_ns)
+            if sorted(got, reverse=True) != want or (one and (ids.index(one.incarnation), one.seq)) != (
+                want[0] if want else None
+            ):
+                wrong.append((filter_, at_ns, want, got, one))
+        for life, rows in zip(ids, lives, strict=True):
+            for after in [0, *noise.sample(range(1, 60), 3)]:
+                taken = (r for r in rows if r["seq"] > after and matches(filter_, r["subject"].decode()))
+                want_next = next(taken, None)
+                answer = next_of(workspace, archive, filter_, after, life)
+                if answer != (want_next and as_read(want_next, life)):
+                    wrong.append((filter_, life, after, want_next, answer))
+    assert not wrong, wrong[0]
+
+
+def test_the_newest_incarnation_is_asked_unless_another_is_given(case: Case) -> None:
+    workspace, archive, _ = case
+    add_chunk(workspace, archive, [row(1, "a"), row(2, "b")])
+    workspace.catalog.coverage.adopt(archive, state(NEXT_LIFE))
+    add_chunk(workspace, archive, [row(1, "b")], incarnation=NEXT_LIFE)
+    assert next_of(workspace, archive, "a", 0) is None
+    assert next_of(workspace, archive, "a", 0, LOGS) == as_read(row(1, "a"))
+    assert last_of(workspace, archive, "a") == as_read(row(1, "a"))
+    assert last_of(workspace, archive, "b") == as_read(row(1, "b"), NEXT_LIFE)
+    with pytest.raises(Unknown, match="Archive logs has nothing of the LOGS of 1970"):
+        next_of(workspace, archive, "a", 0, Incarnation("LOGS", 1))
+
+
+def test_a_bad_filter_is_refused(case: Case) -> None:
+    workspace, archive, _ = case
+    for read in (next_of, last_of, last_values):
+        with pytest.raises(OperatorError, match="'a..b' is not a subject filter: token 2 is empty"):
+            list(read(workspace, archive, "a..b", 0) or ())  # type: ignore[operator]
+
+
+def test_chunks_without_the_subject_are_not_read(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, archive, gets = case
+    for n in range(30):
+        monkeypatch.setattr("nats3_dagster.chunks.meta.MAX_SUBJECTS", 2 if n % 2 else 100)
+        first = n * 4 + 1
+        subjects = ["old" if n == 3 else f"f{n}", "x", f"g{n}", "x"]
+        add_chunk(workspace, archive, [row(first + at, subject) for at, subject in enumerate(subjects)])
+    gets.count()
+    assert next_of(workspace, archive, "none", 0) is None
+    assert last_of(workspace, archive, "none") is None
+    assert gets.count() == 0
+    assert last_of(workspace, archive, "old") == as_read(row(13, "old"))
+    assert gets.count() == 1
+    assert last_of(workspace, archive, "x") == as_read(row(120, "x"))
+    assert gets.count() == 1
+    assert len(list(last_values(workspace, archive, ">"))) == 61
+    assert gets.count() <= 30
