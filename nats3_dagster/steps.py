@@ -36,6 +36,9 @@ class Next(Enum):
     CAPTURE_OR_REPLAY_OVER_GAPS = (
         "Capture those hours while the stream still has them, or let the replay go over gaps and send what there is"
     )
+    CAPTURE_OR_READ_OVER_GAPS = (
+        "Capture those hours while the stream still has them, or read over gaps to get what there is"
+    )
     CAPTURE_OR_LIST_CHUNKS = "Capture it, or see the chunks of archive {archive}"
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
     CHECK_SPARK = "See what Java wrote to standard error"

@@ -3,6 +3,8 @@
 from nats3_dagster.steps import Next
 
 WORDS = {step: step.value for step in Next} | {
+    Next.CAPTURE_OR_READ_OVER_GAPS: "Capture those hours while the stream still has them, or take what there is: "
+    "over_gaps=true",
     Next.CREATE_ARCHIVE: "Create one: POST /store/job",
     Next.CREATE_BUCKET: 'Create it, or ask for it: "create_bucket": true',
     Next.LIST_ARCHIVES: "See them: GET /store/jobs",

@@ -76,6 +76,11 @@ COMMANDS = {
             ),
         },
     ),
+    "query": Lazy(
+        f"{_CLI}.beyond.query_command:query",
+        "Run SQL over archives, with DuckDB: only chunks that may have what is asked for are fetched.",
+        _DATA,
+    ),
     "stream": Lazy(f"{_CLI}.installation.stream_commands:app", "Streams: what there is to archive.", _DATA),
     "doctor": Lazy(
         f"{_CLI}.installation.doctor_command:doctor",
@@ -115,7 +120,7 @@ COMMANDS = {
 }
 
 # Commands on archives, replays, chunks and streams; and those of them that a server answers with --server.
-_DATA_COMMANDS = ("store", "load", "chunk", "stream", "metrics", "permissions")
+_DATA_COMMANDS = ("store", "load", "chunk", "query", "stream", "metrics", "permissions")
 _JOB_COMMANDS = ("create", "list", "get", "pause", "resume", "delete")
 _REMOTE = {(group, name) for group in ("store", "load") for name in _JOB_COMMANDS} | {("chunk", "list")}
 

@@ -28,6 +28,8 @@ WORDS = {
     Next.CAPTURE_NOW: "Materialize {archive}/chunks now",
     Next.CAPTURE_OR_REPLAY_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or set "
     "over_gaps: true to replay what there is",
+    Next.CAPTURE_OR_READ_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or read "
+    "over gaps to get what there is",
     Next.CAPTURE_OR_LIST_CHUNKS: "Materialize it, or see which hours of {archive}/chunks there are",
     Next.CHANGE_WRITE_SUBJECT: "Choose a write_subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See what Java wrote to the run's compute log; in a shell, nats3 doctor checks "

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from nats3_dagster.archive.read.edges import expired, uncaptured, without_chunks
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
@@ -39,11 +41,20 @@ def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chun
         ranges += [(incarnation, r) for r in catalog.coverage.missing(archive, incarnation, run)]
     for life, span in [*runs, *without_chunks(workspace, archive, selection, chunks)]:
         ranges += [(of, r) for of, r in lost if of == life and r.first <= span.last + 1 and span.first <= r.last + 1]
-    every = selection.sequences or SeqRange(0, 2**63)
+    every = selection.sequences or SeqRange(1, 2**63)
     for life in {chunk.meta.incarnation for chunk in chunks}:
         lossy = [chunk.id for chunk in chunks if chunk.meta.incarnation == life and chunk.meta.lost]
-        ranges += [(life, r) for absent in catalog.chunks.absent_ranges(lossy) for r in clipped(absent, every)]
-    return _joined(ranges)
+        ranges += [(life, r) for absent in catalog.chunks.absent_ranges(lossy) for r in absent]
+    return _joined((life, part) for life, r in ranges for part in clipped([r], every))
+
+
+def lost_of_selection(lost: Sequence[SeqRange]) -> OperatorError:
+    """The error if sequences that a read is to give are not in the archive (see `uncovered`)."""
+    return OperatorError(
+        f"Sequences of the selection are not in the archive: {', '.join(map(str, lost[:3]))}"
+        f"{' ...' if len(lost) > 3 else ''}",
+        Next.CAPTURE_OR_READ_OVER_GAPS(),
+    )
 
 
 def _joined(ranges: Iterable[tuple[Incarnation, SeqRange]]) -> list[SeqRange]:

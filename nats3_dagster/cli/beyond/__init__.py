@@ -1,0 +1,1 @@
+"""`nats3 message`, `query`, `export` and `table`: archived messages, read and handed on."""

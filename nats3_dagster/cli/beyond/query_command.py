@@ -1,0 +1,115 @@
+"""`nats3 query`: a SELECT statement over archives."""
+
+import csv
+import json
+import sys
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from nats3_dagster.cli.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
+from nats3_dagster.cli.terminal import completing
+from nats3_dagster.cli.terminal.options import Hours
+from nats3_dagster.cli.terminal.output import Format, Size, counted, print_document, show
+from nats3_dagster.cli.terminal.progress import note, step
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.query import engine
+from nats3_dagster.settings import Settings
+from nats3_dagster.views import rows as views
+from nats3_dagster.workspace import Workspace
+
+
+class Rows(StrEnum):
+    """What `-o` takes of `query`."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    csv = "csv"
+
+
+def _format(context: typer.Context, value: Rows) -> Rows:
+    """Without an option the format is that of the setting `output_format`."""
+    source = context.get_parameter_source("output")
+    if context.resilient_parsing or source is None or source.name != "DEFAULT":
+        return value
+    from nats3_dagster.settings.sources import find_values
+
+    found = find_values().get("output_format")
+    return Rows(found.value) if found and found.value in list(Rows) else value
+
+
+def query(
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ARCHIVE]", help="The archive that the statement calls messages; any other it has by name.",
+            autocompletion=completing.archives,
+        ),
+    ],
+    second: Annotated[
+        str | None, typer.Argument(metavar="SQL", help="One SELECT statement; - reads it from stdin.")
+    ] = None,
+    hour: Hours = None,
+    from_time: FromTime = None,
+    to_time: ToTime = None,
+    sequences: Sequences = None,
+    subject: Subjects = None,
+    over_gaps: OverGaps = False,
+    output: Annotated[
+        Rows, typer.Option("--output", "-o", callback=_format, help="table for people, the others for programs.")
+    ] = Rows.table,
+) -> None:
+    """Run SQL over archives, with DuckDB: only chunks that may have what is asked for are fetched.
+
+    Columns: seq, time, time_ns, subject, subject_bytes, headers, data, hour, incarnation. Macros: as_text(data),
+    as_json(data), header(headers, 'Name')."""
+    archive, sql = (None, first) if second is None else (first, second)
+    if sql == "-":
+        sql = sys.stdin.read()
+    if not sql.strip():
+        raise OperatorError("There is no statement", "Write it as: nats3 query \"SELECT count(*) FROM logs\"")
+    selection = selection_of(hour, from_time, to_time, sequences, subject)
+    with (
+        Workspace(Settings.load()) as workspace,
+        engine.run(workspace, sql, selection, archive=archive, over_gaps=over_gaps) as result,
+    ):
+        _print(output, result)
+
+
+def _print(output: Rows, result: engine.Result) -> None:
+    if output is Rows.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(result.columns)
+        for row in result.rows:
+            writer.writerow(map(views.text, row))
+        return
+    if output is Rows.json:
+        _print_json(result)
+        return
+    if output is Rows.yaml:
+        print_document(Format.yaml, list(views.documents(result.columns, result.types, result.rows)))
+        return
+    with step("Scanning"):
+        rows = list(result.rows)
+    columns = {name: (lambda row, at=at: _cell(row[at])) for at, name in enumerate(views.unique(result.columns))}
+    show(Format.table, rows, columns)
+    scanned = result.scanned
+    note(
+        f"{counted(len(rows), 'row')}; {scanned.chunks:,} of {counted(scanned.selected, 'chunk')} read, "
+        f"{Size(scanned.stored_bytes).human_readable(separator=' ')}"
+    )
+
+
+def _cell(value: Any) -> object:
+    return value if value is None or type(value) in (bool, int, float) else views.text(value)
+
+
+def _print_json(result: engine.Result) -> None:
+    """One array, a row a line, as the rows come."""
+    between = "["
+    for document in views.documents(result.columns, result.types, result.rows):
+        print(between + json.dumps(document), end="")
+        between = ",\n "
+    print("[]" if between == "[" else "]")

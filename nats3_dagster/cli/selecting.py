@@ -1,0 +1,34 @@
+"""Options that select messages of an archive, as commands that read it share them."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.model import Selection
+
+FromTime = Annotated[
+    str | None,
+    typer.Option("--from", "--from-time", metavar="TIME", help="From this time on: 2026-11-21T07:00:00Z or -2h."),
+]
+ToTime = Annotated[str | None, typer.Option("--to", "--to-time", metavar="TIME", help="Up to before this time.")]
+Sequences = Annotated[
+    str | None, typer.Option("--seqs", "--sequences", metavar="A-B", help="Sequences, both included.")
+]
+Subjects = Annotated[
+    list[str] | None,
+    typer.Option("--subject", metavar="FILTER", help="Only these subjects (NATS filter). May be given several times."),
+]
+OverGaps = Annotated[
+    bool, typer.Option("--over-gaps", help="Take what is archived, even if messages in between were lost.")
+]
+
+
+def selection_of(
+    hours: Sequence[str] | None, from_time: str | None, to_time: str | None, sequences: str | None,
+    subjects: Sequence[str] | None,
+) -> Selection:  # fmt: skip
+    """What these options take together. Raises OperatorError."""
+    return Selection.parse(
+        hours=hours, from_time=from_time, to_time=to_time, sequences=sequences, subjects=subjects
+    )

@@ -1,0 +1,1 @@
+"""Query: SQL over archives, by DuckDB, in this process."""

@@ -1,0 +1,221 @@
+"""An archive as a table that DuckDB scans: the catalog decides which chunks are fetched, and each is proven.
+
+Invariant: a scan gives every archived message that its filter takes, or fails. Sequences that were lost and that the
+filter may take make it fail, unless it may go over gaps.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from nats3_dagster.archive.read.fetch import fetch_chunks
+from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.chunks import SCHEMA, ChunkReader
+from nats3_dagster.hours import CLOCKS_S, SECOND_NS
+from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
+from nats3_dagster.subjects import matches
+from nats3_dagster.workspace import Workspace
+
+# A chunk's columns, its hour `YYYY-MM-DD-HH:00`, and the incarnation of the stream as in the keys of chunks.
+COLUMNS: Final = pa.schema([*SCHEMA, pa.field("hour", pa.string(), False), pa.field("incarnation", pa.string(), False)])
+_OF_CHUNK = ("hour", "incarnation")
+# Chunks that are fetched while one is scanned: each may take 64 MiB of memory.
+_AHEAD = 1
+# Above this many subjects a chunk is pruned by its smallest and largest subject.
+_MOST_SUBJECTS = 64
+_CLOCKS_NS = CLOCKS_S * SECOND_NS
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What the scans of a query took."""
+
+    # Objects that were fetched, and their bytes as stored.
+    chunks: int = 0
+    stored_bytes: int = 0
+    # Chunks of the selections, before filters left some of them out.
+    selected: int = 0
+
+
+class ArchiveTable(ds.Dataset):
+    """A dataset whose scans DuckDB asks for with columns and a filter. pyarrow itself cannot scan it."""
+
+    def __init__(
+        self, workspace: Workspace, archive: Archive, selection: Selection, scanned: Scanned, *, over_gaps: bool
+    ) -> None:
+        # Not the initializer of Dataset, which makes a dataset of C++.
+        self._workspace = workspace
+        self._archive = archive
+        self._selection = selection
+        self._scanned = scanned
+        self._over_gaps = over_gaps
+        # What the last scan failed of: DuckDB gives its text only.
+        self.failure: Exception | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return COLUMNS
+
+    def scanner(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
+    ) -> "_Scan":
+        """A scan of these columns, in this order, of the messages for which the filter is true."""
+        try:
+            chunks = self._pruned(filter)
+            return _Scan(COLUMNS.names if columns is None else columns, filter, self, chunks)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    @cached_property
+    def _chunks(self) -> tuple[Chunk, ...]:
+        return chunks_of(self._workspace, self._archive, self._selection)
+
+    @cached_property
+    def _lost(self) -> list[SeqRange]:
+        return uncovered(self._workspace, self._archive, self._selection, self._chunks)
+
+    def _pruned(self, filter: pc.Expression | None) -> list[Chunk]:
+        """The chunks that may have messages for which the filter is true. Raises OperatorError if messages of which it
+        may be true were lost."""
+        if not self._over_gaps and (lost := [r for r in self._lost if _may_be(filter, [self._guarantee(r)])]):
+            raise lost_of_selection(lost)
+        chunks = with_subjects(self._chunks, self._selection)
+        taken = [chunk for chunk in chunks if _may_be(filter, _guarantees(chunk, self._selection))]
+        self._scanned.selected += len(chunks)
+        return taken
+
+    def _guarantee(self, lost: SeqRange) -> pc.Expression:
+        """What is true of each message that was lost with these sequences."""
+        in_range = (pc.field("seq") >= lost.first) & (pc.field("seq") <= lost.last)
+        if len({chunk.meta.incarnation for chunk in self._chunks}) > 1:
+            return in_range  # the range may be of any of them
+        before = [chunk for chunk in self._chunks if chunk.meta.covers.first <= lost.first]
+        behind = [chunk for chunk in self._chunks if chunk.meta.covers.last >= lost.last]
+        if before:
+            in_range &= _times(from_ns=before[-1].meta.first_ns - _CLOCKS_NS)
+        if behind:
+            in_range &= _times(to_ns=behind[0].meta.last_ns + _CLOCKS_NS)
+        return in_range
+
+    def batches(
+        self, chunks: Sequence[Chunk], columns: Sequence[str], filter: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The messages, one batch for each row group that has any."""
+        try:
+            for chunk, reader in fetch_chunks(self._workspace.bucket, chunks, _AHEAD):
+                self._scanned.chunks += 1
+                self._scanned.stored_bytes += chunk.meta.stored_bytes
+                yield from self._batches(chunk, reader, columns, filter)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _batches(
+        self, chunk: Chunk, reader: ChunkReader, columns: Sequence[str], filter: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        needed = {*columns, *_names(filter), *(["subject"] if self._selection.subjects else [])}
+        stored = [name for name in SCHEMA.names if name in needed] or ["seq"]
+        subjects = dict[str, bool]()
+        for batch in reader.batches(stored, seqs=self._selection.sequences, times=self._selection.times):
+            if self._selection.subjects:
+                batch = _of_subjects(batch, self._selection, subjects)
+            constants = {"hour": chunk.meta.hour, "incarnation": chunk.meta.incarnation.token}
+            for name in _OF_CHUNK:
+                if name in needed:
+                    batch = batch.append_column(COLUMNS.field(name), pa.repeat(constants[name], batch.num_rows))
+            table = pa.Table.from_batches([batch])
+            if filter is not None:
+                table = table.filter(filter)
+            yield from table.select(columns).cast(_schema(columns)).to_batches()
+
+
+class _Scan:
+    """What DuckDB takes for a scanner of pyarrow."""
+
+    def __init__(
+        self, columns: Sequence[str], filter: pc.Expression | None, table: ArchiveTable, chunks: Sequence[Chunk]
+    ) -> None:
+        self._columns, self._filter, self._table, self._chunks = list(columns), filter, table, chunks
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return _schema(self._columns)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        batches = self._table.batches(self._chunks, self._columns, self._filter)
+        return pa.RecordBatchReader.from_batches(self.projected_schema, batches)
+
+
+def _schema(columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([COLUMNS.field(name) for name in columns])
+
+
+def _of_subjects(batch: pa.RecordBatch, selection: Selection, known: dict[str, bool]) -> pa.RecordBatch:
+    subjects = batch.column("subject").dictionary_encode()
+    for subject in subjects.dictionary.to_pylist():
+        if subject not in known:
+            known[subject] = any(matches(filter_, subject) for filter_ in selection.subjects)
+    taken = pa.array([known[subject] for subject in subjects.dictionary.to_pylist()], pa.bool_())
+    return batch.filter(taken.take(subjects.indices))
+
+
+def _names(filter: pc.Expression | None) -> list[str]:
+    """The columns that a filter uses, and perhaps others: an expression shows its columns in its text alone."""
+    words = set(re.findall(r"\w+", "" if filter is None else str(filter)))
+    return [name for name in COLUMNS.names if name in words]
+
+
+def _guarantees(chunk: Chunk, selection: Selection) -> list[pc.Expression]:
+    """Expressions of which one is true of each selected message of the chunk."""
+    meta = chunk.meta
+    common = (
+        (pc.field("seq") >= meta.covers.first) & (pc.field("seq") <= meta.covers.last)
+        & _times(meta.first_ns, meta.last_ns)
+        & (pc.field("hour") == meta.hour) & (pc.field("incarnation") == meta.incarnation.token)
+    )  # fmt: skip
+    subjects = sorted(_readable(meta.subjects, selection))
+    if not subjects:
+        return [common]
+    if len(subjects) <= _MOST_SUBJECTS:
+        return [common & (pc.field("subject") == subject) for subject in subjects]
+    return [common & (pc.field("subject") >= subjects[0]) & (pc.field("subject") <= subjects[-1])]
+
+
+def _readable(counts: Mapping[str, int] | None, selection: Selection) -> list[str]:
+    """The selected subjects of a chunk as they are in its column `subject`; empty where the catalog has none."""
+    return [subject for subject in counts or () if selection.takes_subject(subject)]
+
+
+def _times(from_ns: int | None = None, to_ns: int | None = None) -> pc.Expression:
+    """No message is before `from_ns` or after `to_ns`."""
+    bounds = pc.scalar(True)
+    if from_ns is not None:
+        bounds &= (pc.field("time_ns") >= from_ns) & (pc.field("time") >= _micros(from_ns))
+    if to_ns is not None:
+        bounds &= (pc.field("time_ns") <= to_ns) & (pc.field("time") <= _micros(to_ns))
+    return bounds
+
+
+def _micros(time_ns: int) -> Any:
+    return pa.scalar(time_ns // 1000, pa.int64()).cast(COLUMNS.field("time").type)
+
+
+def _may_be(filter: pc.Expression | None, guarantees: Sequence[pc.Expression]) -> bool:
+    """Whether the filter can be true of a message of which one of the guarantees is true."""
+    if filter is None:
+        return True
+    fragments = [_FORMAT.make_fragment("", _NOWHERE, partition_expression=given) for given in guarantees]
+    pruned = ds.FileSystemDataset(fragments, COLUMNS, _FORMAT, _NOWHERE).get_fragments(filter=filter)
+    return next(iter(pruned), None) is not None
+
+
+# Fragments are made for their expressions, and never opened.
+_FORMAT, _NOWHERE = ds.ParquetFileFormat(), fs.LocalFileSystem()
