@@ -39,11 +39,11 @@ def made(workspace: Workspace, bucket: str, name: str = "a", last: int = 1000, l
 
 def store(
     workspace: Workspace, archive: Archive, hour: int, messages: Sequence[Made], covers: tuple[int, int] | None = None,
-    *, reason: Reason = "deleted", life: Incarnation = LIFE,
+    *, reason: Reason = "deleted", life: Incarnation = LIFE, level: int = 3,
 ) -> ChunkMeta:  # fmt: skip
     """Put a chunk of these messages into the archive. `reason`: of sequences that it covers and has no message of."""
     spec, start = archive.spec, hour_start(hour_key(hour))
-    writer = ChunkWriter(archive.name, life, hour_key(hour), spec.bucket, spec.prefix, 3, {"name": "S"})
+    writer = ChunkWriter(archive.name, life, hour_key(hour), spec.bucket, spec.prefix, level, {"name": "S"})
     columns = [
         [m.seq for m in messages],
         [start + (m.seq * 1_000_000 if m.after_ns is None else m.after_ns) for m in messages],
