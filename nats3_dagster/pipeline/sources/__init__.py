@@ -1,0 +1,15 @@
+"""Data sources of Spark: `format("jetstream")` and `format("nats3")`.
+
+PySpark finds them by the packages `pyspark_jetstream` and `pyspark_nats3` once nats3-dagster is installed. `register`
+is for sessions that do not look, and lets filters reach the sources.
+"""
+
+from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Make both formats known to a session, and let Spark hand filters to sources that are written in Python."""
+    from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(JetStreamDataSource)

@@ -1,0 +1,52 @@
+"""Header maps: a message's header block as a map from names to values, and back. Pure, no I/O.
+
+A name may have several values, and comes with its case. A map cannot hold everything: values that are not UTF-8 have a
+replacement character for each bad byte, and lines without a colon are not in it. The block itself is exact.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+FIRST_LINE = b"NATS/1.0\r\n"
+# What a name can be made of in a line of its own; a value may hold anything but the end of the line.
+_NAME = re.compile(r"[!-9;-~]+")
+_LINE_END = re.compile(r"[\r\n\x00]")
+
+
+def as_maps(blocks: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Header blocks (binary, null for none) as maps of `type_`, from a text to a list of texts; null for no block."""
+    distinct = blocks.dictionary_encode()
+    maps = [list(parsed(block).items()) for block in distinct.dictionary.to_pylist()]
+    return pa.array(maps, type_).take(distinct.indices)
+
+
+def parsed(block: bytes) -> dict[str, list[str]]:
+    """The values of each name, in the order of the block."""
+    values: dict[str, list[str]] = {}
+    for line in block.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon and name:
+            values.setdefault(name.decode(errors="replace"), []).append(value.strip(b" \t").decode(errors="replace"))
+    return values
+
+
+def block_of(values: Iterable[tuple[str, str | Sequence[str] | None]]) -> bytes | None:
+    """The header block of these names and values, None without any. Raises ValueError, with the reason, for a name or a
+    value that a header cannot have."""
+    lines = list(_lines(values))
+    return b"".join([FIRST_LINE, *lines, b"\r\n"]) if lines else None
+
+
+def _lines(values: Iterable[tuple[str, Any]]) -> Iterator[bytes]:
+    for name, given in values:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name[:60]!r} is not a header's name")
+        for value in [given] if isinstance(given, str) else given or ():
+            if value is None:
+                continue
+            if _LINE_END.search(value):
+                raise ValueError(f"the header {name[:60]} has a value with a line end in it")
+            yield f"{name}: {value}\r\n".encode()

@@ -1,0 +1,135 @@
+"""Options of `format("jetstream")` for reading, and the columns that it gives."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.pipeline.sources.connection import CONNECTION
+from nats3_dagster.pipeline.sources.options import (
+    COUNT,
+    FILTERS,
+    FLAG,
+    NAMES,
+    SEQUENCE,
+    TEXT,
+    TIME,
+    Option,
+    choice,
+    parse_options,
+)  # fmt: skip
+from nats3_dagster.pipeline.sources.starting import STARTING
+from nats3_dagster.settings.names import nearest
+
+SOURCE = "jetstream"
+MESSAGES_PER_PARTITION = 1_000_000
+# Of both reads.
+READ = (
+    Option("stream", TEXT, "required", "The stream's name."),
+    Option("subjects", FILTERS, "all", "Messages whose subject one of these filters takes."),
+    Option("columns", NAMES, "all but size", "The columns, of those below, in this order."),
+    Option("headers", choice("map", "binary", "none"), "map", "The form of the column headers."),
+    Option("failOnDataLoss", FLAG, "true", "Whether what the stream no longer has of the range is an error."),
+    Option("numPartitions", COUNT, "none", "Into how many partitions the sequences are cut."),
+    Option(
+        "messagesPerPartition", COUNT, "1000000", "How many sequences a partition has at most; instead of numPartitions."
+    ),
+)
+# Of `spark.read` alone.
+BATCH = (
+    Option("startSeq", SEQUENCE, "the stream's first", "The first sequence."),
+    Option("endSeq", SEQUENCE, "the stream's last when it is loaded", "The last sequence, included."),
+    Option("startTime", TIME, "none", "Begin at the first message stored then or later; instead of startSeq."),
+    Option("endTime", TIME, "none", "End before the first message stored then or later; instead of endSeq."),
+)
+# Of `spark.readStream` alone.
+STREAMING = (
+    Option("startingOffsets", STARTING, "earliest", "Where a new query begins: earliest, latest, a sequence, a time."),
+    Option("maxMessagesPerTrigger", COUNT, "no limit", "How many sequences a batch has at most."),
+)
+HEADER_MAP = MapType(StringType(), ArrayType(StringType()))
+# The types that each column may have; the first one is the default.
+COLUMNS: Mapping[str, tuple[DataType, ...]] = {
+    "seq": (LongType(),), "time": (TimestampType(),), "time_ns": (LongType(),), "subject": (StringType(),),
+    "headers": (HEADER_MAP, BinaryType()), "data": (BinaryType(),), "size": (IntegerType(),),
+}  # fmt: skip
+
+
+def batch_values(options: Mapping[str, str]) -> dict[str, Any]:
+    """The values of the options of `spark.read`. Raises OperatorError."""
+    return _checked(parse_options(f"spark.read.format({SOURCE!r})", (*READ, *BATCH, *CONNECTION), options))
+
+
+def streaming_values(options: Mapping[str, str]) -> dict[str, Any]:
+    """The values of the options of `spark.readStream`. Raises OperatorError."""
+    return _checked(parse_options(f"spark.readStream.format({SOURCE!r})", (*READ, *STREAMING, *CONNECTION), options))
+
+
+def read_values(options: Mapping[str, str]) -> dict[str, Any]:
+    """The values of the options of either read: Spark asks for the columns before it says which one it is. Raises
+    OperatorError."""
+    return _checked(parse_options(SOURCE, (*READ, *BATCH, *STREAMING, *CONNECTION), options))
+
+
+def read_schema(values: Mapping[str, Any]) -> StructType:
+    """The columns that the options ask for. Raises OperatorError."""
+    form = values.get("headers", "map")
+    if "columns" in values:
+        names = values["columns"]
+    else:
+        names = [name for name in COLUMNS if name != "size" and not (name == "headers" and form == "none")]
+    for name in names:
+        if name not in COLUMNS:
+            near = nearest(name, COLUMNS)
+            raise OperatorError(
+                f"{name} is not a column of {SOURCE}",
+                f"Did you mean {near}?" if near else f"There are {', '.join(COLUMNS)}", field="columns",
+            )  # fmt: skip
+    if len(set(names)) < len(names):
+        raise OperatorError("The option columns names a column twice", "Name each once", field="columns")
+    if "headers" in names and form == "none":
+        raise OperatorError("The option columns names headers, and the option headers is none", "Change one of them")
+    return StructType([StructField(name, _type(name, form)) for name in names])
+
+
+def check_schema(schema: StructType) -> None:
+    """Raises OperatorError if a schema that the user gave has columns that are not of this source."""
+    for column in schema.fields:
+        types = COLUMNS.get(column.name)
+        if types is None:
+            near = nearest(column.name, COLUMNS)
+            hint = f"Did you mean {near}?" if near else f"There are {', '.join(COLUMNS)}"
+            raise OperatorError(f"{column.name} is not a column of {SOURCE}", hint)
+        if column.dataType not in types:
+            raise OperatorError(
+                f"Column {column.name} of {SOURCE} is not {column.dataType.simpleString()}",
+                f"Write it as {' or '.join(type_.simpleString() for type_ in types)}",
+            )
+
+
+def _type(name: str, form: str) -> DataType:
+    types = COLUMNS[name]
+    return types[1] if name == "headers" and form == "binary" else types[0]
+
+
+def _checked(values: dict[str, Any]) -> dict[str, Any]:
+    if "stream" not in values:
+        raise OperatorError(f"The option stream of {SOURCE} is not given", 'Write .option("stream", "<name>")')
+    for one, other in (("startSeq", "startTime"), ("endSeq", "endTime"), ("numPartitions", "messagesPerPartition")):
+        if one in values and other in values:
+            raise OperatorError(f"The options {one} and {other} of {SOURCE} are both given", "Give one of them")
+    if values.get("endSeq", values.get("startSeq", 0)) < values.get("startSeq", 0):
+        raise OperatorError(f"The option startSeq of {SOURCE} is above endSeq", "Give a smaller one", field="startSeq")
+    return values

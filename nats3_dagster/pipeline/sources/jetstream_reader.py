@@ -1,0 +1,77 @@
+"""The batch reader of a stream: Spark plans with it on the driver, and runs it in its workers."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from nats3_dagster.hours import LAST_NS
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.read.times import first_seq_at
+from nats3_dagster.model import SeqRange, StreamState
+from nats3_dagster.pipeline.sources.bounds import batch_bounds
+from nats3_dagster.pipeline.sources.pushdown import Narrowed
+from nats3_dagster.pipeline.sources.reading import Reading
+
+
+class JetStreamReader(DataSourceReader):
+    """Reads the messages that a stream had when it was loaded."""
+
+    def __init__(self, reading: Reading, values: Mapping[str, Any], state: StreamState, loaded: datetime) -> None:
+        """Raises OperatorError, SourceError: see `batch_bounds`."""
+        self._reading = reading
+        self._stream = state.name
+        self._bounds = batch_bounds(reading, values, state, loaded)
+        self._narrowed = Narrowed(reading.subjects)
+
+    @property
+    def pushFilters(self) -> Callable[[list[Filter]], Iterable[Filter]]:  # pyright: ignore
+        return _Push(self)
+
+    def push(self, filters: list[Filter]) -> list[Filter]:
+        """Narrow by these. Returns those that Spark must apply."""
+        rest = self._narrowed.take(filters)
+        if self._narrowed.subjects is not None:
+            self._reading = replace(self._reading, subjects=self._narrowed.subjects)
+        return rest
+
+    def partitions(self) -> Sequence[InputPartition]:
+        if self._narrowed.subjects is None:
+            return []
+        first, last = self._bounds
+        first, last = max(first, self._narrowed.seqs[0]), min(last, self._narrowed.seqs[1])
+        return self._reading.cut(SeqRange(*self._within_times(first, last)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reading.batches(partition)
+
+    def _within_times(self, first: int, last: int) -> tuple[int, int]:
+        """The bounds cut to the sequences of the times that filters leave."""
+        start, end = self._narrowed.times_ns
+        if end < 0 or start > LAST_NS:
+            return first, first - 1
+        if start > 0 or end < LAST_NS:
+            with Link(self._reading.nats) as link:
+                if start > 0:
+                    first = max(first, first_seq_at(link, self._stream, start))
+                if end < LAST_NS:
+                    last = min(last, first_seq_at(link, self._stream, end) - 1)
+        return first, last
+
+
+class _Push:
+    """`pushFilters` of a reader, callable as such.
+
+    Spark refuses to plan a read by a reader that has this method while spark.sql.python.filterPushdown.enabled is
+    false, its default. Ours works without as well: by `__func__` Spark takes it for the method that applies none."""
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, reader: JetStreamReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> list[Filter]:
+        return self._reader.push(filters)

@@ -1,0 +1,129 @@
+"""Filters that a read of a stream applies itself.
+
+Invariant: what is narrowed away no filter takes. A filter counts as applied only if all that is left passes it; Spark
+applies the others.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import datasource as ds
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import CLOCKS_S, SECOND_NS
+from nats3_dagster.model.stream import MAX_SEQUENCE
+from nats3_dagster.subjects import check_filter, covers, matches
+
+# What a comparison with a whole number leaves: the first and the last one, both included.
+_BOUNDS: dict[type[ds.Filter], Callable[[int], tuple[int, int]]] = {
+    ds.EqualTo: lambda value: (value, value),
+    ds.EqualNullSafe: lambda value: (value, value),
+    ds.GreaterThan: lambda value: (value + 1, _MOST),
+    ds.GreaterThanOrEqual: lambda value: (value, _MOST),
+    ds.LessThan: lambda value: (-_MOST, value - 1),
+    ds.LessThanOrEqual: lambda value: (-_MOST, value),
+}
+_MOST = 1 << 64
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# More subjects than a consumer should have filters.
+_SUBJECTS = 64
+# The text of a byte that is not UTF-8 (subjects.readable): the same text may stand for several subjects.
+_ESCAPED = re.compile("%[0-9A-F]{2}")
+
+
+@dataclass(slots=True)
+class Narrowed:
+    """What filters leave of a stream."""
+
+    # Filters of subjects that the consumer applies, of which one must match; None: no message passes.
+    subjects: tuple[str, ...] | None
+    # Sequences, both included.
+    seqs: tuple[int, int] = (1, MAX_SEQUENCE)
+    # Store times in nanoseconds, both included, as the stream's clocks may err.
+    times_ns: tuple[int, int] = (-_MOST, _MOST)
+
+    def take(self, filters: Iterable[ds.Filter]) -> list[ds.Filter]:
+        """Narrow by these, all of which a row must pass. Returns those that Spark must apply."""
+        return [each for each in filters if not self._take(each)]
+
+    def _take(self, each: ds.Filter) -> bool:
+        column, value = getattr(each, "attribute", ()), getattr(each, "value", None)
+        if isinstance(each, ds.IsNotNull):
+            return column in (("seq",), ("time",), ("time_ns",), ("subject",), ("data",), ("size",))
+        if value is None:
+            return False
+        if column == ("seq",):
+            bounds, is_exact = _bounds(each, value)
+            self.seqs = _cut(self.seqs, bounds)
+            return is_exact
+        if column in (("time",), ("time_ns",)):
+            scale = 1000 if column == ("time",) else 1
+            (first, last), _ = _bounds(each, value)
+            # A sequence says little of a time: a stream's next leader may have another clock. So Spark compares times.
+            margin = CLOCKS_S * SECOND_NS
+            self.times_ns = _cut(self.times_ns, (first * scale - margin, last * scale + scale + margin))
+            return False
+        return column == ("subject",) and self._take_subject(each, value)
+
+    def _take_subject(self, each: ds.Filter, value: Any) -> bool:
+        if isinstance(each, ds.EqualTo | ds.EqualNullSafe | ds.In):
+            names = list(dict.fromkeys(value if isinstance(each, ds.In) else (value,)))
+            if len(names) > _SUBJECTS or not all(_is_name(name) for name in names):
+                return False
+            self.subjects = self._intersected(names)
+            return True
+        if isinstance(each, ds.StringStartsWith) and "." in value:
+            folder = value.rpartition(".")[0]
+            return _is_name(folder) and self._narrow(f"{folder}.>") and value == f"{folder}."
+        return False
+
+    def _intersected(self, names: list[str]) -> tuple[str, ...] | None:
+        if self.subjects is None:
+            return None
+        return tuple(n for n in names if not self.subjects or any(matches(f, n) for f in self.subjects)) or None
+
+    def _narrow(self, filter_: str) -> bool:
+        """Leave the subjects that a filter takes; whether the result can be written as filters."""
+        if self.subjects is None or (self.subjects and all(covers(filter_, f) for f in self.subjects)):
+            return True
+        if not self.subjects or any(covers(f, filter_) for f in self.subjects):
+            self.subjects = (filter_,)
+            return True
+        return False
+
+
+def _is_name(text: Any) -> bool:
+    """Whether the text is that of one subject and of no other, and stands for it in a filter."""
+    try:
+        check_filter(text)
+    except (OperatorError, TypeError):
+        return False
+    return not _ESCAPED.search(text) and not {"*", ">"} & set(text.split("."))
+
+
+def _bounds(each: ds.Filter, value: Any) -> tuple[tuple[int, int], bool]:
+    """The first and last number, or microsecond of a time, that a filter leaves; and whether it leaves all between."""
+    if isinstance(each, ds.In):
+        numbers = [_number(item) for item in value if item is not None]
+        known = [number for number in numbers if number is not None]
+        if not known or len(known) < len(numbers):
+            return (-_MOST, _MOST), False
+        return (min(known), max(known)), max(known) - min(known) + 1 == len(set(known))
+    number = _number(value)
+    if number is None or type(each) not in _BOUNDS:
+        return (-_MOST, _MOST), False
+    return _BOUNDS[type(each)](number), True
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC)
+        return (moment - _EPOCH) // timedelta(microseconds=1)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _cut(range_: tuple[int, int], bounds: tuple[int, int]) -> tuple[int, int]:
+    return max(range_[0], bounds[0]), min(range_[1], bounds[1])
