@@ -20,7 +20,7 @@ from nats3_dagster.pipeline.sources.jetstream_options import (
     read_values,
     streaming_values,
 )  # fmt: skip
-from nats3_dagster.pipeline.sources.jetstream_reader import JetStreamReader
+from nats3_dagster.pipeline.sources.jetstream_reader import FilteringReader, JetStreamReader
 from nats3_dagster.pipeline.sources.jetstream_stream import JetStreamStreamReader
 from nats3_dagster.pipeline.sources.jetstream_writer import stream_writer, writer
 from nats3_dagster.pipeline.sources.reading import Reading
@@ -59,7 +59,8 @@ class JetStreamDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         values = batch_values(self.options)
         snapshot = self._loaded_stream()
-        return JetStreamReader(Reading.of(values, snapshot, schema), values, snapshot.state, self.loaded)
+        kind = FilteringReader if values.get("pushFilters") else JetStreamReader
+        return kind(Reading.of(values, snapshot, schema), values, snapshot.state, self.loaded)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         values = streaming_values(self.options)

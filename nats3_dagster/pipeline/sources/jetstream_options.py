@@ -23,6 +23,7 @@ from nats3_dagster.pipeline.sources.options import (
     FILTERS,
     FLAG,
     NAMES,
+    PUSH_FILTERS,
     SEQUENCE,
     TEXT,
     TIME,
@@ -53,6 +54,7 @@ BATCH = (
     Option("endSeq", SEQUENCE, "the stream's last when it is loaded", "The last sequence, included."),
     Option("startTime", TIME, "none", "Begin at the first message stored then or later; instead of startSeq."),
     Option("endTime", TIME, "none", "End before the first message stored then or later; instead of endSeq."),
+    PUSH_FILTERS,
 )
 # Of `spark.readStream` alone.
 STREAMING = (

@@ -1,6 +1,6 @@
 """The batch reader of a stream: Spark plans with it on the driver, and runs it in its workers."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -27,17 +27,6 @@ class JetStreamReader(DataSourceReader):
         self._bounds = batch_bounds(reading, values, state, loaded)
         self._narrowed = Narrowed(reading.subjects)
 
-    @property
-    def pushFilters(self) -> Callable[[list[Filter]], Iterable[Filter]]:  # pyright: ignore
-        return _Push(self)
-
-    def push(self, filters: list[Filter]) -> list[Filter]:
-        """Narrow by these. Returns those that Spark must apply."""
-        rest = self._narrowed.take(filters)
-        if self._narrowed.subjects is not None:
-            self._reading = replace(self._reading, subjects=self._narrowed.subjects)
-        return rest
-
     def partitions(self) -> Sequence[InputPartition]:
         if self._narrowed.subjects is None:
             return []
@@ -62,16 +51,11 @@ class JetStreamReader(DataSourceReader):
         return first, last
 
 
-class _Push:
-    """`pushFilters` of a reader, callable as such.
+class FilteringReader(JetStreamReader):
+    """Applies filters of Spark itself. Spark refuses it while spark.sql.python.filterPushdown.enabled is false."""
 
-    Spark refuses to plan a read by a reader that has this method while spark.sql.python.filterPushdown.enabled is
-    false, its default. Ours works without as well: by `__func__` Spark takes it for the method that applies none."""
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, reader: JetStreamReader) -> None:
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> list[Filter]:
-        return self._reader.push(filters)
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        rest = self._narrowed.take(filters)
+        if self._narrowed.subjects is not None:
+            self._reading = replace(self._reading, subjects=self._narrowed.subjects)
+        return rest
