@@ -28,7 +28,65 @@ from nats3_dagster.pipeline.sources.snapshot import Snapshot, take_snapshot
 
 
 class JetStreamDataSource(DataSource):
-    """A stream."""
+    """A stream: `spark.read.format("jetstream")`, `spark.readStream.format("jetstream")`, and as a sink.
+
+    Columns: `seq bigint`, `time timestamp` (to the microsecond), `time_ns bigint`, `subject string`, `headers`
+    (`map<string,array<string>>` or `binary`), `data binary`, and `size int`, the bytes of the payload, where that is
+    asked for. A schema that the user gives chooses columns, as the option columns does. Where neither data nor headers
+    as binary is chosen, payloads are not sent.
+
+    Both reads:
+
+    | option | type | default | meaning |
+    |---|---|---|---|
+    | stream | text | required | The stream's name. |
+    | subjects | subject filters | all | Messages whose subject one of these filters takes. |
+    | columns | names | all but size | The columns, of those below, in this order. |
+    | headers | map or binary or none | map | The form of the column headers. |
+    | failOnDataLoss | true or false | true | Whether what the stream no longer has of the range is an error. |
+    | numPartitions | number | none | Into how many partitions the sequences are cut. |
+    | messagesPerPartition | number | 1000000 | Sequences that a partition has at most; instead of numPartitions. |
+
+    `spark.read`:
+
+    | option | type | default | meaning |
+    |---|---|---|---|
+    | startSeq | sequence | the stream's first | The first sequence. |
+    | endSeq | sequence | the stream's last when it is loaded | The last sequence, included. |
+    | startTime | time | none | Begin at the first message stored then or later; instead of startSeq. |
+    | endTime | time | none | End before the first message stored then or later; instead of endSeq. |
+    | pushFilters | true or false | false | Whether filters on the frame narrow the read; for a frame used once. |
+
+    `spark.readStream`:
+
+    | option | type | default | meaning |
+    |---|---|---|---|
+    | startingOffsets | earliest, latest, sequence or time | earliest | Where a new query begins. |
+    | maxMessagesPerTrigger | number | no limit | How many sequences a batch has at most. |
+
+    Where NATS is. Without url and context the settings say it (docs/configuration.md), as the driver has them:
+
+    | option | type | default | meaning |
+    |---|---|---|---|
+    | context | text | none | The context of the `nats` CLI that names the server and the login. |
+    | url | text | of the settings | The server's URL; several are joined by commas. |
+    | user | text | none | The user's name. |
+    | passwordFile | text | none | The file with the user's password. |
+    | passwordEnv | text | none | The variable of the driver's environment with the user's password. |
+    | password | text | none | The user's password; rather name a file or a variable. |
+    | tokenFile | text | none | The file with a token. |
+    | tokenEnv | text | none | The variable of the driver's environment with a token. |
+    | token | text | none | A token; rather name a file or a variable. |
+    | credsFile | text | none | The creds file, at the same path on every executor. |
+    | nkeyFile | text | none | The file with an nkey's seed, at the same path on every executor. |
+    | tlsCa | text | none | The authority's certificate (PEM), at the same path on every executor. |
+    | tlsCert | text | none | The client's certificate (PEM), at the same path on every executor. |
+    | tlsKey | text | none | The key of `tlsCert` (PEM), at the same path on every executor. |
+    | tlsFirst | true or false | false | Whether TLS begins before the server's first line. |
+    | domain | text | that of the server | The JetStream domain of the stream. |
+    | apiPrefix | text | none | What the subjects of JetStream's API begin with; instead of a domain. |
+    | inboxPrefix | text | _INBOX | What the subjects begin with on which answers come. |
+    """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Spark makes one for each `load()` and `save()`, and keeps it for all that is done with the frame."""

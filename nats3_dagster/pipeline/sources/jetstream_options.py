@@ -45,7 +45,7 @@ READ = (
     Option("failOnDataLoss", FLAG, "true", "Whether what the stream no longer has of the range is an error."),
     Option("numPartitions", COUNT, "none", "Into how many partitions the sequences are cut."),
     Option(
-        "messagesPerPartition", COUNT, "1000000", "How many sequences a partition has at most; instead of numPartitions."
+        "messagesPerPartition", COUNT, "1000000", "Sequences that a partition has at most; instead of numPartitions."
     ),
 )
 # Of `spark.read` alone.
@@ -58,7 +58,7 @@ BATCH = (
 )
 # Of `spark.readStream` alone.
 STREAMING = (
-    Option("startingOffsets", STARTING, "earliest", "Where a new query begins: earliest, latest, a sequence, a time."),
+    Option("startingOffsets", STARTING, "earliest", "Where a new query begins."),
     Option("maxMessagesPerTrigger", COUNT, "no limit", "How many sequences a batch has at most."),
 )
 HEADER_MAP = MapType(StringType(), ArrayType(StringType()))

@@ -89,9 +89,8 @@ NAMES = Kind("names", _names, "names, joined by commas")
 # Spark 4.3 plans a read once for each `load()`, and what the filters of one use of the frame left is then all that the
 # other uses get. So filters reach a source only where they are asked for.
 PUSH_FILTERS = Option(
-    "pushFilters", FLAG, "false",
-    "Whether filters on the frame narrow what is read; only for a frame that is used once, with one filter.",
-)  # fmt: skip
+    "pushFilters", FLAG, "false", "Whether filters on the frame narrow the read; for a frame used once."
+)
 
 
 def choice(*words: str) -> Kind:

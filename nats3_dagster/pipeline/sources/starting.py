@@ -16,5 +16,5 @@ def _starting(text: str) -> str:
 
 
 STARTING = Kind(
-    "earliest or latest or sequence or time", _starting, "earliest, latest, a sequence from 1, or a time like -2h"
+    "earliest, latest, sequence or time", _starting, "earliest, latest, a sequence from 1, or a time like -2h"
 )
