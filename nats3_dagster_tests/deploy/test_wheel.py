@@ -77,7 +77,7 @@ def test_the_wheel_has_every_file_of_the_package(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    tracked = _tracked("nats3_dagster")
+    tracked = _tracked("nats3_dagster") | _tracked("pyspark_jetstream") | _tracked("pyspark_nats3")
     added = {"_dagster.yaml", "_spark/spark-defaults.conf", "_spark/log4j2.properties"}
     assert names == tracked | {f"nats3_dagster/{name}" for name in added}
     assert "nats3_dagster/py.typed" in names

@@ -1,0 +1,336 @@
+"""`format("jetstream")` as Spark's workers call it, on a real server and without a JVM."""
+
+import logging
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import datasource as ds
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, StreamChanged, UnknownStream
+from nats3_dagster.hours import parse_time
+from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+from nats3_dagster_tests.wire import Wire
+
+Load = Callable[..., JetStreamDataSource]
+HEADERS = b"NATS/1.0\r\nA: %d\r\na: x\r\nA: y\r\n\r\n"
+
+
+@pytest.fixture
+def load(nats: NatsServer) -> Load:
+    """A source of the stream EV, as it is after Spark has carried it to a worker."""
+
+    def make(**options: str) -> JetStreamDataSource:
+        source = JetStreamDataSource(CaseInsensitiveDict({"url": nats.url, "stream": "EV", **options}))
+        return pickle.loads(pickle.dumps(source))
+
+    return make
+
+
+@pytest.fixture
+def events(wire: Wire) -> Wire:
+    """A hundred messages, every other one with headers."""
+    wire.create_stream("EV", "ev.>", "other.>")
+    wire.publish([(f"ev.{n % 3}", HEADERS % n if n % 2 else b"", b"%d" % n * n) for n in range(1, 101)])
+    return wire
+
+
+def rows(source: JetStreamDataSource, *filters: ds.Filter, schema: StructType | None = None) -> list[dict[str, Any]]:
+    """What all partitions of a batch give."""
+    schema = schema or source.schema()
+    reader = source.reader(schema)
+    if filters:
+        assert list(reader.pushFilters(list(filters))) == []
+    return given(reader, reader.partitions(), schema)
+
+
+def given(reader: Any, partitions: Any, schema: StructType) -> list[dict[str, Any]]:
+    """What partitions give, in a worker."""
+    batches = [
+        batch
+        for each in partitions
+        for batch in pickle.loads(pickle.dumps(reader)).read(pickle.loads(pickle.dumps(each)))
+    ]
+    for batch in batches:
+        assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"))
+    return pa.Table.from_batches(batches, to_arrow_schema(schema, timezone="UTC")).to_pylist()
+
+
+def seqs(source: JetStreamDataSource, *filters: ds.Filter) -> list[int]:
+    return [row["seq"] for row in rows(source, *filters)]
+
+
+def refused(work: Callable[[], Any], error: type[Nats3Error] = OperatorError) -> str:
+    with pytest.raises(error) as caught:
+        work()
+    return str(caught.value)
+
+
+# Batches
+
+
+def test_every_column_of_every_message(load: Load, events: Wire) -> None:
+    stored = list(events.messages("EV"))
+    read = rows(load())
+    assert [(r["seq"], r["subject"], r["data"]) for r in read] == [(m.seq, m.subject, m.data) for m in stored]
+    for row, message in zip(read, stored, strict=True):
+        assert row["time_ns"] == parse_time(message.time)
+        assert (row["time"] - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) == row["time_ns"] // 1000
+        expected = {"A": [str(message.seq), "y"], "a": ["x"]} if message.headers else None
+        assert (dict(row["headers"]) if row["headers"] is not None else None) == expected
+    assert [r["headers"] for r in rows(load(headers="binary"))] == [m.headers or None for m in stored]
+    assert set(rows(load(headers="none"))[0]) == {"seq", "time", "time_ns", "subject", "data"}
+
+
+def test_payloads_that_nobody_asks_for_are_not_sent(load: Load, events: Wire) -> None:
+    stored = list(events.messages("EV"))
+    before = events.api("CONSUMER.NAMES.EV")["total"]
+    whole, light = load(columns="seq,size,headers,data"), load(columns="seq,size,headers")
+    assert light.reader(light.schema())._reading.columns.headers_only
+    assert [{k: v for k, v in row.items() if k != "data"} for row in rows(whole)] == rows(light)
+    assert [row["size"] for row in rows(light)] == [len(m.data) for m in stored]
+    user = StructType([StructField("subject", StringType()), StructField("headers", BinaryType())])
+    assert [r["headers"] for r in rows(load(), schema=user)] == [m.headers or None for m in stored]
+    assert events.api("CONSUMER.NAMES.EV")["total"] == before
+
+
+def test_a_message_with_a_size_header_of_its_own_keeps_it(load: Load, events: Wire) -> None:
+    block = b"NATS/1.0\r\nNats-Msg-Size: 7\r\n\r\n"
+    events.publish([("ev.own", block, b"abc"), ("ev.own", b"", b"")])
+    (own, empty) = rows(load(columns="size,headers", subjects="ev.own"))
+    assert (own["size"], dict(own["headers"])) == (3, {"Nats-Msg-Size": ["7"]})
+    assert (empty["size"], empty["headers"]) == (0, None)
+
+
+def test_partitions_are_contiguous_ranges(load: Load, events: Wire) -> None:
+    def ranges(**options: str) -> list[str]:
+        source = load(**options)
+        return [str(p.seqs) for p in source.reader(source.schema()).partitions()]  # pyright: ignore
+
+    assert ranges() == ["1-100"]
+    assert ranges(numPartitions="3") == ["1-34", "35-68", "69-100"]
+    assert ranges(messagesPerPartition="40", startSeq="11") == ["11-50", "51-90", "91-100"]
+    assert len(ranges(numPartitions="1000")) == 100
+    assert seqs(load(numPartitions="7")) == list(range(1, 101))
+
+
+def test_a_range_and_filters(load: Load, events: Wire) -> None:
+    events.publish([("other.a", b"", b"x")])
+    assert seqs(load(startSeq="20", endSeq="22")) == [20, 21, 22]
+    assert seqs(load(subjects="ev.1, other.>")) == [*range(1, 101, 3), 101]
+    times = [m.time for m in events.messages("EV")]
+    assert seqs(load(startTime=times[9], endTime=times[19])) == list(range(10, 20))
+    assert seqs(load(startTime="-1d", endTime="-1h")) == []
+    assert seqs(load(subjects="none.such")) == []
+
+
+def test_a_loaded_frame_stays_as_it_is(load: Load, events: Wire) -> None:
+    source = load()
+    schema = source.schema()
+    events.publish([("ev.later", b"", b"x")])
+    assert len(rows(source)) == len(rows(source, schema=schema)) == 100
+    assert len(rows(load())) == 101
+
+
+def test_filters_narrow_what_is_read(load: Load, events: Wire) -> None:
+    assert type(load().reader(load().schema())).pushFilters is ds.DataSourceReader.pushFilters
+    source = load(pushFilters="true")
+    assert seqs(source, ds.GreaterThan(("seq",), 90), ds.EqualTo(("subject",), "ev.1")) == [91, 94, 97, 100]
+    assert seqs(source, ds.EqualTo(("subject",), "nothing")) == []
+    assert seqs(source, ds.GreaterThan(("seq",), 100)) == []
+    assert seqs(load(pushFilters="true", subjects="ev.0,ev.1"), ds.StringStartsWith(("subject",), "ev.")) == [
+        n for n in range(1, 101) if n % 3 < 2
+    ]
+    reader = load(pushFilters="true").reader(source.schema())
+    past = ds.LessThan(("time",), rows(load())[0]["time"].replace(year=2020))
+    assert list(reader.pushFilters([past])) == [past]
+    assert reader.partitions() == []
+
+
+def test_an_empty_stream(load: Load, wire: Wire) -> None:
+    wire.create_stream("EV", "ev.>")
+    assert rows(load()) == []
+    wire.publish([("ev.a", b"", b"x")] * 3)
+    wire.api("STREAM.PURGE.EV")
+    assert rows(load()) == []
+
+
+def test_subjects_that_are_not_utf_8(load: Load, wire: Wire) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(b"ev.\xff", b"", b"x"), (b"ev.a", b"NATS/1.0\r\nA: \xff\r\n\r\n", b"y")])
+    (bad, good) = rows(load())
+    assert (bad["subject"], good["subject"], dict(good["headers"])) == ("ev.%FF", "ev.a", {"A": ["\ufffd"]})
+
+
+# What a stream no longer has
+
+
+def test_what_the_stream_no_longer_has_of_the_range_is_an_error(
+    load: Load, events: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    events.api("STREAM.PURGE.EV", seq=31)
+    assert seqs(load()) == list(range(31, 101))
+    what = refused(lambda: rows(load(startSeq="10")), SourceError)
+    assert what == (
+        "Stream EV no longer has sequences 10-30. Set failOnDataLoss to false to read what there is"
+    )
+    with caplog.at_level(logging.WARNING):
+        assert seqs(load(startSeq="10", failOnDataLoss="false")) == list(range(31, 101))
+    assert "Stream EV no longer has sequences 10-30; reading what there is" in caplog.text
+
+
+def test_what_the_stream_loses_between_plan_and_read_is_an_error(
+    load: Load, events: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, lenient = load(numPartitions="2"), load(numPartitions="2", failOnDataLoss="false", subjects="ev.>")
+    schema = source.schema()
+    reader, more = source.reader(schema), lenient.reader(schema)
+    partitions, others = reader.partitions(), more.partitions()
+    events.api("STREAM.PURGE.EV", seq=61)
+    for partition, lost in zip(partitions, ("1-50", "51-60"), strict=True):
+        what = refused(lambda each=partition: given(reader, [each], schema), SourceError)
+        assert what.startswith(f"Stream EV no longer has sequences {lost}. ")
+    with caplog.at_level(logging.WARNING):
+        assert [row["seq"] for row in given(more, others, schema)] == list(range(61, 101))
+    assert "no longer has sequences 51-60" in caplog.text
+
+
+def test_single_deleted_messages_are_no_loss(load: Load, events: Wire) -> None:
+    for seq in (40, 41, 100):
+        events.api("STREAM.MSG.DELETE.EV", seq=seq)
+    assert seqs(load(numPartitions="3")) == [n for n in range(1, 100) if n not in (40, 41)]
+
+
+def test_a_stream_that_was_made_again_meanwhile(load: Load, events: Wire) -> None:
+    source = load()
+    reader = source.reader(source.schema())
+    partitions = reader.partitions()
+    events.api("STREAM.DELETE.EV")
+    events.create_stream("EV", "ev.>")
+    events.publish([("ev.a", b"", b"x")] * 100)
+    refused(lambda: given(reader, partitions, source.schema()), StreamChanged)
+
+
+# Bad input
+
+
+def test_bad_input_is_refused_before_there_is_a_partition(
+    load: Load, events: Wire, nats_factory: Callable[..., NatsServer]
+) -> None:
+    assert "There is no stream EVE" in refused(lambda: load(stream="EVE").schema(), UnknownStream)
+    assert "is not a stream name" in refused(lambda: load(stream="a.b").schema())
+    assert refused(lambda: load().reader(StructType([StructField("dat", BinaryType())]))).startswith(
+        "dat is not a column of jetstream. Did you mean data"
+    )
+    wrong = StructType([StructField("data", LongType())])
+    assert refused(lambda: load().reader(wrong)) == "Column data of jetstream is not bigint. Write it as binary"
+    for option in ("startSeq", "endSeq"):
+        what = refused(lambda name=option: rows(load(**{name: "101"})))
+        assert what.startswith(f"Stream EV ends at sequence 100, before {option} 101")
+    events.create_stream("Q", "q.>", retention="workqueue")
+    assert "Stream Q has workqueue retention" in refused(lambda: load(stream="Q").schema())
+    closed = nats_factory("authorization {user: u, password: p}")
+    login = {"url": closed.url, "user": "u", "password": "planted-7Zq"}
+    what = refused(lambda: load(**login).schema(), SourceError)
+    assert "refused the login" in what
+    assert "planted" not in what
+    assert "Nothing listens" in refused(lambda: load(url="nats://127.0.0.1:1").schema(), SourceError)
+
+
+# Streaming
+
+
+def streaming(source: JetStreamDataSource) -> Any:
+    return source.streamReader(source.schema())
+
+
+def test_offsets_are_sequences(load: Load, events: Wire) -> None:
+    def start(starting: str) -> int:
+        return streaming(load(startingOffsets=starting)).initialOffset()["seq"]
+
+    times = [m.time for m in events.messages("EV")]
+    assert [start(s) for s in ("earliest", "latest", "10", "101", times[49])] == [0, 100, 9, 100, 49]
+    assert "ends at sequence 100, before startingOffsets 102" in refused(lambda: start("102"))
+    events.api("STREAM.PURGE.EV", seq=31)
+    assert start("earliest") == 30
+
+
+def test_batches_of_a_query_are_limited_and_can_be_read_again(load: Load, events: Wire) -> None:
+    source = load(maxMessagesPerTrigger="40", numPartitions="2", columns="seq")
+    reader, limit = streaming(source), ReadMaxRows(40)
+    assert reader.getDefaultReadLimit() == limit
+    assert streaming(load()).getDefaultReadLimit() == ReadAllAvailable()
+    offset, read = reader.initialOffset(), []
+    while (end := reader.latestOffset(offset, limit)) != offset:
+        batch = [row["seq"] for row in given(reader, reader.partitions(offset, end), source.schema())]
+        # After a restart, of a reader that planned nothing.
+        again = streaming(load(columns="seq"))
+        assert [row["seq"] for row in given(again, again.partitions(offset, end), source.schema())] == batch
+        again.stop()
+        read.append(batch)
+        offset = end
+    assert [len(batch) for batch in read] == [40, 40, 20]
+    assert sum(read, []) == list(range(1, 101))
+    assert reader.partitions(offset, offset) == []
+    assert reader.reportLatestOffset()["seq"] == 100
+    reader.stop()
+
+
+def test_what_comes_later_is_not_available_now(load: Load, events: Wire) -> None:
+    reader = streaming(load())
+    reader.prepareForTriggerAvailableNow()
+    events.publish([("ev.later", b"", b"x")])
+    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["seq"] == 100
+    assert streaming(load()).latestOffset(reader.initialOffset(), ReadAllAvailable())["seq"] == 101
+
+
+def test_a_query_that_is_behind_what_the_stream_has(load: Load, events: Wire) -> None:
+    reader = streaming(load(columns="seq"))
+    start = reader.initialOffset()
+    events.api("STREAM.PURGE.EV", seq=31)
+    end = reader.latestOffset(start, ReadMaxRows(10))
+    assert end["seq"] == 40
+    assert "no longer has sequences 1-30" in refused(lambda: reader.partitions(start, end), SourceError)
+    lenient = streaming(load(columns="seq", failOnDataLoss="false"))
+    assert [r["seq"] for r in given(lenient, lenient.partitions(start, end), load(columns="seq").schema())] == list(
+        range(31, 41)
+    )
+
+
+def test_a_checkpoint_of_another_stream_is_refused(load: Load, events: Wire) -> None:
+    events.create_stream("B", "b.>")
+    reader = streaming(load())
+    start = reader.initialOffset()
+    other = streaming(load(stream="B"))
+    what = refused(lambda: other.latestOffset(start, ReadAllAvailable()), SourceError)
+    assert what.startswith("The checkpoint is of stream EV, and the option stream is B. Start the query with a new")
+    events.api("STREAM.DELETE.EV")
+    assert "was deleted since this was loaded" in refused(
+        lambda: reader.latestOffset(start, ReadAllAvailable()), StreamChanged
+    )
+    events.create_stream("EV", "ev.>")
+    assert "made again" in refused(lambda: reader.latestOffset(start, ReadAllAvailable()), StreamChanged)
+    what = refused(lambda: streaming(load()).latestOffset(start, ReadAllAvailable()), StreamChanged)
+    assert what.startswith("Stream EV was made again: the checkpoint is of the one of 20")
+    reader.stop()
+
+
+def test_a_query_goes_on_after_the_server_was_away(load: Load, own_nats: NatsServer) -> None:
+    with Wire(own_nats.url) as wire:
+        wire.create_stream("EV", "ev.>")
+    reader = streaming(load(url=own_nats.url))
+    start = reader.initialOffset()
+    own_nats.kill()
+    own_nats.start()
+    with Wire(own_nats.url) as wire:
+        wire.publish([("ev.a", b"", b"x")])
+    assert reader.latestOffset(start, ReadAllAvailable())["seq"] == 1
+    reader.stop()
