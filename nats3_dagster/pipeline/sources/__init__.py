@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 
 def register(spark: SparkSession) -> None:
     """Make both formats known to a session, and let Spark hand filters to sources that are written in Python."""
+    from nats3_dagster.pipeline.sources.archive_source import Nats3DataSource
     from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(JetStreamDataSource)
+    spark.dataSource.register(Nats3DataSource)

@@ -1,0 +1,143 @@
+"""Narrowing: what Spark's filters on seq, time, subject and hour leave of a selection.
+
+Invariant: it only takes away what the filters refuse. Spark applies every filter again to what comes back.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import datasource as ds
+
+from nats3_dagster.hours import LAST_NS
+from nats3_dagster.model import Selection, SeqRange
+from nats3_dagster.model.stream import MAX_SEQUENCE
+
+# What a comparison with a value leaves of whole numbers: the first and the last one, both included; None for no bound.
+_BOUNDS: dict[type[ds.Filter], Callable[[int], tuple[int | None, int | None]]] = {
+    ds.EqualTo: lambda value: (value, value),
+    ds.EqualNullSafe: lambda value: (value, value),
+    ds.GreaterThan: lambda value: (value + 1, None),
+    ds.GreaterThanOrEqual: lambda value: (value, None),
+    ds.LessThan: lambda value: (None, value - 1),
+    ds.LessThanOrEqual: lambda value: (None, value),
+}
+# The same of a text.
+_ACCEPTS: dict[type[ds.Filter], Callable[[str, Any], bool]] = {
+    ds.EqualTo: lambda text, value: text == value,
+    ds.EqualNullSafe: lambda text, value: text == value,
+    ds.In: lambda text, value: text in value,
+    ds.GreaterThan: lambda text, value: text > value,
+    ds.GreaterThanOrEqual: lambda text, value: text >= value,
+    ds.LessThan: lambda text, value: text < value,
+    ds.LessThanOrEqual: lambda text, value: text <= value,
+    ds.StringStartsWith: lambda text, value: text.startswith(value),
+    ds.StringEndsWith: lambda text, value: text.endswith(value),
+    ds.StringContains: lambda text, value: value in text,
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What filters leave. Ranges include both ends; None is no bound."""
+
+    seqs: tuple[int, int] = (1, MAX_SEQUENCE)
+    # Nanoseconds since 1970.
+    times_ns: tuple[int, int] = (-LAST_NS, LAST_NS - 1)
+    # Filters of one text, all of which must accept it.
+    subject_filters: tuple[ds.Filter, ...] = field(default=())
+    hour_filters: tuple[ds.Filter, ...] = field(default=())
+
+    @classmethod
+    def of(cls, filters: Iterable[ds.Filter]) -> "Narrowing":
+        """What all of these filters leave together. Those that it has no use for leave everything."""
+        narrowing = cls()
+        for each in filters:
+            narrowing = narrowing.and_(each)
+        return narrowing
+
+    def and_(self, each: ds.Filter) -> "Narrowing":
+        """What one more filter leaves."""
+        value: Any = getattr(each, "value", None)
+        column = getattr(each, "attribute", ())
+        if value is None:
+            return self
+        if column == ("seq",):
+            return replace(self, seqs=_cut(self.seqs, _whole(each, value)))
+        if column == ("time_ns",):
+            return replace(self, times_ns=_cut(self.times_ns, _whole(each, value)))
+        if column == ("time",):
+            first, last = _whole(each, value)
+            # A microsecond is a thousand nanoseconds, of which a message may have any.
+            bounds = None if first is None else first * 1000, None if last is None else last * 1000 + 999
+            return replace(self, times_ns=_cut(self.times_ns, bounds))
+        if type(each) not in _ACCEPTS:
+            return self
+        if column == ("subject",):
+            return replace(self, subject_filters=(*self.subject_filters, each))
+        if column == ("hour",):
+            return replace(self, hour_filters=(*self.hour_filters, each))
+        return self
+
+    def selection(self, selection: Selection) -> Selection | None:
+        """The selection with its sequences and times cut; None if nothing is left.
+
+        One without sequences gets none by a filter that has no end: it would then ask for everything that the stream
+        has, and not for what is archived."""
+        seqs, times = self.seqs, self.times_ns
+        if selection.sequences:
+            seqs = _cut(seqs, (selection.sequences.first, selection.sequences.last))
+        if selection.times:
+            times = _cut(times, (selection.times[0], selection.times[1] - 1))
+        if seqs[0] > seqs[1] or times[0] > times[1]:
+            return None
+        sequences = selection.sequences
+        if sequences or self.seqs[1] < MAX_SEQUENCE:
+            sequences = SeqRange(*seqs)
+        if self.times_ns == Narrowing().times_ns:
+            return replace(selection, sequences=sequences)
+        return replace(
+            selection, sequences=sequences,
+            from_ns=None if times[0] == -LAST_NS else times[0], to_ns=None if times[1] == LAST_NS - 1 else times[1] + 1,
+        )  # fmt: skip
+
+    @property
+    def narrows_seqs(self) -> bool:
+        """Whether sequences are refused."""
+        return self.seqs != Narrowing().seqs
+
+    def takes_hour(self, hour: str) -> bool:
+        """Whether messages of an hour may pass."""
+        return _accepted(self.hour_filters, hour)
+
+    def takes_subject(self, subject: str) -> bool:
+        """Whether messages of a subject, as the column `subject` has it, may pass."""
+        return _accepted(self.subject_filters, subject)
+
+
+def _accepted(filters: Iterable[ds.Filter], text: str) -> bool:
+    return all(_ACCEPTS[type(each)](text, getattr(each, "value", None)) for each in filters)
+
+
+def _whole(each: ds.Filter, value: Any) -> tuple[int | None, int | None]:
+    """The bounds that a filter sets to a number, or to the microseconds of a time."""
+    if isinstance(each, ds.In):
+        numbers = [_number(item) for item in value if item is not None]
+        known = [number for number in numbers if number is not None]
+        return (min(known), max(known)) if known and len(known) == len(numbers) else (None, None)
+    number = _number(value)
+    return _BOUNDS[type(each)](number) if number is not None and type(each) in _BOUNDS else (None, None)
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, datetime):
+        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value
+        return (moment - _EPOCH) // timedelta(microseconds=1)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _cut(range_: tuple[int, int], bounds: tuple[int | None, int | None]) -> tuple[int, int]:
+    first, last = bounds
+    return max(range_[0], range_[0] if first is None else first), min(range_[1], range_[1] if last is None else last)
