@@ -217,9 +217,7 @@ class Publisher:
 
     async def _open(self, client: Connection) -> Outbox:
         self._answered = asyncio.Event()
-        self._outbox = (BatchOutbox if self._mode == "batch" else Outbox)(
-            client, *self._limits, self._notify, self._streams
-        )
+        self._outbox = self._new_outbox(client)
         if self._fence:
             # Listening first: of two attempts that come at the same time at least one learns of the other.
             subject = fence_subject(self._fence[0])
@@ -231,6 +229,10 @@ class Publisher:
         await self._outbox.open()
         self._check()
         return self._outbox
+
+    def _new_outbox(self, client: Connection) -> Outbox:
+        kind = BatchOutbox if self._mode == "batch" else Outbox
+        return kind(client, *self._limits, self._notify, self._streams)
 
     async def _close(self, client: Connection) -> tuple[bool, bool]:
         """Whether the connection was already lost, and whether the server has parsed all that was sent on it."""

@@ -103,8 +103,8 @@ class Nats3DataSource(DataSource):
 
     One `load()` reads one state of the archive: that of its first query. With pushFilters, of the columns seq, time,
     time_ns, subject and hour, and in sessions with `spark.sql.python.filterPushdown.enabled`, load the archive again
-    for each query: PySpark 4.3 plans the queries of one frame once, and what the filters of one leave is all that another
-    gets.
+    for each query: PySpark 4.3 plans the queries of one frame once, and what the filters of one leave is all that
+    another gets.
     """
 
     @classmethod
@@ -120,7 +120,8 @@ class Nats3DataSource(DataSource):
         for name in (names := values.get("columns", tuple(columns))):
             if name not in columns or names.count(name) > 1:
                 near = nearest(name, columns)
-                what = f"The column {name} is named twice" if name in columns else f"{name!r} is not a column of nats3"
+                known = name in columns
+                what = f"The column {name} is named twice" if known else f"{name!r} is not a column of nats3"
                 raise OperatorError(
                     what,
                     f"Did you mean {near}?" if near and near != name else f"There are {', '.join(columns)}",
