@@ -39,7 +39,8 @@ class SinkOutbox(Outbox):
         streams: Sequence[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(client, messages, size, ack_timeout_s, changed, streams)
-        self.refused = 0
+        self.refused = 0  # of the first `acked` messages
+        self._refused_ahead: dict[int, Refusal] = {}  # of those behind them
         self.refusals: list[Refusal] = []
         self._questions: dict[str, list[int]] = {}  # by subject that nobody listens on: messages without an answer
         self._tasks: set[asyncio.Task[None]] = set()
@@ -97,9 +98,16 @@ class SinkOutbox(Outbox):
         self._on_numbers(numbers)
 
     def _report(self, number: int, reason: str) -> None:
-        self.refused += 1
-        if len(self.refusals) < REFUSALS:
-            self.refusals.append(Refusal(self.subject_of(number), reason))
+        self._refused_ahead[number] = Refusal(self.subject_of(number), reason)
+
+    def _advance(self, acked: int) -> None:
+        # A message behind one without an answer is published again with it, and refused again.
+        for number in sorted(n for n in self._refused_ahead if n < acked):
+            refusal = self._refused_ahead.pop(number)
+            self.refused += 1
+            if len(self.refusals) < REFUSALS:
+                self.refusals.append(refusal)
+        super()._advance(acked)
 
 
 class SinkPublisher(Publisher):

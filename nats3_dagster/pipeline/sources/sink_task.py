@@ -1,0 +1,160 @@
+"""A task of a write: it publishes its rows, and again what was under way when the connection was lost.
+
+Invariant: a row is published again only with the id that it had, and while the stream still knows that id.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from nats3_dagster.errors import Interrupted, SourceError, TargetError
+from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.publish.encode import Publication
+from nats3_dagster.jetstream.publish.sink import REFUSALS, Refusal, SinkPublisher
+from nats3_dagster.pipeline.sources.sink_columns import SinkColumns
+
+# How long a task waits before it connects again.
+_AGAIN_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """What all tasks of a write share. It pickles, and shows no secret."""
+
+    nats: NatsOptions
+    stream: str
+    # Whether each message expects to get into this stream.
+    expect_stream: bool
+    # Messages without an acknowledgement that a task has at most.
+    max_pending: int
+    ack_timeout_s: float
+    # Seconds for which a task tries to publish again what it could not.
+    retry_s: float
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task did."""
+
+    # Messages that the stream has, those that it knew among them.
+    messages: int
+    # Messages that the stream knew already by their id.
+    duplicates: int
+    # Rows that were not taken.
+    refused: int
+    # The first REFUSALS of them.
+    refusals: tuple[Refusal, ...]
+
+
+def write_rows(plan: SinkPlan, prefix: str, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Publish the rows of a partition; `prefix`: see SinkColumns. Raises SourceError, TargetError."""
+    with SinkTask(plan) as task:
+        columns = SinkColumns(
+            prefix, max_payload=task.max_payload, expected_stream=plan.stream if plan.expect_stream else None,
+            refusals=REFUSALS,
+        )  # fmt: skip
+        refused, refusals = 0, list[Refusal]()
+        for batch in batches:
+            messages = columns.messages(batch)
+            refused += messages.refused
+            refusals += messages.refusals[: REFUSALS - len(refusals)]
+            for part in messages.publication.slices():
+                task.publish(part)
+        task.flush()
+    kept = (*refusals, *task.refusals)[:REFUSALS]
+    return Written(task.answered - task.refused, task.duplicates, refused + task.refused, kept)
+
+
+class SinkTask:
+    """Publishes messages in the order given, over one connection after the other."""
+
+    def __init__(self, plan: SinkPlan) -> None:
+        self._plan = plan
+        self._waiting: deque[Publication] = deque()  # given, and not known to be answered
+        self._counted = 0  # answers of the publisher of now that are no longer waited for
+        self.answered = self.duplicates = self.refused = 0
+        self.refusals: tuple[Refusal, ...] = ()
+
+    def __enter__(self) -> "SinkTask":
+        self._publisher = self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    @property
+    def max_payload(self) -> int:
+        return self._publisher.max_payload
+
+    def publish(self, messages: Publication) -> None:
+        self._waiting.append(messages)
+        try:
+            self._publisher.publish(messages.subjects, messages.headers, messages.data)
+        except Interrupted as error:
+            self._again(error)
+        self._forget()
+
+    def flush(self) -> None:
+        """Return when every message has its answer."""
+        try:
+            self._publisher.flush()
+        except Interrupted as error:
+            self._again(error)
+        self._forget()
+
+    def _again(self, first: SourceError) -> None:
+        """Publish what has no answer, over a new connection. Raises the last error when it took too long."""
+        until, error = time.monotonic() + self._plan.retry_s, first
+        while True:
+            self._forget()
+            self._close()
+            if time.monotonic() + _AGAIN_S > until:
+                raise TargetError(
+                    f"{error.what}; it was tried again for {self._plan.retry_s:g} s",
+                    "What was acknowledged stays in the stream. Find out why it stopped, then write again",
+                ) from error
+            time.sleep(_AGAIN_S)
+            try:
+                self._publisher = self._open()
+                for part in self._waiting:
+                    self._publisher.publish(part.subjects, part.headers, part.data)
+                self._publisher.flush()
+                return
+            except SourceError as failure:
+                if isinstance(failure, TargetError) and not isinstance(failure, Interrupted):
+                    raise
+                error = failure
+
+    def _forget(self) -> None:
+        """Drop what has its answer."""
+        answered = self._publisher.published - self._counted
+        while self._waiting and answered:
+            part = self._waiting.popleft()
+            if answered < len(part):
+                self._waiting.appendleft(part.cut(answered)[1])
+            size = min(answered, len(part))
+            answered -= size
+            self._counted += size
+            self.answered += size
+
+    def _open(self) -> SinkPublisher:
+        plan = self._plan
+        publisher = SinkPublisher(
+            plan.nats, inflight_messages=plan.max_pending, ack_timeout_s=plan.ack_timeout_s, streams=(plan.stream,)
+        ).__enter__()
+        self._counted, self._closed = 0, False
+        return publisher
+
+    def _close(self) -> None:
+        """Close the publisher as it is, and keep what it counted."""
+        if self._closed:
+            return
+        self._closed = True
+        self.duplicates += self._publisher.duplicates
+        self.refused += self._publisher.refused
+        self.refusals = (*self.refusals, *self._publisher.refusals)[:REFUSALS]
+        self._publisher.__exit__(Interrupted, None, None)
