@@ -29,6 +29,7 @@ from nats3_dagster.model.chunk import (
     Unswept,
 )
 from nats3_dagster.model.count import Count
+from nats3_dagster.model.export import Destination, ExportResult, ExportSpec
 from nats3_dagster.model.hour import HourPart, OtherHour, PlacedGap
 from nats3_dagster.model.message import Message
 from nats3_dagster.model.progress import OnProgress, Progress
@@ -50,8 +51,8 @@ from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witne
 __all__ = [
     "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
     "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "CoverageNow", "DeadObject", "Declaration",
-    "FormerFilter", "Gap", "HourPart", "HourSummary", "Incarnation", "Message", "Mode", "OnProgress", "Order",
-    "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay", "ReplayChunk", "ReplayProgress", "ReplaySpec",
-    "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange", "StreamState", "Unswept", "Witness", "clipped",
-    "parse_sequences", "without",
+    "Destination", "ExportResult", "ExportSpec", "FormerFilter", "Gap", "HourPart", "HourSummary", "Incarnation",
+    "Message", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay",
+    "ReplayChunk", "ReplayProgress", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange",
+    "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
 ]  # fmt: skip

@@ -1,0 +1,258 @@
+"""An export: files for other systems, made of an archive's hours as soon as they are sealed."""
+
+import re
+from dataclasses import dataclass
+from string import Formatter
+from typing import Literal, NamedTuple, get_args
+from urllib.parse import urlsplit
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.subjects import check_filter
+
+Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
+Compression = Literal["gzip", "zstd", "snappy", "none"]
+Scheme = Literal["s3", "gs", "az", "file"]
+
+DEFAULT_PATH = "{key}/date={date}/hour={hour}/{first}-{last}.{ext}"
+# What a path template may name.
+PATH_NAMES = ("archive", "export", "stream", "key", "date", "hour", "minute", "first", "last", "part", "ext")
+DECODERS = ("raw", "text", "json", "msgpack", "avro", "protobuf")
+INTERVALS = (1, 5, 15, 60)
+# The folder of a destination that has what the runs of exports say of themselves, and what did not decode. Engines
+# pass over names that begin with an underscore.
+OWN_FOLDER = "_exports"
+MAX_EXPORT_NAME = 100
+
+_EXTENSIONS: dict[str, str] = {
+    "parquet": "parquet", "csv": "csv", "ndjson": "ndjson", "raw": "bin", "messages": "ndjson",
+}  # fmt: skip
+_SUFFIXES: dict[str, str] = {"gzip": ".gz", "zstd": ".zst", "none": ""}
+_COLUMNS = ("csv", "parquet")
+
+
+class Destination(NamedTuple):
+    """Where the files of an export go."""
+
+    scheme: Scheme
+    bucket: str  # bucket or container; empty for a folder
+    prefix: str  # parts joined by slashes, none at its ends, may be empty; of a folder its absolute path
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.prefix}" if self.scheme == "file" else f"{self.scheme}://{self.bucket}/{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSpec:
+    """An export as declared. Raises OperatorError if a field is invalid."""
+
+    # Lower-case letters, digits and _; unique in its archive.
+    name: str
+    # s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, file:///folder.
+    destination: str
+    # NATS filters; empty for every subject of the archive.
+    subjects: tuple[str, ...] = ()
+    # raw, text, json, msgpack, avro, protobuf, or the function package.module:function.
+    decode: str = "raw"
+    # A file: a JSON Schema, an Avro schema, or FileDescriptorSet#package.Message.
+    schema: str | None = None
+    # What files are split by: subject:2, subject:1,3, header:Name, field:a.b, decoder; None for no split.
+    key: str | None = None
+    format: Format = "ndjson"
+    compression: Compression = "gzip"
+    # The fields to take, for csv and parquet; empty for those that the rows have.
+    columns: tuple[str, ...] = ()
+    # Of a file below the destination; see PATH_NAMES.
+    path: str = DEFAULT_PATH
+    # The messages of so many minutes are in a file of their own.
+    interval_minutes: int = 60
+    # More messages of an hour that do not decode fail its run.
+    max_undecoded: int = 0
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9_]+", self.name):
+            hint = "Use lower-case letters, digits and _ only"
+            raise OperatorError(f"{self.name!r} is not an export name", hint, field="name")
+        if len(self.name) > MAX_EXPORT_NAME:
+            hint = f"Use at most {MAX_EXPORT_NAME} characters"
+            raise OperatorError(f"{self.name[:30]!r}... is not an export name", hint, field="name")
+        parse_destination(self.destination)
+        for subject in self.subjects:
+            try:
+                check_filter(subject)
+            except OperatorError as error:
+                raise OperatorError(error.what, error.hint, field="subjects") from None
+        self._check_decode()
+        self._check_key()
+        self._check_format()
+        if self.interval_minutes not in INTERVALS:
+            raise OperatorError(
+                f"An interval of {self.interval_minutes} minutes does not exist", "Use 1, 5, 15 or 60",
+                field="interval_minutes",
+            )
+        if self.max_undecoded < 0:
+            raise OperatorError(
+                f"max_undecoded is {self.max_undecoded}", "Give the number of messages, or 0", field="max_undecoded"
+            )
+        self._check_path()
+
+    @property
+    def place(self) -> Destination:
+        """The destination in parts."""
+        return parse_destination(self.destination)
+
+    @property
+    def ext(self) -> str:
+        """The extension of its files, without the leading dot."""
+        return _EXTENSIONS[self.format] + ("" if self.format == "parquet" else _SUFFIXES[self.compression])
+
+    def _check_decode(self) -> None:
+        if self.decode not in DECODERS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.decode):
+            raise OperatorError(
+                f"There is no decoder {self.decode!r}",
+                f"Use {', '.join(DECODERS)}, or a function of yours as package.module:function", field="decode",
+            )
+        if self.decode in ("avro", "protobuf") and not self.schema:
+            raise OperatorError(f"The decoder {self.decode} needs a schema", "Name its file", field="schema")
+        if self.schema is not None and self.decode not in ("json", "avro", "protobuf"):
+            raise OperatorError(
+                f"The decoder {self.decode} takes no schema", "Leave it out; json, avro and protobuf take one",
+                field="schema",
+            )
+        if self.decode == "protobuf" and not re.fullmatch(r"[^#]+#[A-Za-z_][\w.]*", self.schema or ""):
+            raise OperatorError(
+                f"{self.schema!r} does not name a message of a descriptor set",
+                "Write it as orders.pb#package.Message; protoc --include_imports --descriptor_set_out=orders.pb "
+                "makes the file", field="schema",
+            )  # fmt: skip
+
+    def _check_key(self) -> None:
+        if self.key is None:
+            return
+        if not re.fullmatch(
+            r"subject:[1-9]\d{0,2}(,[1-9]\d{0,2})*|header:[^\s:]+|field:[^.\s]+(\.[^.\s]+)*|decoder", self.key
+        ):
+            raise OperatorError(
+                f"{self.key!r} is not a key", "Use subject:2, header:Name, field:a.b or decoder", field="key"
+            )
+        if self.key.startswith("field:") and self.decode == "raw":
+            raise OperatorError(
+                "The decoder raw makes no fields to split by", "Use another decoder, or subject:2", field="key"
+            )
+        if self.key == "decoder" and self.decode in DECODERS:
+            raise OperatorError(
+                f"The decoder {self.decode} gives no key", "Use a function of yours, or subject:2", field="key"
+            )
+
+    def _check_format(self) -> None:
+        for name, value, known in (
+            ("format", self.format, get_args(Format)), ("compression", self.compression, get_args(Compression)),
+        ):  # fmt: skip
+            if value not in known:
+                raise OperatorError(f"There is no {name} {value!r}", f"Use {', '.join(known)}", field=name)
+        if self.compression == "snappy" and self.format != "parquet":
+            raise OperatorError(
+                f"Files of the format {self.format} are not compressed with snappy", "Use gzip, zstd or none",
+                field="compression",
+            )
+        if self.columns and self.format not in _COLUMNS:
+            raise OperatorError(
+                f"Files of the format {self.format} have no columns", "Leave them out, or use csv or parquet",
+                field="columns",
+            )
+        if "" in self.columns or len(set(self.columns)) < len(self.columns):
+            raise OperatorError("A column is empty or twice in the columns", "Name each once", field="columns")
+
+    def _check_path(self) -> None:
+        """Raises OperatorError unless each file gets a path of its own, below the destination."""
+        hint = f"Write it like {DEFAULT_PATH}"
+        try:
+            fields = [(text, name, spec, conversion) for text, name, spec, conversion in Formatter().parse(self.path)]
+        except ValueError:
+            raise OperatorError(f"The path {self.path!r} has a brace too many", hint, field="path") from None
+        names: set[str] = set()
+        for _, name, spec, conversion in fields:
+            if name is None:
+                continue
+            if name not in PATH_NAMES or spec or conversion:
+                raise OperatorError(
+                    f"The path has the unknown name {{{name}}}" if name not in PATH_NAMES
+                    else f"The path has more than the name in {{{name}}}",
+                    f"It may have {', '.join(PATH_NAMES)}", field="path",
+                )  # fmt: skip
+            names.add(name)
+        parts = self.path.split("/")
+        if {"", ".", ".."} & {*parts} or parts[0] == OWN_FOLDER:
+            raise OperatorError(
+                f"The path {self.path!r} has an empty part, . or .., or begins with {OWN_FOLDER}", hint, field="path"
+            )
+        if re.search("[\0-\x1f\x7f-\x9f\ud800-\udfff]", self.path) or len(self.path) > 500:
+            raise OperatorError(
+                "The path has a character that no path may have, or more than 500", hint, field="path"
+            )
+        for name, needed in (
+            ("key", self.key is not None), ("date", True), ("hour", True), ("minute", self.interval_minutes < 60),
+        ):  # fmt: skip
+            if needed and name not in names:
+                raise OperatorError(
+                    f"The path lacks {{{name}}}, so that files would have one name", hint, field="path"
+                )
+        if not names & {"first", "last", "part"}:
+            raise OperatorError(
+                "The path has none of {first}, {last} and {part}, so that files would have one name", hint,
+                field="path",
+            )
+
+
+def parse_destination(url: str) -> Destination:
+    """The parts of the URL of a destination. Raises OperatorError."""
+    hint = "Write it as s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder"
+
+    def wrong(what: str) -> OperatorError:
+        return OperatorError(what, hint, field="destination")
+
+    try:
+        at = urlsplit(url)
+    except ValueError:
+        raise wrong("The destination is not a URL") from None
+    if at.username or at.password or "@" in at.netloc:
+        # Not repeated: it may hold a secret.
+        raise wrong("The destination holds a user or a password; they come from the environment")
+    if at.query or at.fragment or "?" in url or "#" in url:
+        raise wrong("The destination has a ? or a #")
+    if at.scheme not in get_args(Scheme) or not url.startswith(f"{at.scheme}://"):
+        raise wrong(f"{url!r} is not a destination")
+    path = at.path
+    parts = path.strip("/").split("/") if path.strip("/") else []
+    if {"", ".", ".."} & {*parts} or re.search("[\0-\x1f\x7f-\x9f\ud800-\udfff\\\\]", path) or len(path.encode()) > 512:
+        raise wrong(f"{url[:200]!r} has a part that no destination may have")
+    if at.scheme == "file":
+        if at.netloc or not parts:
+            raise wrong(f"{url!r} does not name a folder by its absolute path")
+        return Destination("file", "", "/" + "/".join(parts))
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,220}[A-Za-z0-9]", at.netloc):
+        raise wrong(f"{url!r} does not name a bucket")
+    return Destination(at.scheme, at.netloc, "/".join(parts))  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What a run of one hour did."""
+
+    archive: str
+    export: str
+    # YYYY-MM-DD-HH:00, UTC.
+    hour: str
+    # The files that the hour has now, without those of undecoded messages.
+    files: int
+    # The messages that are in them, and those of the hour that a decoder of the user dropped on purpose.
+    messages: int
+    dropped: int
+    # In the files of undecoded messages.
+    undecoded: int
+    # Of the files.
+    bytes: int
+    # The files that were written or replaced, and those of an earlier run that were removed.
+    written: int
+    removed: int
+    seconds: float = 0.0
