@@ -206,6 +206,14 @@ class Archives:
             yield
 
     @contextmanager
+    def exporting(self, archive: Archive, export: str, hour: str, patience_s: float) -> Generator[None]:
+        """Let nobody else write the files of an export's hour meanwhile. Raises Conflict when another process does for
+        longer than `patience_s`."""
+        busy = Conflict(f"Another process exports {hour} of {export}", "Wait for it: it makes the same files")
+        with self._alone("try_exporting", patience_s, busy, archive=archive.id, name=export, hour=hour):
+            yield
+
+    @contextmanager
     def _alone(self, statement: str, patience_s: float, busy: Conflict, **values: object) -> Generator[None]:
         """Hold a lock. It has a connection of its own: it ends when the process does."""
         until = time.monotonic() + patience_s

@@ -1,5 +1,11 @@
 """What is refused of an export before anything is written."""
 
+from pathlib import Path
+
+from nats3_dagster.chunks.naming import archive_prefix
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.exports.decoders import decoder_of
+from nats3_dagster.exports.schemas import read_schema
 from nats3_dagster.model import Archive, ExportSpec
 from nats3_dagster.workspace import Workspace
 
@@ -7,4 +13,27 @@ from nats3_dagster.workspace import Workspace
 def check_export(workspace: Workspace, archive: Archive, spec: ExportSpec) -> None:
     """Raises OperatorError for an export that cannot run: its files would lie where chunks live, its decoder cannot be
     imported, its schema cannot be read, or an extra is missing. Asks the catalog, and no store."""
-    raise NotImplementedError
+    check_apart(workspace, archive, spec)
+    decoder_of(spec, read_schema(spec))
+
+
+def check_apart(workspace: Workspace, archive: Archive, spec: ExportSpec) -> None:
+    """Raises OperatorError if the destination contains chunks of an archive, or lies among them."""
+    place, folder = spec.place, workspace.settings.store.folder
+    for other in {a.name: a for a in (*workspace.catalog.archives.all(), archive)}.values():
+        prefix = archive_prefix(other.spec.prefix, other.name)
+        if place.scheme == "file" and folder is not None:
+            ours, theirs = _real(Path(place.prefix)), _real(folder / other.spec.bucket / prefix)
+        elif place.scheme == "s3" and folder is None and place.bucket == other.spec.bucket:
+            ours, theirs = tuple(place.prefix.split("/")) if place.prefix else (), tuple(prefix.split("/"))
+        else:
+            continue
+        if ours[: len(theirs)] == theirs or theirs[: len(ours)] == ours:
+            raise OperatorError(
+                f"The export {spec.name} would write where the chunks of archive {other.name} live",
+                "Choose another bucket, or a prefix beside the archive's", field="destination",
+            )  # fmt: skip
+
+
+def _real(path: Path) -> tuple[str, ...]:
+    return path.resolve().parts

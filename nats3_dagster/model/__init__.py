@@ -29,7 +29,7 @@ from nats3_dagster.model.chunk import (
     Unswept,
 )
 from nats3_dagster.model.count import Count
-from nats3_dagster.model.export import Destination, ExportResult, ExportSpec
+from nats3_dagster.model.export import OWN_FOLDER, Destination, ExportResult, ExportSpec
 from nats3_dagster.model.hour import HourPart, OtherHour, PlacedGap
 from nats3_dagster.model.message import Message
 from nats3_dagster.model.progress import OnProgress, Progress
@@ -49,10 +49,11 @@ from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witness, clipped, parse_sequences, without
 
 __all__ = [
-    "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "Archive", "ArchiveSpec", "ArchiveTotals", "ArchiveVersion",
-    "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "CoverageNow", "DeadObject", "Declaration",
-    "Destination", "ExportResult", "ExportSpec", "FormerFilter", "Gap", "HourPart", "HourSummary", "Incarnation",
-    "Message", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason", "Replay",
+    "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "OWN_FOLDER", "Archive", "ArchiveSpec", "ArchiveTotals",
+    "ArchiveVersion", "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "CoverageNow", "DeadObject",
+    "Declaration", "Destination", "ExportResult", "ExportSpec", "FormerFilter", "Gap", "HourPart", "HourSummary",
+    "Incarnation", "Message", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason",
+    "Replay",
     "ReplayChunk", "ReplayProgress", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange",
     "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
 ]  # fmt: skip

@@ -36,6 +36,32 @@ def replace(root: Path, key: str, data: memoryview) -> None:
     _sync_folders(root, path)
 
 
+def move(root: Path, source: str, target: str) -> None:
+    """Put a file of ours in the place of another one. Raises OSError."""
+    old, new = (root.joinpath(*key.split("/")) for key in (source, target))
+    new.parent.mkdir(parents=True, exist_ok=True)
+    old.replace(new)
+    _sync_folders(root, new)
+    _prune(root, old)
+
+
+def remove(root: Path, key: str) -> None:
+    """Remove a file if it is there, and the folders that are empty without it. Raises OSError."""
+    path = root.joinpath(*key.split("/"))
+    path.unlink(missing_ok=True)
+    _prune(root, path)
+
+
+def _prune(root: Path, path: Path) -> None:
+    for folder in path.parents:
+        if folder == root:
+            return
+        try:
+            folder.rmdir()
+        except OSError:  # not empty, or gone
+            return
+
+
 def _sync_folders(root: Path, path: Path) -> None:
     folder = path.parent
     while True:

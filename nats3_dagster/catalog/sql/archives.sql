@@ -119,3 +119,9 @@ select pg_try_advisory_lock(hashtextextended('nats3.taking.' || :archive::bigint
 -- name: try_creating(name)
 -- Whether this connection alone now creates an archive of this name, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.creating.' || :name, 0));
+
+-- name: try_exporting(archive, name, hour)
+-- Whether this connection alone now writes the files of an hour of an archive's export, until it ends.
+select pg_try_advisory_lock(
+    hashtextextended('nats3.exporting.' || :archive::bigint || '.' || :name || '.' || :hour, 0)
+);

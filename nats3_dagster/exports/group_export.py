@@ -1,0 +1,211 @@
+"""The export of a group of chunks: decode, split, serialize, stage. Runs in a task.
+
+Invariant: each message of the export's subjects is in the files of its keys, in the file of undecoded messages, or
+counted as dropped; nothing is at its place in the destination yet.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from nats3_dagster.archive.read.fetch import fetch_chunks
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.exports.decoders import decoder_of
+from nats3_dagster.exports.job import MAX_FILES, ExportJob, Group, GroupResult, StagedFile, own_folder
+from nats3_dagster.exports.json_lines import bytes_of, json_lines
+from nats3_dagster.exports.keys import ALL, escaped, key_of, tokens_of
+from nats3_dagster.exports.message import Message, Row, Undecodable
+from nats3_dagster.exports.paths import file_path, hour_name, slot_of
+from nats3_dagster.exports.serializers import FileWriter, compressor_of, line_of, serializer_of
+from nats3_dagster.hours import MINUTE_NS, hour_start
+from nats3_dagster.model.messages import exact_subjects, subject_names
+from nats3_dagster.objects import Bucket, Outlet
+from nats3_dagster.subjects import matches
+
+
+@dataclass(slots=True)
+class _File:
+    """A file of the group on its way."""
+
+    writer: FileWriter
+    first_seq: int
+    last_seq: int
+    messages: int = 0
+
+
+class GroupExport:
+    """One group. `run` does it once."""
+
+    def __init__(self, job: ExportJob, group: Group) -> None:
+        self._job, self._group = job, group
+        spec = job.spec
+        self._decoder = decoder_of(spec, job.schema)
+        self._serializer = serializer_of(spec, job.stream, self._decoder.columns)
+        self._key_of = key_of(spec.key)
+        self._files: dict[tuple[str, int], _File] = {}
+        self._keys: dict[str, str] = {}
+        self._undecoded: list[bytes] = []
+        self._undecoded_seqs: list[int] = []
+        self._first_reason = ""
+        self._messages = self._dropped = 0
+        # Batch by batch, where no value is looked at.
+        self._is_lines = (
+            spec.decode == "json" and spec.schema is None and spec.format == "ndjson"
+            and (spec.key is None or spec.key.startswith("subject:"))
+        )  # fmt: skip
+
+    def run(self) -> GroupResult:
+        """Raises Nats3Error."""
+        buckets: dict[str, Bucket] = {}
+
+        def bucket_of(name: str) -> Bucket:
+            return buckets.setdefault(name, Bucket(self._job.store, name))
+
+        for _, reader in fetch_chunks(bucket_of, self._group.chunks, 1):
+            for batch in reader.batches():
+                self._add(batch)
+        outlet = Outlet(self._job.outlet)
+        files = tuple(self._stage(outlet))
+        return GroupResult(
+            self._group.number, files, self._stage_undecoded(outlet), self._messages, self._dropped,
+            len(self._undecoded), self._first_reason,
+        )  # fmt: skip
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        if self._job.spec.subjects:
+            subjects = exact_subjects(batch)
+            names = subject_names(subjects)
+            taken = np.array([any(matches(f, name) for f in self._job.spec.subjects) for name in names], np.bool_)
+            batch = batch.filter(pa.array(taken[subjects.indices.to_numpy()]))
+        if batch.num_rows and self._is_lines:
+            self._add_lines(batch)
+        elif batch.num_rows:
+            self._add_rows(list(_messages(batch)))
+
+    def _add_rows(self, messages: list[Message]) -> None:
+        """One by one."""
+        for message, rows in zip(messages, self._decoder.rows(messages), strict=True):
+            if isinstance(rows, Undecodable):
+                self._add_undecoded(message, rows)
+            elif not rows:
+                self._dropped += 1
+            else:
+                self._add_message(message, rows)
+
+    def _add_message(self, message: Message, rows: list[Row]) -> None:
+        try:
+            prepared = [(self._key(self._key_of(message, row)), self._serializer.prepare(message, row)) for row in rows]
+        except Undecodable as reason:
+            self._add_undecoded(message, reason)
+            return
+        slot = slot_of(self._job, message.time_ns)
+        keys = dict.fromkeys(key for key, _ in prepared)
+        for key in keys:
+            file = self._file(key, slot, message.seq)
+            file.messages += 1
+            file.last_seq = message.seq
+        for key, row in dict(prepared).items() if self._serializer.whole else prepared:
+            self._files[key, slot].writer.add(row)
+        self._messages += 1
+
+    def _add_lines(self, batch: pa.RecordBatch) -> None:
+        """JSON payloads as lines: a batch at a time."""
+        lines, valid = json_lines(batch.column("data"))
+        keys, codes = self._subject_keys(batch)
+        valid_keys = codes >= 0
+        lines = lines.filter(pa.array(valid_keys[valid]))
+        good = valid & valid_keys
+        for at in np.flatnonzero(~good).tolist():
+            (message,) = _messages(batch.slice(at, 1))
+            self._add_undecoded(message, self._why(message))
+        seqs = batch.column("seq").to_numpy()[good]
+        if not len(seqs):
+            return
+        start, width = hour_start(self._job.hour), self._job.spec.interval_minutes * MINUTE_NS
+        slots = (batch.column("time_ns").to_numpy()[good] - start) // width
+        both = codes[good] * 60 + slots
+        if both.min() != both.max():
+            order = np.argsort(both, kind="stable")
+            lines, seqs, both = lines.take(pa.array(order)), seqs[order], both[order]
+        starts = np.flatnonzero(np.diff(both, prepend=both[0] - 1))
+        for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(both)], strict=True):
+            code, slot = divmod(int(both[first]), 60)
+            file = self._file(keys[code], slot, int(seqs[first]))
+            file.writer.add(bytes_of(lines[first:end]))
+            file.messages += end - first
+            file.last_seq = int(seqs[end - 1])
+        self._messages += len(seqs)
+
+    def _subject_keys(self, batch: pa.RecordBatch) -> tuple[list[str], np.ndarray]:
+        """The keys of the messages: escaped, and for each message which it is; -1 where its subject has none."""
+        if self._job.spec.key is None:
+            return [ALL], np.zeros(batch.num_rows, np.int64)
+        subjects, of = batch.column("subject").dictionary_encode(), tokens_of(self._job.spec.key)
+        keys: dict[str, int] = {}
+        codes = np.full(len(subjects.dictionary), -1, np.int64)
+        for at, subject in enumerate(subjects.dictionary.to_pylist()):
+            try:
+                codes[at] = keys.setdefault(self._key(of(subject)), len(keys))
+            except Undecodable:
+                continue
+        return list(keys), codes[subjects.indices.to_numpy()]
+
+    def _why(self, message: Message) -> Undecodable:
+        """Why a message is not among the lines."""
+        (rows,) = self._decoder.rows([message])
+        if isinstance(rows, Undecodable):
+            return rows
+        try:
+            self._key_of(message, rows[0])
+        except Undecodable as reason:
+            return reason
+        return Undecodable("The payload is not strict JSON")
+
+    def _key(self, key: str) -> str:
+        if (known := self._keys.get(key)) is None:
+            known = self._keys[key] = escaped(key)
+        return known
+
+    def _file(self, key: str, slot: int, seq: int) -> _File:
+        if (file := self._files.get((key, slot))) is None:
+            if len(self._files) == MAX_FILES:
+                raise OperatorError(
+                    f"The export {self._job.spec.name} splits {self._messages} messages into more than {MAX_FILES} "
+                    f"files", "Choose a key with fewer values", field="key",
+                )  # fmt: skip
+            file = self._files[key, slot] = _File(self._serializer.new_file(), seq, seq)
+        return file
+
+    def _add_undecoded(self, message: Message, reason: Undecodable) -> None:
+        self._first_reason = self._first_reason or f"message {message.seq}: {reason}"
+        self._undecoded.append(line_of(message.document(self._job.stream) | {"reason": str(reason)}))
+        self._undecoded_seqs.append(message.seq)
+
+    def _stage(self, outlet: Outlet) -> Iterator[StagedFile]:
+        for number, (key, slot) in enumerate(sorted(self._files)):
+            file = self._files.pop((key, slot))
+            path = file_path(self._job, self._group, key, slot, file.first_seq, file.last_seq)
+            yield self._put(outlet, path, str(number), file.writer.finish(), file)
+
+    def _stage_undecoded(self, outlet: Outlet) -> StagedFile | None:
+        if not self._undecoded:
+            return None
+        seqs = self._undecoded_seqs
+        file = _File(self._serializer.new_file(), seqs[0], seqs[-1], len(seqs))
+        folder = f"{own_folder(self._job.archive, self._job.spec.name)}/undecoded/{hour_name(self._job.hour)}"
+        path = f"{folder}/{self._group.mark}{seqs[0]:020d}-{seqs[-1]:020d}.ndjson.gz"
+        return self._put(outlet, path, "undecoded", compressor_of("gzip")(b"".join(self._undecoded)), file)
+
+    def _put(self, outlet: Outlet, path: str, name: str, data: bytes, file: _File) -> StagedFile:
+        staged = f"{self._job.staging}/{self._group.number:05d}-{name}"
+        outlet.put(staged, data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        return StagedFile(path, staged, len(data), sha256, file.messages, file.first_seq, file.last_seq)
+
+
+def _messages(batch: pa.RecordBatch) -> Iterator[Message]:
+    columns = [batch.column(name).to_pylist() for name in ("seq", "time_ns", "subject", "headers", "data")]
+    return map(Message._make, zip(*columns, strict=True))

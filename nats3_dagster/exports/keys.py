@@ -1,0 +1,86 @@
+"""Keys: what the files of an export are split by, and how a key becomes a part of a path.
+
+Invariant: two keys never have one path, and no key leads out of the destination.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote
+
+from nats3_dagster.exports.message import Message, Row, Undecodable
+
+# Characters of a key in a path. What is left out: file systems take 255 bytes of a name.
+MAX_KEY = 150
+# Where files are not split.
+ALL = "all"
+
+KeyOf = Callable[[Message, Row], str]
+
+
+def escaped(key: str) -> str:
+    """The key as one part of a path: letters, digits, `_`, `-` and `.` as they are, the rest as %XX, a `_` or `.` in
+    front too (engines pass over such names); a long one is cut and ends with ~ and a hash. Raises Undecodable."""
+    if not key:
+        raise Undecodable("The key is empty")
+    text = quote(key, safe="", errors="surrogatepass").replace("~", "%7E")
+    if text[0] in "_.":
+        text = f"%{ord(text[0]):02X}{text[1:]}"
+    if len(text) <= MAX_KEY:
+        return text
+    digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
+    return f"{text[:MAX_KEY]}~{digest}"
+
+
+def tokens_of(key: str) -> Callable[[str], str]:
+    """What gives the tokens of a subject that `subject:2` or `subject:1,3` names, joined by dots; it raises
+    Undecodable."""
+    places = [int(number) for number in key.partition(":")[2].split(",")]
+
+    def of(subject: str) -> str:
+        tokens = subject.split(".")
+        if places and max(places) > len(tokens):
+            raise Undecodable(f"The subject has no token {max(places)}")
+        return ".".join(tokens[place - 1] for place in places)
+
+    return of
+
+
+def key_of(key: str | None) -> KeyOf:
+    """What gives the key of a row; it raises Undecodable."""
+    kind, _, name = (key or "").partition(":")
+    if key is None:
+        return lambda message, row: ALL
+    if kind == "subject":
+        of = tokens_of(key)
+        return lambda message, row: of(message.subject)
+    if kind == "header":
+        return lambda message, row: _header(message, name)
+    if kind == "field":
+        path = name.split(".")
+        return lambda message, row: _field(row.fields, path)
+    return lambda message, row: _own(row)
+
+
+def _header(message: Message, name: str) -> str:
+    if (value := message.header_fields().get(name)) is None:
+        raise Undecodable(f"The message has no header {name}")
+    return value
+
+
+def _field(fields: Any, path: Sequence[str]) -> str:
+    value = fields
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float | Decimal):
+        return str(value)
+    raise Undecodable(f"The field {'.'.join(path)} is missing or has no key in it")
+
+
+def _own(row: Row) -> str:
+    if row.key is None:
+        raise Undecodable("The decoder gave no key")
+    return row.key

@@ -1,0 +1,74 @@
+"""The manifest of an exported hour: which files there are, and which there may be while a run replaces them.
+
+Invariant: a file of ours at the destination is in the manifest of its hour, whatever process died where. So what an
+earlier run made is found and removed without a listing, and nobody else's file is touched.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from nats3_dagster.errors import StoreError
+from nats3_dagster.exports.job import own_folder
+from nats3_dagster.exports.paths import hour_name
+from nats3_dagster.objects import Outlet
+
+_VERSION = 1
+
+
+class ManifestFile(NamedTuple):
+    """One file."""
+
+    path: str  # below the destination
+    bytes: int
+    sha256: str
+    messages: int
+    first_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportManifest:
+    """What a run of an hour did."""
+
+    archive: str
+    export: str
+    # YYYY-MM-DD-HH:00, UTC.
+    hour: str
+    # Whether the files are all there and nothing else; else a run was replacing them, and any may be there.
+    is_done: bool
+    files: tuple[ManifestFile, ...]
+    messages: int = 0
+    dropped: int = 0
+    undecoded: int = 0
+
+    def encode(self) -> bytes:
+        """The same bytes for the same content."""
+        document = {"version": _VERSION} | asdict(self) | {"files": [file._asdict() for file in self.files]}
+        return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def manifest_path(archive: str, export: str, hour: str) -> str:
+    """`_exports/<archive>/<export>/2026-11-22-14.json`, below the destination."""
+    return f"{own_folder(archive, export)}/{hour_name(hour)}.json"
+
+
+def read_manifest(outlet: Outlet, archive: str, export: str, hour: str) -> ExportManifest | None:
+    """The manifest of the hour; None where it was never exported. Raises StoreError."""
+    path = manifest_path(archive, export, hour)
+    if (data := outlet.get(path)) is None:
+        return None
+    try:
+        document = json.loads(data)
+        if document.pop("version") != _VERSION:
+            raise ValueError(_VERSION)
+        files = tuple(ManifestFile(**file) for file in document.pop("files"))
+        manifest = ExportManifest(**document, files=files)
+        if (manifest.archive, manifest.export, manifest.hour) != (archive, export, hour):
+            raise ValueError(manifest.export)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StoreError(
+            f"{path} at the destination is not a manifest of this export",
+            "Remove it and the files of the hour, then run the export again",
+        ) from None
+    return manifest

@@ -1,0 +1,52 @@
+"""A message as decoders and serializers see it, and why one cannot be exported."""
+
+import base64
+from typing import Any, NamedTuple
+
+from nats3_dagster.hours import format_time
+
+MAX_REASON = 500
+
+
+class Undecodable(Exception):
+    """Why a message goes to the file of undecoded messages. Never leaves this package."""
+
+
+class Message(NamedTuple):
+    """One archived message."""
+
+    seq: int
+    time_ns: int
+    subject: str
+    headers: bytes | None  # the block as on the wire
+    data: bytes
+
+    def header_fields(self) -> dict[str, str]:
+        """The headers by name; of a name that is there again, the first value."""
+        fields: dict[str, str] = {}
+        for line in (self.headers or b"").decode("utf-8", "replace").split("\r\n")[1:]:
+            name, colon, value = line.partition(":")
+            if colon:
+                fields.setdefault(name, value.strip())
+        return fields
+
+    def document(self, stream: str) -> dict[str, Any]:
+        """The whole message for JSON: header block and payload in base64."""
+        return {
+            "seq": self.seq, "time": format_time(self.time_ns), "subject": self.subject, "stream": stream,
+            "headers": None if self.headers is None else base64.b64encode(self.headers).decode(),
+            "data": base64.b64encode(self.data).decode(),
+        }  # fmt: skip
+
+
+class Row(NamedTuple):
+    """One row of a file."""
+
+    key: str | None  # the decoder's own; None where it gives none
+    fields: dict[Any, Any]
+
+
+def reason_of(error: BaseException) -> str:
+    """An exception as a reason: its first line, bounded."""
+    text = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {text[0]}"[:MAX_REASON] if text[0] else type(error).__name__

@@ -1,0 +1,75 @@
+"""The plan of an export: which chunks, in which groups, by which job."""
+
+import secrets
+import time
+from dataclasses import dataclass
+
+from nats3_dagster.archive.proof import seal
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.exports.checks import check_export
+from nats3_dagster.exports.job import ExportJob, Group, groups_of, own_folder
+from nats3_dagster.exports.paths import hour_name
+from nats3_dagster.exports.schemas import read_schema
+from nats3_dagster.hours import hour_start
+from nats3_dagster.model import Archive, ExportSpec
+from nats3_dagster.objects import OutletOptions, StoreOptions
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """What a run of an hour will do."""
+
+    job: ExportJob
+    groups: tuple[Group, ...]
+    # Of all chunks, before the export's subjects are looked at.
+    messages: int
+
+
+def plan(workspace: Workspace, archive: Archive, spec: ExportSpec, hour: str) -> ExportPlan:
+    """Raises OperatorError for an export that cannot run, and for an hour that is neither sealed nor complete."""
+    hour_start(hour)
+    check_export(workspace, archive, spec)
+    _check_complete(workspace, archive, hour)
+    chunks = workspace.catalog.chunks.of_hour(archive, hour)
+    token = secrets.token_hex(8)
+    job = ExportJob(
+        archive=archive.name, stream=archive.spec.stream, hour=hour, spec=spec, schema=read_schema(spec),
+        store=workspace.settings.store, outlet=outlet_options(workspace.settings.store, spec),
+        staging=f"{staging_folder(archive.name, spec.name, hour)}/{token}",
+    )  # fmt: skip
+    return ExportPlan(job, groups_of(chunks), sum(chunk.meta.messages for chunk in chunks))
+
+
+def staging_folder(archive: str, export: str, hour: str) -> str:
+    """Where runs of the hour put files on their way, below the destination."""
+    return f"{own_folder(archive, export)}/staging/{hour_name(hour)}"
+
+
+def outlet_options(store: StoreOptions, spec: ExportSpec) -> OutletOptions:
+    """How to reach the destination. S3 is the one of the settings; where archives lie in a folder, the AWS SDK finds
+    endpoint and credentials in its environment."""
+    place = spec.place
+    if place.scheme != "s3":
+        return OutletOptions(place.scheme, place.bucket, place.prefix)
+    return OutletOptions("s3", place.bucket, place.prefix, store if store.folder is None else _plain_s3(store))
+
+
+def _plain_s3(store: StoreOptions) -> StoreOptions:
+    return StoreOptions(
+        endpoint=store.endpoint, region=store.region, access_key_id=store.access_key_id,
+        secret_access_key=store.secret_access_key, session_token=store.session_token, profile=store.profile,
+        patience_s=store.patience_s,
+    )  # fmt: skip
+
+
+def _check_complete(workspace: Workspace, archive: Archive, hour: str) -> None:
+    """Raises OperatorError unless the hour has a valid seal, or could be sealed now. The stream is asked only where
+    there is no seal."""
+    if any(s.valid for s in workspace.catalog.seals.select(archive, hours=[hour])):
+        return
+    first, _ = seal.ended_hours(workspace, archive)
+    if hour < first:
+        raise OperatorError(f"Archive {archive.name} begins at {first}, after {hour}", "Choose a later hour")
+    complete = seal.complete_hours(workspace, archive, [hour])
+    seal.check_sealed([hour], complete, archive.name, seal.newest_closed(time.time_ns()))

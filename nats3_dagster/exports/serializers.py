@@ -1,0 +1,256 @@
+"""Serializers: rows of one file as bytes.
+
+Invariant: what a file's bytes are follows from its rows and the export alone, so that a run that is tried again makes
+the same files.
+"""
+
+import csv
+import gzip
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO, StringIO
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nats3_dagster.exports.message import Message, Row, Undecodable
+from nats3_dagster.exports.values import to_exact_json, to_field, to_json
+from nats3_dagster.model import ExportSpec
+
+_GZIP_LEVEL, _ZSTD_LEVEL = 6, 3
+# Rows that a Parquet file keeps as Python objects before they become columns.
+_PENDING_ROWS = 20_000
+_LENGTH = struct.Struct(">I")
+
+
+class FileWriter(Protocol):
+    """One file on its way."""
+
+    def add(self, prepared: Any) -> None: ...
+
+    def finish(self) -> bytes: ...
+
+
+class Serializer(Protocol):
+    """What a row becomes, and a writer of such rows for each file."""
+
+    # Whether rows are the whole message: then a message is once in a file, however many rows a decoder made of it.
+    whole: bool
+
+    def prepare(self, message: Message, row: Row, /) -> Any:
+        """What `FileWriter.add` takes. Raises Undecodable."""
+        ...
+
+    def new_file(self) -> FileWriter: ...
+
+
+def serializer_of(spec: ExportSpec, stream: str, columns: tuple[str, ...]) -> Serializer:
+    """The serializer of an export; `columns` are those of its decoder."""
+    compress = compressor_of(spec.compression)
+    if spec.format == "csv":
+        return CsvFiles(spec.columns or columns, compress)
+    if spec.format == "parquet":
+        return ParquetFiles(spec.columns or columns, spec.compression)
+    if spec.format == "raw":
+        return LineFiles(lambda message, row: _LENGTH.pack(len(message.data)) + message.data, compress, whole=True)
+    if spec.format == "messages":
+        return LineFiles(lambda message, row: line_of(message.document(stream)), compress, whole=True)
+    return LineFiles(_json_line if spec.decode == "json" else lambda message, row: line_of(row.fields), compress)
+
+
+def line_of(document: Mapping[Any, Any]) -> bytes:
+    """A document as a line of NDJSON. Raises Undecodable."""
+    try:
+        return to_json(document).encode() + b"\n"
+    except UnicodeEncodeError:
+        raise Undecodable("The row has text that is not Unicode") from None
+
+
+def _json_line(message: Message, row: Row) -> bytes:
+    """The payload itself, which is valid JSON: no number changes its digits. Line ends stand between tokens only."""
+    return message.data.strip(b" \t\r\n").replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+
+
+def compressor_of(compression: str) -> Callable[[bytes], bytes]:
+    """What makes the bytes of a file; the same ones for the same input."""
+    if compression == "gzip":
+        return lambda data: gzip.compress(data, _GZIP_LEVEL, mtime=0)
+    if compression == "zstd":
+        import zstandard
+
+        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress
+    return lambda data: data
+
+
+class LineFiles:
+    """Files of records one after the other."""
+
+    def __init__(
+        self, prepare: Callable[[Message, Row], bytes], compress: Callable[[bytes], bytes], *, whole: bool = False
+    ) -> None:
+        self.whole = whole
+        self._prepare, self._compress = prepare, compress
+
+    def prepare(self, message: Message, row: Row, /) -> bytes:
+        return self._prepare(message, row)
+
+    def new_file(self) -> "LineFile":
+        return LineFile(self._compress)
+
+
+class LineFile:
+    """Takes bytes."""
+
+    def __init__(self, compress: Callable[[bytes], bytes]) -> None:
+        self._compress = compress
+        self._parts: list[Any] = []
+
+    def add(self, prepared: Any) -> None:
+        self._parts.append(prepared)
+
+    def finish(self) -> bytes:
+        return self._compress(b"".join(self._parts))
+
+
+class CsvFiles:
+    """CSV with a line of names, fields quoted where they must be (RFC 4180), lines that end with a line feed."""
+
+    whole = False
+
+    def __init__(self, columns: Sequence[str], compress: Callable[[bytes], bytes]) -> None:
+        self._columns = tuple(columns)
+        self._compress = compress
+
+    def prepare(self, message: Message, row: Row, /) -> dict[str, Any]:
+        fields = row.fields
+        if self._columns:
+            return {name: to_field(fields[name]) for name in self._columns if name in fields}
+        return {str(name): to_field(value) for name, value in fields.items()}
+
+    def new_file(self) -> "CsvFile":
+        return CsvFile(self._columns, self._compress)
+
+
+class CsvFile:
+    """Takes fields by name. Without columns it has the names of all rows, in the order in which they first came."""
+
+    def __init__(self, columns: tuple[str, ...], compress: Callable[[bytes], bytes]) -> None:
+        self._columns = dict.fromkeys(columns)
+        self._fixed = bool(columns)
+        self._compress = compress
+        # Rows with the columns that were known when they came: their number, and the text.
+        self._parts: list[tuple[int, StringIO]] = []
+        self._open(len(self._columns))
+
+    def _open(self, columns: int) -> None:
+        self._parts.append((columns, StringIO(newline="")))
+        self._write: Callable[[Sequence[Any]], object] = csv.writer(self._parts[-1][1], lineterminator="\n").writerow
+
+    def add(self, prepared: dict[str, Any]) -> None:
+        if not self._fixed and not self._columns.keys() >= prepared.keys():
+            self._columns |= dict.fromkeys(prepared)
+            self._open(len(self._columns))
+        self._write([prepared.get(name) for name in self._columns])
+
+    def finish(self) -> bytes:
+        out = StringIO(newline="")
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self._columns)
+        for columns, part in self._parts:
+            if columns == len(self._columns):
+                out.write(part.getvalue())
+            elif columns:  # columns that came later are empty in these rows
+                rest = [""] * (len(self._columns) - columns)
+                writer.writerows(row + rest for row in csv.reader(StringIO(part.getvalue(), newline="")))
+        return self._compress(out.getvalue().encode("utf-8", "surrogatepass"))
+
+
+class ParquetFiles:
+    """Parquet. A column whose values have no type in common is JSON text."""
+
+    whole = False
+
+    def __init__(self, columns: Sequence[str], compression: str) -> None:
+        self._columns = tuple(columns)
+        self._compression = compression
+
+    def prepare(self, message: Message, row: Row, /) -> dict[str, Any]:
+        fields = {str(name): value for name, value in row.fields.items()}
+        if self._columns:
+            return {name: fields.get(name) for name in self._columns}
+        if not fields:
+            raise Undecodable("The row has no fields, and Parquet needs one")
+        return fields
+
+    def new_file(self) -> "ParquetFile":
+        return ParquetFile(self._compression)
+
+
+class ParquetFile:
+    """Takes fields by name."""
+
+    def __init__(self, compression: str) -> None:
+        self._compression = compression
+        self._pending: list[dict[str, Any]] = []
+        self._tables: list[pa.Table] = []
+
+    def add(self, prepared: dict[str, Any]) -> None:
+        self._pending.append(prepared)
+        if len(self._pending) == _PENDING_ROWS:
+            self._flush()
+
+    def finish(self) -> bytes:
+        self._flush()
+        sink = BytesIO()
+        pq.write_table(_joined(self._tables), sink, compression=self._compression)
+        return sink.getvalue()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        names = list(dict.fromkeys(name for row in self._pending for name in row))
+        columns = [_column([row.get(name) for row in self._pending]) for name in names]
+        self._tables.append(pa.Table.from_arrays(columns, names=names))
+        self._pending = []
+
+
+def _column(values: list[Any]) -> pa.Array:
+    try:
+        column = pa.array(values)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        return _json_column(values)
+    # A number that is not exact in 64 bits must not become one that is only near it.
+    mixed = pa.types.is_floating(column.type) and any(type(value) is int and abs(value) > 2**53 for value in values)
+    # An object without any field is a column that no file can have.
+    bare = pa.types.is_struct(column.type) and not column.type.num_fields
+    return _json_column(values) if mixed or bare else column
+
+
+def _json_column(values: list[Any]) -> pa.Array:
+    return pa.array(
+        [None if value is None else value if isinstance(value, str) else to_exact_json(value) for value in values],
+        pa.string(),
+    )
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    """The tables as one; a column that has types without one in common is JSON text in all of them."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    except (pa.ArrowException, TypeError):
+        pass
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        having = [table for table in tables if name in table.column_names]
+        try:
+            pa.concat_tables([table.select([name]) for table in having], promote_options="permissive")
+        except (pa.ArrowException, TypeError):
+            tables = [
+                table.set_column(table.column_names.index(name), name, _json_column(table.column(name).to_pylist()))
+                if name in table.column_names
+                else table
+                for table in tables
+            ]
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+

@@ -1,0 +1,162 @@
+"""An outlet: where the files of exports go, in whatever store. Unlike the objects of a Bucket, a file may be replaced.
+
+Invariant: a file is replaced at once and whole: whoever reads sees the one before or the new one.
+"""
+
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore
+
+from nats3_dagster.errors import StoreError
+from nats3_dagster.objects import faults, files
+from nats3_dagster.objects.s3_store import s3_store
+from nats3_dagster.objects.store_options import StoreOptions
+
+_SILENCE_S: Final = 120.0
+# Of Google's and Azure's stores: who we are there comes from the environment of their own tools.
+_HINTS: Final = {
+    "gs": "Look at the bucket and at GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "Look at the container, AZURE_STORAGE_ACCOUNT_NAME and its key or identity",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OutletOptions:
+    """A destination, and how to reach it."""
+
+    scheme: str  # s3, gs, az or file
+    bucket: str  # bucket or container; empty for a folder
+    prefix: str  # without slashes at its ends; of a folder its absolute path
+    s3: StoreOptions | None = None  # endpoint and credentials of s3
+
+
+class Outlet:
+    """The files below a destination, by their paths from there. Every method raises StoreError."""
+
+    def __init__(self, options: OutletOptions) -> None:
+        self._options = options
+        self._root = Path(options.prefix) if options.scheme == "file" else None
+        place = options.s3.place if options.s3 else "the folder" if self._root else f"{options.scheme}://"
+        self._where = faults.Place(place, options.bucket or "folder")
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write the file, in the place of what is there."""
+        with self._faults(path):
+            if self._root is not None:
+                files.replace(self._root, path, memoryview(data))
+            else:
+                obstore.put(self._store, self._key(path), data, use_multipart=False)
+
+    def get(self, path: str) -> bytes | None:
+        """The whole file; None where there is none."""
+        with self._faults(path):
+            try:
+                return bytes(obstore.get(self._store, self._key(path)).bytes())
+            except FileNotFoundError as error:
+                self._missing(error)
+                return None
+
+    def size(self, path: str) -> int | None:
+        """Bytes; None where there is no such file."""
+        with self._faults(path):
+            try:
+                return int(obstore.head(self._store, self._key(path))["size"])
+            except FileNotFoundError as error:
+                self._missing(error)
+                return None
+
+    def move(self, source: str, target: str) -> None:
+        """Put a file in the place of another one."""
+        with self._faults(source):
+            if self._root is not None:
+                files.move(self._root, source, target)
+            else:
+                obstore.copy(self._store, self._key(source), self._key(target))
+                obstore.delete(self._store, self._key(source))
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """The paths of the files under `prefix`, whole parts of a path."""
+        cut = len(self._key(""))
+        with self._faults(prefix):
+            if self._root is not None and not self._root.is_dir():
+                return
+            pages = iter(obstore.list(self._store, self._key(prefix), chunk_size=1000))  # pyright: ignore[reportUnknownMemberType]
+        while True:
+            with self._faults(prefix):
+                page = next(pages, None)
+            if page is None:
+                return
+            for item in page:
+                yield item["path"][cut:]
+
+    def delete(self, path: str) -> None:
+        """Remove the file; one that is not there is as good as removed."""
+        with self._faults(path):
+            if self._root is not None:
+                files.remove(self._root, path)
+                return
+            try:
+                obstore.delete(self._store, self._key(path))
+            except FileNotFoundError as error:
+                self._missing(error)
+
+    def _key(self, path: str) -> str:
+        prefix = self._options.prefix if self._root is None else ""
+        return f"{prefix}/{path}" if prefix else path
+
+    def _missing(self, error: FileNotFoundError) -> None:
+        """Raises StoreError where it is the bucket that does not exist."""
+        if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
+            raise faults.refused(self._where, "NoSuchBucket", 404, "") from error
+
+    @contextmanager
+    def _faults(self, path: str) -> Generator[None]:
+        if path and {"", ".", ".."} & {*path.split("/")}:
+            raise StoreError(f"{path!r} cannot be the path of a file", "This is a defect: report it")
+        try:
+            yield
+        except FileNotFoundError as error:
+            self._missing(error)
+            raise StoreError(f"{path} is not at the destination any more", "Run the export again") from error
+        except BaseError as error:
+            raise self._explained(str(error)) from error
+        except OSError as error:
+            raise faults.system_fault(self._where, error) from error
+
+    def _explained(self, text: str) -> StoreError:
+        if self._options.scheme == "s3":
+            return faults.explain(self._where, text)
+        if self._root is not None and (number := re.search(r"os error (\d+)", text)):
+            return faults.system_fault(self._where, OSError(int(number[1]), ""))
+        status = re.search(r"status code: (\d{3})", text)
+        name = f"{self._options.scheme}://{self._options.bucket}"
+        what = f"{name} answered {status[1]}" if status else f"{name} cannot be reached"
+        return StoreError(what, _HINTS.get(self._options.scheme, "Look at the folder"))
+
+    @cached_property
+    def _store(self) -> Any:
+        options = self._options
+        if self._root is not None:
+            self._root.mkdir(parents=True, exist_ok=True)
+            return LocalStore(self._root)
+        if options.s3 is not None:
+            return s3_store(options.s3, self._where, _SILENCE_S)
+        return _cloud_store(options)
+
+
+def _cloud_store(options: OutletOptions) -> Any:
+    """A store of Google or Azure, whose credentials are those of the environment."""
+    from obstore.store import AzureStore, GCSStore
+
+    retry: Any = {"max_retries": 5}
+    if options.scheme == "gs":
+        return GCSStore(options.bucket, retry_config=retry)
+    return AzureStore(options.bucket, retry_config=retry)
