@@ -9,7 +9,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
+from nats3_dagster.exports.decoders import json_decode
+from nats3_dagster.exports.message import Message, Undecodable
+
 _WHITE = " \t\r\n"
+# What Arrow would take for more, or for less, than it is: line ends in strings, and constants that JSON does not have.
+_ODD = "[\r\n]|NaN|Inf"
+_decode = json_decode(exact=True)
 # Arrow parses every value of a row and keeps those of this field: no payload has it.
 _NO_FIELD = pa.schema([pa.field("nats3.none.e3b0c44298fc1c14", pa.string())])
 
@@ -18,40 +24,49 @@ def json_lines(data: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
     """The payloads (binary) that are a JSON object, each as one line (string) with its line end, and which of the
     payloads they are."""
     valid = np.ones(len(data), np.bool_)
-    parts: list[pa.Array] = []
-    _collect(data, 0, parts, valid)
-    return pa.concat_arrays(parts) if parts else pa.array([], pa.string()), valid
-
-
-def _collect(data: pa.Array, at: int, parts: list[pa.Array], valid: NDArray[np.bool_]) -> None:
-    """Halve what is not valid as a whole, until the payloads that are not stand alone."""
-    if not len(data):
-        return
-    if (lines := _lines(data)) is not None:
-        parts.append(lines)
-    elif len(data) == 1:
-        valid[at] = False
-    else:
-        half = len(data) // 2
-        _collect(data[:half], at, parts, valid)
-        _collect(data[half:], at + half, parts, valid)
-
-
-def _lines(data: pa.Array) -> pa.Array | None:
-    """The lines of the payloads; None unless each is one JSON object."""
-    try:
-        text = pc.utf8_trim(data.cast(pa.string()), _WHITE)
-    except pa.ArrowInvalid:
-        return None
-    # So an empty payload is no row less, and an object that ends in the next payload no row more.
-    if not pc.all(pc.and_(pc.starts_with(text, "{"), pc.ends_with(text, "}"))).as_py():
-        return None
+    _judge(data, np.arange(len(data)), valid)
+    text = pc.utf8_trim((data if valid.all() else data.filter(pa.array(valid))).cast(pa.string()), _WHITE)
     for end in "\r\n":
         if pc.any(pc.match_substring(text, end)).as_py():
             # White space between two tokens: in a string it would be escaped.
             text = pc.replace_substring(text, end, " ")
-    lines = pc.binary_join_element_wise(text, "", "\n")
-    return lines if _is_json(lines) else None
+    return pc.binary_join_element_wise(text, "", "\n"), valid
+
+
+def _judge(data: pa.Array, places: NDArray[np.int64], valid: NDArray[np.bool_]) -> None:
+    """Halve what is not valid as a whole, until the payloads that are not stand alone."""
+    if not len(data):
+        return
+    try:
+        text = pc.utf8_trim(data.cast(pa.string()), _WHITE)
+    except pa.ArrowInvalid:
+        text = None
+    if text is not None:
+        odd = pc.match_substring_regex(text, _ODD).to_numpy(zero_copy_only=False)
+        if odd.any():
+            for place, payload in zip(places[odd].tolist(), data.filter(pa.array(odd)).to_pylist(), strict=True):
+                valid[place] = _is_object(payload)
+            _judge(data.filter(pa.array(~odd)), places[~odd], valid)
+            return
+        # So an empty payload is no row less, and no object ends in the next payload.
+        whole = pc.all(pc.and_(pc.starts_with(text, "{"), pc.ends_with(text, "}"))).as_py()
+        if whole and _is_json(pc.binary_join_element_wise(text, "", "\n")):
+            return
+    if len(data) == 1:
+        valid[places[0]] = _is_object(data[0].as_py())
+        return
+    half = len(data) // 2
+    _judge(data[:half], places[:half], valid)
+    _judge(data[half:], places[half:], valid)
+
+
+def _is_object(payload: bytes) -> bool:
+    """Whether Python reads the payload as a JSON object: it takes numbers beyond every float, which Arrow does not."""
+    try:
+        _decode(Message(0, 0, "", None, payload))
+    except (Undecodable, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_json(lines: pa.Array) -> bool:

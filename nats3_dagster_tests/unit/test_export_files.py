@@ -1,0 +1,199 @@
+"""Files of exports: what a message becomes in each format, split by each key."""
+
+import base64
+import json
+import struct
+
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from nats3_dagster.errors import OperatorError, SourceError
+from nats3_dagster_tests.catalog_case import HOUR, LOGS
+from nats3_dagster_tests.export_case import Case, block
+
+DATE = "date=2026-11-21/hour=07"
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(tmp_path)
+
+
+def test_pizza_orders_become_csv_by_store(case):
+    """The worked example: orders as JSON on orders.<store>."""
+    case.chunk(
+        ("orders.milano", b'{"order": 1, "pizza": "Margherita", "price": 8.50, "extras": ["basil", "oil"]}'),
+        ("orders.napoli", b'{"order": 2, "pizza": "Marinara \\"doppia\\", large", "price": 7.00, "note": null}'),
+        ("orders.milano", b'{"order": 12345678901234567890123, "pizza": "Funghi", "paid": true}'),
+    )
+    result = case.run(decode="json", key="subject:2", format="csv", columns=("order", "pizza", "price", "extras"))
+    assert (result.files, result.messages, result.undecoded, result.written) == (2, 3, 0, 2)
+    first, last = "00000000000000000001", "00000000000000000003"
+    assert case.files() == {
+        f"milano/{DATE}/{first}-{last}.csv.gz": (
+            b'order,pizza,price,extras\n1,Margherita,8.50,"[""basil"",""oil""]"\n12345678901234567890123,Funghi,,\n'
+        ),
+        f"napoli/{DATE}/{first[:-1]}2-{first[:-1]}2.csv.gz": (
+            b'order,pizza,price,extras\n2,"Marinara ""doppia"", large",7.00,\n'
+        ),
+    }  # fmt: skip
+
+
+def test_shipped_log_lines_become_ndjson_by_host(case):
+    """The worked example: lines on logs.p<partition>.<host>, as a log shipper publishes them."""
+    case.chunk(
+        ("logs.p1.web-1", b"GET / 200", block(Log_File="/var/log/access", Log_Offset="7")),
+        ("logs.p3.web-2", "Ende für heute".encode()),
+        ("logs.p2.web-1", b"GET /favicon 404"),
+    )
+    case.run(subjects=("logs.>",), decode="text", key="subject:3")
+    assert list(case.by_key()) == ["web-1", "web-2"]
+    assert [json.loads(line) for line in case.by_key()["web-1"].splitlines()] == [
+        {"subject": "logs.p1.web-1", "seq": 1, "time": "2026-11-21T07:00:00.000000000Z", "text": "GET / 200"},
+        {"subject": "logs.p2.web-1", "seq": 3, "time": "2026-11-21T07:00:00.000000002Z", "text": "GET /favicon 404"},
+    ]
+    assert json.loads(case.by_key()["web-2"])["text"] == "Ende für heute"
+
+
+def test_json_goes_into_ndjson_with_every_digit(case):
+    payload = b' {"a": 1.10, "big": 123456789012345678901234567890,\r\n "a": 1E400, "s": "a\\nb"}\n'
+    case.chunk(("x", payload), ("x", b'{"b": 0.1000}'))
+    case.run(decode="json")
+    lines = b'{"a": 1.10, "big": 123456789012345678901234567890,   "a": 1E400, "s": "a\\nb"}\n{"b": 0.1000}\n'
+    assert [*case.files().values()] == [lines]
+
+
+@pytest.mark.parametrize("key", [None, "subject:1", "field:ok", "header:Store"])
+def test_lines_are_the_same_whether_a_batch_is_valid_as_a_whole_or_not(case, key):
+    good = [("x", b'{"ok": %d}' % n, block(Store="a")) for n in range(50)]
+    bad = [b"", b"no", b'{"a": NaN}', b'{"a":1}{"b":2}', b"[1]", b"\xff", b'{"a": 01}', b'{"a":1', b'"}', b'{"a":"\n"}']
+    case.chunk(*good[:20], *[("x", b) for b in bad], *good[20:])
+    result = case.run(decode="json", key=key, max_undecoded=10)
+    assert (result.messages, result.undecoded) == (50, 10)
+    assert sorted(line["ok"] for line in case.lines()) == list(range(50))
+    assert [base64.b64decode(m["data"]) for m in case.undecoded()] == bad
+    assert all(m["reason"] for m in case.undecoded())
+
+
+def test_the_whole_message_as_ndjson(case):
+    case.chunk(("x.y", b"\0\xff", block(A="1")), ("x", b""))
+    case.run(format="messages", compression="zstd")
+    (data,) = case.files().values()
+    first, second = map(json.loads, zstandard.ZstdDecompressor().decompress(data).splitlines())
+    assert first == {
+        "seq": 1, "time": "2026-11-21T07:00:00.000000000Z", "subject": "x.y", "stream": "LOGS",
+        "headers": base64.b64encode(block(A="1")).decode(), "data": "AP8=",
+    }  # fmt: skip
+    assert (second["headers"], second["data"]) == (None, "")
+
+
+def test_raw_payloads_have_their_length_in_front(case):
+    case.chunk(("x", b"abc"), ("x", b""), ("x", b"\n" * 300))
+    case.run(format="raw", compression="none")
+    (data,) = case.files().values()
+    assert data == b"\0\0\0\3abc" + b"\0\0\0\0" + struct.pack(">I", 300) + b"\n" * 300
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd", "snappy", "none"])
+def test_parquet_has_columns_with_types_and_json_where_types_differ(case, compression):
+    case.chunk(
+        ("x", b'{"n": 1, "f": 1.5, "s": "a", "mixed": 1, "deep": {"a": [1]}, "huge": 123456789012345678901234567890}'),
+        ("x", b'{"n": 2, "f": 2, "s": null, "mixed": "b", "new": true}'),
+    )
+    case.run(decode="json", format="parquet", compression=compression)
+    (path,) = case.out.rglob("*.parquet")
+    table = pq.ParquetFile(path).read()
+    assert table.to_pylist() == [
+        {"n": 1, "f": 1.5, "s": "a", "mixed": "1", "deep": {"a": [1]}, "huge": "123456789012345678901234567890", "new": None},
+        {"n": 2, "f": 2.0, "s": None, "mixed": "b", "deep": None, "huge": None, "new": True},
+    ]  # fmt: skip  # noqa: E501
+    stored = pq.read_metadata(path).row_group(0).column(0).compression
+    assert stored == {"gzip": "GZIP", "zstd": "ZSTD", "snappy": "SNAPPY", "none": "UNCOMPRESSED"}[compression]
+
+
+def test_csv_without_columns_has_those_of_all_rows(case):
+    case.chunk(("x", b'{"a": 1}'), ("x", b'{"b": "two\\nlines", "a": 2}'), ("x", b'{"c": false}'), ("x", b'{}'))
+    case.run(decode="json", format="csv", compression="none")
+    (data,) = case.files().values()
+    assert data == b'a,b,c\n1,,\n2,"two\nlines",\n,,false\n,,\n'
+    options = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    assert pyarrow.csv.read_csv(pyarrow.BufferReader(data), parse_options=options).num_rows == 4
+
+
+def test_intervals_have_files_of_their_own(case):
+    case.chunk(*[("x", b"{}", None, minute) for minute in (0, 4, 5, 14, 15, 59)])
+    path = "{date}/{hour}{minute}/{part}.{ext}"
+    result = case.run(decode="json", interval_minutes=5, path=path)
+    assert result.files == 5
+    assert [p.split("/")[1] for p in case.files()] == ["0700", "0705", "0710", "0715", "0755"]
+    assert case.run(decode="json", interval_minutes=1, path=path).files == 6
+    assert case.run(decode="text", interval_minutes=15, path=path).files == 3
+
+
+def test_hostile_keys_stay_below_the_destination_and_apart(case):
+    keys = ["..", ".", "/etc", "a/b", "a%2Fb", "a\\b", "\x01\n", "_exports", "é", "~", "k" * 2000, "k" * 1999 + "j", "a"]
+    case.chunk(*[("x", json.dumps({"k": key}).encode()) for key in keys])
+    result = case.run(decode="json", key="field:k")
+    assert result.files == len(keys)
+    assert [data for path, data in case.everything().items() if path.endswith(".gz")].count(b"") == 0
+    assert sorted(line["k"] for line in case.lines()) == sorted(keys)
+    assert {path.split("/")[1] for path in case.files()} == {"date=2026-11-21"}
+    assert not [p for p in case.out.parent.iterdir() if p.name not in ("out", "store")]
+
+
+@pytest.mark.parametrize(
+    ("key", "subject", "data", "reason"),
+    [
+        ("field:k", "x", b'{"k": ""}', "The key is empty"),
+        ("field:k.l", "x", b'{"k": {"l": [1]}}', "The field k.l is missing or has no key in it"),
+        ("field:k", "x", b"{}", "The field k is missing or has no key in it"),
+        ("subject:2", "x", b"{}", "The subject has no token 2"),
+        ("header:Store", "x", b"{}", "The message has no header Store"),
+    ],
+)
+def test_a_message_without_a_key_is_not_decoded(case, key, subject, data, reason):
+    case.chunk((subject, data))
+    assert case.run(decode="json", key=key, max_undecoded=1).undecoded == 1
+    assert [message["reason"] for message in case.undecoded()] == [reason]
+
+
+def test_keys_by_several_tokens_header_and_field(case):
+    case.chunk(("a.b.c", b'{"n": {"m": 7}}', block(Store="s/1")))
+    for key, folder in (("subject:1,3", "a.c"), ("header:Store", "s%2F1"), ("field:n.m", "7")):
+        case.run(decode="json", key=key)
+        assert list(case.by_key()) == [folder]
+
+
+def test_only_the_subjects_of_the_export(case):
+    case.chunk(("a.b", b"1"), ("c.d", b"2"), ("a.e", b"3"))
+    assert case.run(subjects=("a.*",), decode="text").messages == 2
+    assert [line["text"] for line in case.lines()] == ["1", "3"]
+
+
+def test_incarnations_with_the_same_sequences_have_files_of_their_own(case):
+    case.chunk(("x", b"old"))
+    case.chunk(("x", b"new"), first=1, life=type(LOGS)("LOGS", LOGS.created_ns + 10**9))
+    assert case.run(decode="text").files == 2
+    assert [line["text"] for line in case.lines()] == ["old", "new"]
+
+
+def test_too_many_files_are_refused(case, monkeypatch):
+    monkeypatch.setattr("nats3_dagster.exports.group_export.MAX_FILES", 3)
+    case.chunk(*[(f"x.{n}", b"{}") for n in range(4)])
+    with pytest.raises(OperatorError, match="into more than 3 files. Choose a key with fewer values"):
+        case.run(decode="json", key="subject:2")
+
+
+def test_more_undecoded_messages_than_allowed_change_no_file(case):
+    case.chunk(("x", b"{}"))
+    case.run(decode="json", max_undecoded=1)
+    before = case.files()
+    case.chunk(("x", b"bad"), ("x", b"worse"), ("x", b'{"a":1}'))
+    with pytest.raises(SourceError, match="2 messages of .* do not decode, .* allows 1. The first is message 2: JSON"):
+        case.run(decode="json", max_undecoded=1)
+    assert case.files() == before
+    assert [m["seq"] for m in case.undecoded()] == [2, 3]
+    assert case.run(decode="json", max_undecoded=2).messages == 2
+    assert HOUR[:10] in next(iter(case.files()))
