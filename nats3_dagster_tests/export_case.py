@@ -33,9 +33,11 @@ def block(**headers: str) -> bytes:
 class Case:
     """A store with the chunks of one hour, and a folder that files are exported to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: StoreOptions | None = None, bucket: str = "archive") -> None:
+        """By default the store is a folder too."""
         (folder / "store" / "archive").mkdir(parents=True)
-        self.store = StoreOptions(url=f"file://{folder / 'store'}")
+        self.store = store or StoreOptions(url=f"file://{folder / 'store'}")
+        self.bucket = bucket
         self.out = folder / "out"
         self.chunks: list[Chunk] = []
 
@@ -51,10 +53,10 @@ class Case:
             ],
             schema=MESSAGES,
         )  # fmt: skip
-        writer = ChunkWriter("logs", life, HOUR, "archive", "", 3, {})
+        writer = ChunkWriter("logs", life, HOUR, self.bucket, "", 3, {})
         writer.write(batch)
         data, meta = writer.finish(SeqRange(seq, seq + len(rows) - 1), "deleted")
-        Bucket(self.store, "archive").put_new(meta.key, data.to_pybytes(), meta.sha256)
+        Bucket(self.store, self.bucket).put_new(meta.key, data.to_pybytes(), meta.sha256)
         self.chunks.append(Chunk(len(self.chunks), meta, datetime.now(UTC), None))
 
     def spec(self, **fields: Any) -> ExportSpec:

@@ -23,10 +23,10 @@ class OwnDecoder:
 
     columns: tuple[str, ...] = ()
 
-    def __init__(self, name: str, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
         self._function = function_of(name)
-        self._limit_s = limit_s
+        self._limit_s = LIMIT_S
 
     def rows(self, messages: Sequence[Message]) -> list[list[Row] | Undecodable]:
         answers: SimpleQueue[list[Row] | Undecodable] = SimpleQueue()

@@ -108,7 +108,7 @@ def test_parquet_has_columns_with_types_and_json_where_types_differ(case, compre
     assert table.to_pylist() == [
         {"n": 1, "f": 1.5, "s": "a", "mixed": "1", "deep": {"a": [1]}, "huge": "123456789012345678901234567890", "new": None},
         {"n": 2, "f": 2.0, "s": None, "mixed": "b", "deep": None, "huge": None, "new": True},
-    ]  # fmt: skip  # noqa: E501
+    ]  # fmt: skip
     stored = pq.read_metadata(path).row_group(0).column(0).compression
     assert stored == {"gzip": "GZIP", "zstd": "ZSTD", "snappy": "SNAPPY", "none": "UNCOMPRESSED"}[compression]
 

@@ -1,0 +1,154 @@
+"""Exports of an archive in a catalog: which hours, to which destinations, and on Spark."""
+
+import gzip
+import io
+from contextlib import ExitStack
+
+import pytest
+
+from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.errors import Conflict, OperatorError, StoreError
+from nats3_dagster.exports import hour_export
+from nats3_dagster.exports.checks import check_export
+from nats3_dagster.exports.hour_export import export_hour
+from nats3_dagster.hours import hour_of
+from nats3_dagster.model import ExportSpec
+from nats3_dagster.objects import Outlet, OutletOptions
+from nats3_dagster.pipeline.export_run import export_group, run_export
+from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, chunk, spec, state
+from nats3_dagster_tests.export_case import Case
+
+PATH = "{key}/{date}/{hour}/{part}.{ext}"
+
+
+@pytest.fixture
+def case(tmp_path, s3, bucket):
+    """Two chunks of one hour in S3."""
+    case = Case(tmp_path, s3, bucket)
+    case.chunk(("orders.milano", b'{"id": 1, "price": 8.50}'), ("orders.napoli", b'{"id": 2, "price": 7}'))
+    case.chunk(("orders.milano", b'{"id": 3, "price": 10}'))
+    return case
+
+
+@pytest.fixture
+def archive(workspace, case, bucket):
+    """Their archive; the hour is sealed."""
+    archive = workspace.catalog.archives.create(spec(bucket=bucket), state(last=3))
+    workspace.catalog.chunks.commit(archive, [chunk.meta for chunk in case.chunks])
+    assert len(list(seal_hours(workspace, archive, [HOUR]))) == 1
+    return archive
+
+
+def perform(tasks):
+    return [result for task in tasks for result in export_group(task)], None
+
+
+def export(workspace, archive, **fields):
+    made = ExportSpec("files", **{"decode": "json", "key": "subject:2", "format": "csv", "path": PATH, **fields})
+    return export_hour(workspace, archive, made, HOUR, perform)
+
+
+def objects(client, bucket, prefix):
+    found = client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
+    return {o["Key"].removeprefix(prefix): client.get_object(Bucket=bucket, Key=o["Key"])["Body"].read() for o in found}
+
+
+def test_pizza_orders_go_to_s3_by_spark(workspace, archive, bucket, s3_client, spark, monkeypatch):
+    """One task for each group of chunks; the same run again changes nothing."""
+    monkeypatch.setattr("nats3_dagster.exports.job.GROUP_MESSAGES", 2)
+    made = ExportSpec("files", f"s3://{bucket}/out", decode="json", key="subject:2", format="csv", path=PATH)
+    progress = []
+    result = run_export(spark, workspace, archive, made, HOUR, on_progress=progress.append)
+    assert (result.files, result.messages, result.written, result.hour) == (3, 3, 3, HOUR)
+    assert [(p.done, p.total) for p in progress] == [(3, 3)]
+    files = objects(s3_client, bucket, "out/")
+    tables = {path: gzip.decompress(data) for path, data in files.items() if not path.startswith("_exports/")}
+    assert tables == {
+        "milano/2026-11-21/07/00000.csv.gz": b"id,price\n1,8.50\n",
+        "milano/2026-11-21/07/00001.csv.gz": b"id,price\n3,10\n",
+        "napoli/2026-11-21/07/00000.csv.gz": b"id,price\n2,7\n",
+    }
+    assert [path for path in files if path.startswith("_exports/")] == ["_exports/logs/files/2026-11-21-07.json"]
+    again = run_export(spark, workspace, archive, made, HOUR)
+    assert (again.written, again.removed, objects(s3_client, bucket, "out/")) == (0, 0, files)
+
+
+def test_another_split_replaces_the_objects(workspace, archive, bucket, s3_client):
+    export(workspace, archive, destination=f"s3://{bucket}/out")
+    result = export(workspace, archive, destination=f"s3://{bucket}/out", key=None)
+    assert (result.written, result.removed) == (1, 2)
+    files = objects(s3_client, bucket, "out/")
+    assert sorted(files) == ["_exports/logs/files/2026-11-21-07.json", "all/2026-11-21/07/00000.csv.gz"]
+    export(workspace, archive, destination=f"s3://{bucket}/out", key=None, subjects=("orders.milano",))
+    (data,) = [data for path, data in objects(s3_client, bucket, "out/").items() if path.startswith("all")]
+    assert gzip.open(io.BytesIO(data)).read() == b"id,price\n1,8.50\n3,10\n"
+
+
+def test_an_hour_that_is_not_sealed_must_be_complete(workspace, case, bucket, tmp_path):
+    archive = workspace.catalog.archives.create(spec(bucket=bucket), state(last=9))
+    chunks = [chunk.meta for chunk in case.chunks]
+    workspace.catalog.chunks.commit(archive, chunks)
+    to = f"file://{tmp_path}/out"
+    with pytest.raises(OperatorError, match="Archive logs is not complete in 2026-11-21-07:00"):
+        export(workspace, archive, destination=to)
+    with pytest.raises(OperatorError, match="Archive logs begins at 2026-11-21-07:00, after 2020-11-21-07:00"):
+        export_hour(workspace, archive, case.spec(), "2020-11-21-07:00", perform)
+    with pytest.raises(OperatorError, match="not an hour"):
+        export_hour(workspace, archive, case.spec(), "2020", perform)
+    assert not (tmp_path / "out").exists()
+    later = HOUR_NS + 3600 * 10**9
+    workspace.catalog.chunks.commit(
+        archive, [chunk(4, 9, bucket=bucket, hour=hour_of(later), first_ns=later, last_ns=later + 9)]
+    )
+    assert export(workspace, archive, destination=to).messages == 3
+
+
+@pytest.mark.parametrize("place", ["", "/archive=logs", "/archive=logs/date=2026-11-21"])
+def test_a_destination_where_chunks_live_is_refused(workspace, archive, bucket, place):
+    made = ExportSpec("files", f"s3://{bucket}{place}")
+    with pytest.raises(OperatorError, match="files would write where the chunks of archive logs live") as refused:
+        check_export(workspace, archive, made)
+    assert refused.value.field == "destination"
+    for beside in ("/archive=logs2", "/exports"):
+        check_export(workspace, archive, ExportSpec("files", f"s3://{bucket}{beside}"))
+    check_export(workspace, archive, ExportSpec("files", f"gs://{bucket}{place}"))
+
+
+def test_a_destination_in_the_chunks_of_another_archive_is_refused(workspace, archive, bucket):
+    workspace.catalog.archives.create(spec("other", bucket="other-bucket", prefix="a/b"), state(last=3))
+    for place in ("", "/a", "/a/b"):
+        with pytest.raises(OperatorError, match="the chunks of archive other live"):
+            check_export(workspace, archive, ExportSpec("files", f"s3://other-bucket{place}"))
+    check_export(workspace, archive, ExportSpec("files", "s3://other-bucket/a/c"))
+
+
+def test_two_runs_of_an_hour_do_not_mix(workspace, archive, tmp_path, monkeypatch):
+    monkeypatch.setattr(hour_export, "PATIENCE_S", 0.1)
+    with ExitStack() as held:
+        held.enter_context(workspace.catalog.archives.exporting(archive, "files", HOUR, 0))
+        with pytest.raises(Conflict, match="Another process exports 2026-11-21-07:00 of files"):
+            export(workspace, archive, destination=f"file://{tmp_path}/out")
+    assert export(workspace, archive, destination=f"file://{tmp_path}/out").written == 2
+
+
+def test_a_bucket_that_is_not_there(workspace, archive):
+    with pytest.raises(StoreError, match="The bucket 'no-such-bucket' does not exist"):
+        export(workspace, archive, destination="s3://no-such-bucket/out")
+
+
+def test_an_outlet_reads_lists_moves_and_removes(s3, bucket, tmp_path):
+    for options in (OutletOptions("s3", bucket, "a/b", s3), OutletOptions("file", "", str(tmp_path / "out"))):
+        outlet = Outlet(options)
+        assert (outlet.get("x"), outlet.size("x"), list(outlet.list("x"))) == (None, None, [])
+        outlet.put("x/%2E%2E/k=ü.txt", b"one")
+        outlet.put("x/two", b"two!")
+        outlet.move("x/%2E%2E/k=ü.txt", "y/one")
+        outlet.put("x/two", b"2")
+        assert (outlet.get("y/one"), outlet.size("x/two"), list(outlet.list("x"))) == (b"one", 1, ["x/two"])
+        outlet.delete("x/two")
+        outlet.delete("x/two")
+        assert list(outlet.list("x")) == []
+        with pytest.raises(StoreError, match="is not at the destination any more"):
+            outlet.move("x/two", "y")
+        with pytest.raises(StoreError, match="cannot be the path"):
+            outlet.put("../x", b"")

@@ -1,0 +1,153 @@
+"""Replacing an hour's files: the same again changes nothing, and a run killed anywhere is made up by the next."""
+
+import json
+
+import pytest
+
+from nats3_dagster import fault_points
+from nats3_dagster.errors import Conflict, OperatorError, StoreError
+from nats3_dagster.exports.manifest import read_manifest
+from nats3_dagster.objects import Outlet
+from nats3_dagster_tests.catalog_case import HOUR
+from nats3_dagster_tests.export_case import OWN, Case
+
+MANIFEST = f"{OWN}/2026-11-21-07.json"
+
+
+@pytest.fixture
+def case(tmp_path):
+    case = Case(tmp_path)
+    case.chunk(("x.a", b'{"n": 1}'), ("x.b", b'{"n": 2}'), ("x.a", b'{"n": 3}'))
+    return case
+
+
+@pytest.fixture(autouse=True)
+def _disarmed():
+    yield
+    fault_points.arm("")
+
+
+def run(case, **fields):
+    return case.run(**{"decode": "json", "key": "subject:2", **fields})
+
+
+def times(case):
+    return {p: p.stat().st_mtime_ns for p in case.out.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet", "raw", "messages"])
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_a_run_again_makes_the_same_files_and_writes_none(case, form, compression):
+    first = run(case, format=form, compression=compression)
+    before, written = case.everything(), times(case)
+    again = run(case, format=form, compression=compression)
+    assert (first.files, first.written, again.files, again.written, again.removed) == (2, 2, 2, 0, 0)
+    assert (case.everything(), times(case)) == (before, written)
+
+
+def test_the_bytes_of_a_file_follow_from_its_messages(case, tmp_path):
+    run(case, format="parquet")
+    other = Case(tmp_path / "other")
+    other.chunk(("x.a", b'{"n": 1}'), ("x.b", b'{"n": 2}'), ("x.a", b'{"n": 3}'))
+    run(other, format="parquet")
+    assert case.everything() == other.everything()
+
+
+def test_the_manifest_says_what_the_run_did(case):
+    run(case)
+    document = json.loads(case.everything()[MANIFEST])
+    assert {name: document[name] for name in ("archive", "export", "hour", "is_done", "messages", "undecoded")} == {
+        "archive": "logs", "export": "files", "hour": HOUR, "is_done": True, "messages": 3, "undecoded": 0,
+    }  # fmt: skip
+    assert [(file["messages"], file["first_seq"], file["last_seq"]) for file in document["files"]] == [(2, 1, 3), (1, 2, 2)]
+    assert {file["path"] for file in document["files"]} == set(case.files())
+
+
+def test_files_that_are_made_no_more_are_removed(case):
+    run(case)
+    result = run(case, key=None)
+    assert (result.files, result.written, result.removed) == (1, 1, 2)
+    assert len(case.files()) == 1
+    case.chunk(("x.a", b'{"n": 4}'))
+    assert (run(case, key=None).written, len(case.files())) == (1, 1)
+    assert [line["n"] for line in case.lines()] == [1, 2, 3, 4]
+
+
+def test_a_file_that_somebody_removed_comes_back(case):
+    run(case)
+    before = case.everything()
+    next(case.out.glob("a/**/*.gz")).unlink()
+    assert run(case).written == 1
+    assert case.everything() == before
+
+
+def test_no_file_of_somebody_else_is_replaced(case):
+    plan = case.plan(decode="json", path="{date}/{hour}/{part}.ndjson")
+    mine = case.out / "2026-11-21" / "07" / "00000.ndjson"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b"mine")
+    with pytest.raises(Conflict, match="00000.ndjson is at the destination already, and no file of this export"):
+        case.run(decode="json", path=plan.job.spec.path)
+    assert mine.read_bytes() == b"mine"
+
+
+def test_a_manifest_of_something_else_is_not_believed(case):
+    run(case)
+    (case.out / MANIFEST).write_text('{"version": 1}')
+    with pytest.raises(StoreError, match="is not a manifest of this export"):
+        run(case)
+
+
+STEPS = ["staged", "replacing", "moved", "moved:raise:2", "removed", "removed:raise:2", "done"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_run_killed_at_any_step_is_made_up_by_the_next(case, step, tmp_path):
+    """Also where the next run is one of another split."""
+    expected = Case(tmp_path / "expected")
+    expected.chunk(("x.a", b'{"n": 1}'), ("x.b", b'{"n": 2}'), ("x.a", b'{"n": 3}'))
+    expected.run(decode="json", key="field:n")
+    run(case)
+    fault_points.arm(f"export.{step if ':' in step else step + ':raise'}")
+    with pytest.raises(fault_points.InjectedFault):
+        run(case, key="field:n")
+    fault_points.arm("")
+    names = set(case.files())
+    manifest = read_manifest(Outlet(case.plan().job.outlet), "logs", "files", HOUR)
+    assert manifest
+    assert names <= {file.path for file in manifest.files}
+    assert run(case, key="field:n").files == 3
+    assert case.everything() == expected.everything()
+    run(case)
+    fault_points.arm(f"export.{step if ':' in step else step + ':raise'}")
+    with pytest.raises(fault_points.InjectedFault):
+        run(case, key="field:n")
+    fault_points.arm("")
+    assert run(case, key=None).files == 1
+    assert len(case.files()) == 1
+
+
+def test_what_a_killed_run_staged_is_removed(case):
+    fault_points.arm("export.staged:raise")
+    with pytest.raises(fault_points.InjectedFault):
+        run(case)
+    assert [path for path in case.everything() if "/staging/" in path]
+    fault_points.arm("")
+    run(case)
+    assert not [path for path in case.everything() if "/staging/" in path]
+
+
+def test_undecoded_messages_of_an_earlier_run_go_when_they_decode(case):
+    case.chunk(("x.a", b"text"))
+    run(case, max_undecoded=1)
+    assert len(case.undecoded()) == 1
+    run(case, decode="text")
+    assert case.undecoded() == []
+
+
+def test_two_files_of_one_path_are_refused(case, monkeypatch):
+    """A rule of the path template holds it; should that ever fail, nothing is written over."""
+    monkeypatch.setattr("nats3_dagster.exports.group_export.file_path", lambda *_: "same")
+    with pytest.raises(OperatorError, match="Two files of the export files have the path same"):
+        run(case)
+    assert case.files() == {}
