@@ -57,11 +57,13 @@ class Next(Enum):
     CREATE_BUCKET = "Create it, or have it created with the archive"
     CREATE_BUCKET_AGAIN = "Create it again. The chunks in it are lost: verifying the archive names them"
     CREATE_BUCKET_STREAM = "Have it made like the archived bucket, or create the bucket with a client first"
+    CREATE_EXPORT = "Create an export of archive {archive} first"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
     DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it anew"
     DECLARE_OR_CHANGE = "Declare what the archive has, or change archive {archive} to what is declared"
     DOCTOR_BUCKET = "Try a bucket by name"
+    EXPORT_HOURS = "See which hours of archive {archive} the export {export} has made"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
     GET_REPLAY = "See replay {replay}"
     INSTALL_CONTRIB = (
@@ -100,6 +102,7 @@ class Next(Enum):
     )
     RESUME_REPLAY = "Run replay {replay} again: it goes on after its last message"
     SAY_ARCHIVE = "Give the name of the archive, or its bucket and stream"
+    SEAL_HOURS = "Seal the hours of archive {archive} that have ended and are complete"
     SEE_CHUNKS = "See the chunks of archive {archive}: each has its id and key"
     SOURCE_QUEUE = (
         "Archive a stream with limits or interest retention that takes the subjects, and let the work queue source "

@@ -176,14 +176,15 @@ class Archives:
         return self._set_paused(name, False)
 
     def delete(self, name: str) -> int:
-        """Mark the archive as deleted and retire its chunks; how many were live. Objects stay: see `Removals`. Raises
-        OperatorError when there is none."""
+        """Mark the archive and its exports as deleted and retire its chunks; how many were live. Objects stay: see
+        `Removals`. Raises OperatorError when there is none."""
         with self._session.transaction() as sql:
             archive = self.get(name)
             # Commits hold this row: those that came first are deleted with the rest, later ones are refused.
             if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
                 self._unknown(name)
             chunks = sql.run("retire_archive", archive=archive.id)
+            sql.run("delete_exports", archive=archive.id)
             sql.run("delete_archive", archive=archive.id)
         return chunks
 

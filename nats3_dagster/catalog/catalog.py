@@ -8,6 +8,7 @@ from typing import Self
 from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.coverage import Coverages
+from nats3_dagster.catalog.exports import Exports
 from nats3_dagster.catalog.gaps import Gaps
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.launches import Launches
@@ -41,6 +42,7 @@ class Catalog:
         self.replays = Replays(session)
         self.replay_chunks = ReplayChunks(session)
         self.launches = Launches(session, self.replays)
+        self.exports = Exports(session)
 
     @classmethod
     def connect(cls, url: str) -> Self:

@@ -61,6 +61,7 @@ def _statements(connection: Connection, role: str, dagster: Sequence[str]) -> li
         sql.SQL("grant usage on schema nats3, public to {}").format(to),
         sql.SQL("grant select, insert, update on all tables in schema nats3 to {}").format(to),
         sql.SQL("revoke insert, update on nats3.alembic_version from {}").format(to),
+        sql.SQL("grant usage on all sequences in schema nats3 to {}").format(to),
         sql.SQL("grant execute on all functions in schema nats3 to {}").format(to),
     ]
     for table in deleted_from():

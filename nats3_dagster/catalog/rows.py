@@ -107,13 +107,14 @@ class ArchiveTotalsRow(ArchiveRow):
 
 @dataclass(slots=True, kw_only=True)
 class ArchiveVersionRow(ArchiveRow):
-    """A row of nats3.archive with how far its seals and replays have changed: units as in ArchiveVersion."""
+    """A row of nats3.archive with how far its seals, replays and exports have changed: units as in ArchiveVersion."""
 
     seals: int
     replays: int
+    exports: int
 
     def version(self) -> ArchiveVersion:
-        return ArchiveVersion(self.archive(), self.revision, self.seals, self.replays)
+        return ArchiveVersion(self.archive(), self.revision, self.seals, self.replays, self.exports)
 
 
 @dataclass(slots=True, kw_only=True)

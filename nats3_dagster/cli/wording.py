@@ -36,11 +36,13 @@ WORDS = {
     Next.CREATE_BUCKET: "Create it, or add --create-bucket",
     Next.CREATE_BUCKET_AGAIN: "Create it again. The chunks in it are lost: nats3 chunk verify names them",
     Next.CREATE_BUCKET_STREAM: "Make it like the archived bucket: --like-source. Or create it with a client first",
+    Next.CREATE_EXPORT: "Create one: nats3 export create {archive} NAME --to URL",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
     Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew: nats3 store create",
     Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
+    Next.EXPORT_HOURS: "See its hours: nats3 export get {archive} {export}",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
     Next.GET_REPLAY: "See it: nats3 load get {replay}",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
@@ -73,6 +75,7 @@ WORDS = {
     "delete it first: nats3 load delete {replay}",
     Next.RESUME_REPLAY: "To go on: nats3 load resume {replay}",
     Next.SAY_ARCHIVE: "Give --bucket and --read-stream, or --archive",
+    Next.SEAL_HOURS: "Seal those that have ended and are complete: nats3 store seal {archive}",
     Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",
     Next.SOURCE_QUEUE: "Archive a stream with limits or interest retention that takes the subjects, and let the work "
     "queue source from it. Not the other way round: sourcing takes the messages too",

@@ -46,12 +46,14 @@ WORDS = {
     Next.CREATE_BUCKET_AGAIN: "Create it again. Chunks that it held are lost; the check chunks_intact names them",
     Next.CREATE_BUCKET_STREAM: "Set like_source: true to make it like the archived bucket, or create the bucket with a "
     "client first",
+    Next.CREATE_EXPORT: "Create one in a shell: nats3 export create {archive}",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream: NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
     Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew in a shell: "
     "nats3 store create",
     Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it in a shell: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
+    Next.EXPORT_HOURS: "See the hours of {archive}/{export}",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
     Next.GET_REPLAY: "See it in a shell: nats3 load get {replay}",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
@@ -85,6 +87,7 @@ WORDS = {
     "{replay}. To publish all of it once more, first delete it in a shell: nats3 load delete {replay}",
     Next.RESUME_REPLAY: "To go on, re-execute its run from failure; or in a shell: nats3 load resume {replay}",
     Next.SAY_ARCHIVE: "Set archive to the name of one",
+    Next.SEAL_HOURS: "Materialize {archive}/sealed",
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",
     Next.SOURCE_QUEUE: "Archive a stream with limits or interest retention that takes the subjects, and let the work "
     "queue source from it. Not the other way round: sourcing takes the messages too",

@@ -183,6 +183,8 @@ class ArchiveVersion:
     seals: int
     # Replays that succeeded, deleted ones included, and once more those of them that were deleted.
     replays: int
+    # The number of the newest change of its exports, or of their hours; 0 without one.
+    exports: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,8 +73,10 @@ update nats3.archive set deleted_at = now() where id = :archive;
 update nats3.chunk set deleted_at = now() where archive_id = :archive and deleted_at is null;
 
 -- name: archive_versions()
--- The archives that are not deleted, by id, with numbers that go up when their seals and their replays change.
-select a.*, coalesce(s.id, 0) as seals, coalesce(r.replays, 0) as replays
+-- The archives that are not deleted, by id, with numbers that go up when their seals, replays and exports change.
+select a.*, coalesce(s.id, 0) as seals, coalesce(r.replays, 0) as replays,
+       greatest((select max(change) from nats3.export where archive_id = a.id),
+                (select max(change) from nats3.export_hour where archive_id = a.id), 0) as exports
 from nats3.archive a
 left join lateral (select id from nats3.seal where archive_id = a.id order by id desc limit 1) s on true
 left join (

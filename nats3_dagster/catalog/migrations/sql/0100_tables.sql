@@ -297,6 +297,63 @@ create index seal_object on nats3.seal (bucket, key);
 -- A sensor asks every few seconds for the newest seal of each archive.
 create index seal_newest on nats3.seal (archive_id, id);
 
+-- Numbers of changes of exports. Each is taken under the lock of the archive's row, so that within an archive they are
+-- committed in their order, and who has seen one has seen all before it.
+create sequence nats3.export_change;
+
+-- What an archive exports, and how: a declaration. Deleting one keeps the files that were made by it.
+create table nats3.export (
+    id           bigint generated always as identity primary key,
+    archive_id   bigint not null references nats3.archive,
+    name         text collate "C" not null check (name ~ '^[A-Za-z0-9_]+$'),
+    -- The fields of model.ExportSpec.
+    spec         jsonb not null,
+    -- Counts the specs that it has had, from 1.
+    version      integer not null default 1 check (version > 0),
+    change       bigint not null default nextval('nats3.export_change'),
+    created_at   timestamptz not null default now(),
+    updated_at   timestamptz not null default now(),
+    deleted_at   timestamptz
+);
+create unique index export_name on nats3.export (archive_id, name) where deleted_at is null;
+create index export_changes on nats3.export (archive_id, change);
+
+-- An hour that was exported, or could not be. What it was made of is null until it was made once; the error is null
+-- unless the newest attempt failed.
+create table nats3.export_hour (
+    export_id      bigint not null references nats3.export,
+    archive_id     bigint not null references nats3.archive,
+    hour           text collate "C" not null check (hour ~ '^\d{4}-\d\d-\d\d-\d\d:00$'),
+    -- The hour's revision and number of chunks, and the version of the export's spec, that the files were made from.
+    revision       bigint,
+    chunks         bigint check (chunks >= 0),
+    version        integer,
+    files          bigint check (files >= 0),
+    -- Messages in the files, those that the user's decoder dropped, those in dead letters, and the size of the files.
+    messages       bigint check (messages >= 0),
+    dropped        bigint check (dropped >= 0),
+    undecoded      bigint check (undecoded >= 0),
+    bytes          bigint check (bytes >= 0),
+    -- The object that lists the files.
+    manifest       text collate "C",
+    made_at        timestamptz,
+    -- The newest attempt's kind of error and what happened, and how many failed in a row.
+    error_kind     text,
+    error          text,
+    failures       integer not null default 0 check (failures >= 0),
+    failed_at      timestamptz,
+    dagster_run_id text,
+    change         bigint not null default nextval('nats3.export_change'),
+    primary key (export_id, hour),
+    constraint export_hour_made check (
+        num_nulls(revision, chunks, version, files, messages, dropped, undecoded, bytes, manifest, made_at)
+        in (0, 10)),
+    constraint export_hour_failed check (
+        (failures > 0) = (error is not null) and num_nulls(error_kind, error, failed_at) in (0, 3)),
+    constraint export_hour_something check (made_at is not null or failures > 0)
+);
+create index export_hour_changes on nats3.export_hour (archive_id, change);
+
 -- Objects that somebody is deleting, or has deleted, from the store.
 create table nats3.removal (
     bucket     text collate "C" not null,

@@ -1,0 +1,252 @@
+"""Exports: what archives export, and what each hour's export was made of.
+
+Invariant: an hour counts as exported only as it was when its export began: one whose chunks change meanwhile, or
+later, is due again.
+"""
+
+import json
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, cast
+
+from psycopg import Error, errors
+
+from nats3_dagster.catalog.archives import ASK_AGAIN_S
+from nats3_dagster.catalog.connection import open_connection
+from nats3_dagster.catalog.pool import Session
+from nats3_dagster.catalog.refusals import failed
+from nats3_dagster.catalog.statements import Statements
+from nats3_dagster.errors import Conflict, Unknown
+from nats3_dagster.model import Archive, ExportSpec
+from nats3_dagster.model.exported import Export, ExportHour, ExportTotals, Failed, Made
+from nats3_dagster.steps import Next
+
+# An error may quote what a decoder raised.
+_ERROR_CHARS = 2000
+
+
+@dataclass(slots=True, kw_only=True)
+class ExportRow:
+    """A row of nats3.export."""
+
+    id: int
+    archive_id: int
+    name: str
+    spec: dict[str, Any]
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+    def export(self) -> Export:
+        # JSON has lists where the spec has tuples.
+        values: dict[str, Any] = {
+            field: tuple(cast(list[Any], value)) if isinstance(value, list) else value
+            for field, value in self.spec.items()
+        }
+        return Export(self.id, self.archive_id, ExportSpec(**values), self.version, self.created_at, self.updated_at)
+
+
+@dataclass(slots=True, kw_only=True)
+class ExportHourRow:
+    """An hour that is sealed, or was exported: units as in ExportHour, Made and Failed."""
+
+    hour: str
+    sealed_revision: int | None
+    sealed_chunks: int | None
+    sealed_messages: int | None
+    revision: int | None
+    chunks: int | None
+    version: int | None
+    files: int | None
+    messages: int | None
+    dropped: int | None
+    undecoded: int | None
+    bytes: int | None
+    manifest: str | None
+    made_at: datetime | None
+    error_kind: str | None
+    error: str | None
+    failures: int
+    failed_at: datetime | None
+    dagster_run_id: str | None
+    change: int
+
+    def export_hour(self) -> ExportHour:
+        sealed = made = failure = None
+        if self.sealed_revision is not None and self.sealed_chunks is not None:
+            sealed = self.sealed_revision, self.sealed_chunks, self.sealed_messages or 0
+        if self.made_at is not None:
+            columns: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(Made)}
+            made = Made(**columns)
+        if self.failed_at is not None:
+            failure = Failed(self.error_kind or "", self.error or "", self.failures, self.failed_at)
+        return ExportHour(self.hour, sealed, made, failure, self.dagster_run_id, self.change if made else 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class ExportTotalsRow:
+    """The sums of an export: units as in ExportTotals."""
+
+    export_id: int
+    hours: int
+    failed: int
+    files: int
+    messages: int
+    undecoded: int
+    bytes: int
+    last_hour: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class FormerExportRow:
+    """The names of an archive and of an export that it had."""
+
+    archive: str
+    name: str
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeRow:
+    """The number of the change by which an hour was exported."""
+
+    hour: str
+    change: int
+
+
+class Exports:
+    """Declare, list and delete exports; ask for their hours, and record them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def create(self, archive: Archive, spec: ExportSpec) -> Export:
+        """The new export. Raises Conflict when the name is taken, or the archive was deleted."""
+        with self._session.transaction() as sql:
+            _lock(sql, archive)
+            try:
+                row = sql.row(ExportRow, "create_export", archive=archive.id, name=spec.name, spec=_document(spec))
+            except errors.UniqueViolation as error:
+                raise Conflict(
+                    f"Archive {archive.name} has an export {spec.name} already", "Choose another name"
+                ) from error
+        assert row is not None
+        return row.export()
+
+    def all(self, archive: Archive | None = None) -> tuple[Export, ...]:
+        """The exports that are not deleted, by name: of an archive, or of each."""
+        with self._session.reading() as sql:
+            rows = sql.rows(ExportRow, "exports", archive=archive and archive.id)
+        return tuple(row.export() for row in rows)
+
+    def find(self, archive: Archive, name: str) -> Export | None:
+        """None when there is none of this name, or it is deleted."""
+        with self._session.reading() as sql:
+            row = sql.row(ExportRow, "export", archive=archive.id, name=name)
+        return row.export() if row else None
+
+    def get(self, archive: Archive, name: str) -> Export:
+        """Raises Unknown, with similar names, when there is none."""
+        if export := self.find(archive, name):
+            return export
+        names = [one.name for one in self.all(archive)]
+        similar = get_close_matches(name, names, n=3) or names[:5]
+        hint = f"Did you mean {', '.join(similar)}?" if similar else Next.CREATE_EXPORT(archive=archive.name)
+        raise Unknown(f"Archive {archive.name} has no export {name}", hint)
+
+    def change(self, archive: Archive, seen: Export, spec: ExportSpec) -> Export:
+        """The export with another spec. Raises Conflict when another process changed or deleted it since `seen`."""
+        with self._session.transaction() as sql:
+            _lock(sql, archive)
+            row = sql.row(ExportRow, "change_export", export=seen.id, seen=seen.version, spec=_document(spec))
+        if row is None:
+            raise Conflict(
+                f"Another process changed or deleted export {seen.name} of archive {archive.name}",
+                "Nothing was changed by this one. Look at it again, and repeat the change if it is still wanted",
+            )
+        return row.export()
+
+    def delete(self, archive: Archive, export: Export) -> None:
+        """Mark it as deleted; its files stay. Deleting it again changes nothing."""
+        with self._session.transaction() as sql:
+            _lock(sql, archive)
+            sql.run("delete_export", export=export.id)
+
+    def former(self) -> set[tuple[str, str]]:
+        """The names of deleted exports, each after its archive's; also those that there are again."""
+        with self._session.reading() as sql:
+            return {(row.archive, row.name) for row in sql.rows(FormerExportRow, "former_exports")}
+
+    def hours(
+        self, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
+    ) -> tuple[ExportHour, ...]:
+        """The hours from `first` to `last` that are sealed, or were exported, ascending."""
+        with self._session.reading() as sql:
+            rows = sql.rows(
+                ExportHourRow, "export_hours", export=export.id, archive=archive.id, first_hour=first, last_hour=last
+            )
+        return tuple(row.export_hour() for row in rows)
+
+    def changes(self, export: Export) -> dict[str, int]:
+        """The hours that were exported, and the number of the change that each came with."""
+        with self._session.reading() as sql:
+            return {row.hour: row.change for row in sql.rows(ChangeRow, "exported_hours", export=export.id)}
+
+    def totals(self, archive: Archive | None = None) -> dict[int, ExportTotals]:
+        """What exports have made, by their id: of an archive, or of each. One that has made nothing is left out."""
+        with self._session.reading() as sql:
+            rows = [asdict(row) for row in sql.rows(ExportTotalsRow, "export_totals", archive=archive and archive.id)]
+        return {row.pop("export_id"): ExportTotals(**row) for row in rows}
+
+    def record(self, archive: Archive, export: Export, hour: str, made: Made, run_id: str | None = None) -> None:
+        """Record that the hour was exported. Raises Conflict when the export or its archive was deleted meanwhile."""
+        columns = {name: value for name, value in asdict(made).items() if name != "made_at"}
+        with self._session.transaction() as sql:
+            _lock(sql, archive)
+            if sql.value_or_none(int, "export_version", export=export.id) is None:
+                raise Conflict(
+                    f"Export {export.name} of archive {archive.name} was deleted while hour {hour} was exported",
+                    "The files of the hour stay",
+                )
+            sql.run("add_export_hour", export=export.id, archive=archive.id, hour=hour, run_id=run_id, **columns)
+
+    def record_failure(
+        self, archive: Archive, export: Export, hour: str, kind: str, error: str, run_id: str | None = None
+    ) -> None:
+        """Note that the hour could not be exported: the kind of the error, and what happened."""
+        with self._session.transaction() as sql:
+            sql.run(
+                "add_export_failure", export=export.id, archive=archive.id, hour=hour, error_kind=kind,
+                error=error.replace("\0", "")[:_ERROR_CHARS], run_id=run_id,
+            )  # fmt: skip
+
+    @contextmanager
+    def alone(self, archive: Archive, export: Export, hour: str, patience_s: float) -> Generator[None]:
+        """Let nobody else export the hour meanwhile. Raises Conflict when another process does for longer than
+        `patience_s`. It has a connection of its own: it ends when the process does."""
+        until = time.monotonic() + patience_s
+        with open_connection(self._session.url) as connection:
+            try:
+                while not Statements(connection).value(bool, "try_exporting", export=export.id, hour=hour):
+                    if time.monotonic() > until:
+                        raise Conflict(
+                            f"Another process exports hour {hour} of {archive.name} by export {export.name}",
+                            "Wait for it: it makes the same files",
+                        )
+                    time.sleep(ASK_AGAIN_S)
+            except Error as error:
+                raise failed(error, self._session.where) from error
+            yield
+
+
+def _lock(sql: Statements, archive: Archive) -> None:
+    """Changes of one archive's exports follow one another, and so do their numbers."""
+    if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
+        raise Conflict(f"Archive {archive.name} was deleted", "Create it again")
+
+
+def _document(spec: ExportSpec) -> str:
+    return json.dumps(asdict(spec))

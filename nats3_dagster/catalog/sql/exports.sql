@@ -1,0 +1,114 @@
+-- name: create_export(archive, name, spec)
+-- The new export.
+insert into nats3.export (archive_id, name, spec) values (:archive, :name, :spec::jsonb)
+returning id, archive_id, name, spec, version, created_at, updated_at;
+
+-- name: exports(archive)
+-- The exports of an archive that are not deleted, by name; without an archive those of all.
+select id, archive_id, name, spec, version, created_at, updated_at from nats3.export
+where deleted_at is null and (:archive::bigint is null or archive_id = :archive)
+order by archive_id, name;
+
+-- name: export(archive, name)
+-- The export of this name that is not deleted.
+select id, archive_id, name, spec, version, created_at, updated_at from nats3.export
+where archive_id = :archive and name = :name and deleted_at is null;
+
+-- name: export_version(export)
+-- The version of the export's spec, unless it is deleted.
+select version from nats3.export where id = :export and deleted_at is null;
+
+-- name: change_export(export, seen, spec)
+-- The export with another spec, unless it is deleted or has another version than the one seen.
+update nats3.export
+set spec = :spec::jsonb, version = version + 1, updated_at = now(), change = nextval('nats3.export_change')
+where id = :export and version = :seen and deleted_at is null
+returning id, archive_id, name, spec, version, created_at, updated_at;
+
+-- name: delete_export(export)!
+-- Marks the export as deleted, which frees its name.
+update nats3.export set deleted_at = now(), change = nextval('nats3.export_change')
+where id = :export and deleted_at is null;
+
+-- name: delete_exports(archive)!
+-- Marks all exports of an archive as deleted.
+update nats3.export set deleted_at = now(), change = nextval('nats3.export_change')
+where archive_id = :archive and deleted_at is null;
+
+-- name: former_exports()
+-- The names of deleted exports, with those of their archives.
+select distinct a.name as archive, e.name from nats3.export e join nats3.archive a on a.id = e.archive_id
+where e.deleted_at is not null;
+
+-- name: try_exporting(export, hour)
+-- Whether this connection alone now exports the hour, until it ends.
+select pg_try_advisory_lock(hashtextextended('nats3.export.' || :export::bigint || '.' || :hour, 0));
+
+-- name: export_hours(export, archive, first_hour, last_hour)
+-- The hours from first to last that are sealed, or were exported, ascending: what the hour is now, and its export.
+-- sealed_*: null where the hour has no seal, or changed since.
+with sealed as (
+    select distinct on (hour) hour, revision, chunks, losses from nats3.seal
+    where archive_id = :archive and (:first_hour::text is null or hour >= :first_hour)
+      and (:last_hour::text is null or hour <= :last_hour)
+    order by hour, number desc
+),
+has as (
+    select hour, max(revision) as revision, sum(chunks) as chunks, sum(messages) as messages from nats3.hour
+    where archive_id = :archive and (:first_hour::text is null or hour >= :first_hour)
+      and (:last_hour::text is null or hour <= :last_hour)
+    group by hour
+),
+valid as (
+    select sealed.hour, sealed.revision, sealed.chunks, coalesce(has.messages, 0)::bigint as messages
+    from sealed left join has using (hour)
+    left join nats3.losses(:archive, :first_hour, :last_hour) lost using (hour)
+    where (sealed.revision, sealed.chunks, sealed.losses)
+          = (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0))
+),
+made as (
+    select * from nats3.export_hour
+    where export_id = :export and (:first_hour::text is null or hour >= :first_hour)
+      and (:last_hour::text is null or hour <= :last_hour)
+)
+select hour, valid.revision as sealed_revision, valid.chunks as sealed_chunks, valid.messages as sealed_messages,
+       made.revision, made.chunks, made.version, made.files, made.messages, made.dropped, made.undecoded, made.bytes,
+       made.manifest,
+       made.made_at, made.error_kind, made.error, coalesce(made.failures, 0) as failures, made.failed_at,
+       made.dagster_run_id, coalesce(made.change, 0) as change
+from valid full join made using (hour)
+order by hour;
+
+-- name: exported_hours(export)
+-- The hours that were exported, with the number of the change that each came with.
+select hour, change from nats3.export_hour where export_id = :export and made_at is not null;
+
+-- name: export_totals(archive)
+-- What the exports that are not deleted have made, by export; without an archive those of all.
+select h.export_id, count(*) filter (where h.made_at is not null) as hours,
+       count(*) filter (where h.failures > 0) as failed, coalesce(sum(h.files), 0)::bigint as files,
+       coalesce(sum(h.messages), 0)::bigint as messages, coalesce(sum(h.undecoded), 0)::bigint as undecoded,
+       coalesce(sum(h.bytes), 0)::bigint as bytes, max(h.hour) filter (where h.made_at is not null) as last_hour
+from nats3.export_hour h join nats3.export e on e.id = h.export_id
+where e.deleted_at is null and (:archive::bigint is null or h.archive_id = :archive)
+group by h.export_id;
+
+-- name: add_export_hour(export, archive, hour, revision, chunks, version, files, messages, dropped, undecoded, bytes, manifest, run_id)!
+-- Adds what an hour's export was made of, or replaces what was made of it before.
+insert into nats3.export_hour (export_id, archive_id, hour, revision, chunks, version, files, messages, dropped, undecoded,
+                               bytes, manifest, made_at, dagster_run_id)
+values (:export, :archive, :hour, :revision, :chunks, :version, :files, :messages, :dropped, :undecoded, :bytes, :manifest,
+        now(), :run_id)
+on conflict (export_id, hour) do update set
+    revision = excluded.revision, chunks = excluded.chunks, version = excluded.version, files = excluded.files,
+    messages = excluded.messages, dropped = excluded.dropped, undecoded = excluded.undecoded, bytes = excluded.bytes,
+    manifest = excluded.manifest, made_at = excluded.made_at, error_kind = null, error = null, failures = 0,
+    failed_at = null, dagster_run_id = excluded.dagster_run_id, change = nextval('nats3.export_change');
+
+-- name: add_export_failure(export, archive, hour, error_kind, error, run_id)!
+-- Notes that an hour could not be exported; what was made of it before stays.
+insert into nats3.export_hour as h (export_id, archive_id, hour, error_kind, error, failures, failed_at, dagster_run_id)
+values (:export, :archive, :hour, :error_kind, :error, 1, now(), :run_id)
+on conflict (export_id, hour) do update set
+    error_kind = excluded.error_kind, error = excluded.error, failures = h.failures + 1,
+    failed_at = excluded.failed_at, dagster_run_id = excluded.dagster_run_id;
