@@ -57,6 +57,9 @@ COMMANDS = {
             )
         },
     ),
+    "export": Lazy(
+        f"{_CLI}.beyond.export_commands:app", "Exports: files for other systems, made of each hour of an archive.", _DATA
+    ),
     "chunk": Lazy(
         f"{_CLI}.chunk.chunk_commands:app",
         "Chunks: the objects that hold an archive's messages.",
@@ -120,7 +123,7 @@ COMMANDS = {
 }
 
 # Commands on archives, replays, chunks and streams; and those of them that a server answers with --server.
-_DATA_COMMANDS = ("store", "load", "chunk", "query", "stream", "metrics", "permissions")
+_DATA_COMMANDS = ("store", "load", "message", "query", "export", "table", "chunk", "stream", "metrics", "permissions")
 _JOB_COMMANDS = ("create", "list", "get", "pause", "resume", "delete")
 _REMOTE = {(group, name) for group in ("store", "load") for name in _JOB_COMMANDS} | {("chunk", "list")}
 
@@ -206,7 +209,7 @@ def _check_here(taken: GlobalOptions) -> None:
     """Raises OperatorError where a server is to be asked for what only this machine can do."""
     group, *rest = taken.path or ("",)
     words = set(taken.words)
-    no_command = not rest and group in ("store", "load", "chunk", "stream")
+    no_command = not rest and group in ("store", "load", "export", "chunk", "stream")
     if group not in _DATA_COMMANDS or no_command or taken.path in _REMOTE or words & {"-h", "--help"}:
         return
     from nats3_dagster.settings.sources import find_values

@@ -11,6 +11,7 @@ from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.cli.terminal.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.model import ExportResult
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
@@ -36,6 +37,24 @@ def capture_hours(
             result: CaptureResult | None = None
             with run.attempt(hour), progress_bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
                 result = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
+            if result is not None:
+                yield result
+            elif len(hours) > 1:
+                note(f"{name} {hour} failed: {run.errors[hour].text_in(WORDS)}")
+    run.raise_errors()
+
+
+def export_hours(settings: Settings, archive: str, name: str, hours: Sequence[str]) -> Iterator[ExportResult]:
+    """Export hours one after the other, each with a bar; what is given out is recorded. An hour that fails does not
+    stop the others. Raises Nats3Error at the end."""
+    run = HourRun(hours)
+    with _spark(settings) as spark:
+        from nats3_dagster.pipeline.export_hours import export_hour
+
+        for number, hour in enumerate(run, 1):
+            result: ExportResult | None = None
+            with run.attempt(hour), progress_bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
+                result = export_hour(spark, settings, archive, name, hour, on_progress=on_progress)
             if result is not None:
                 yield result
             elif len(hours) > 1:

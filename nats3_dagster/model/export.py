@@ -256,3 +256,5 @@ class ExportResult:
     written: int
     removed: int
     seconds: float = 0.0
+    # The URL of the object that lists the files.
+    manifest: str = ""

@@ -39,7 +39,9 @@ def test_a_step_goes_through_json_and_is_worded_afterwards() -> None:
 
 
 def test_no_module_below_the_faces_names_a_command_or_an_option() -> None:
-    command = re.compile(r"nats3 (?:store|load|chunk|export|message|dev|doctor|migrate|demo|serve)\b|[ \"']--[a-z]+-?[a-z]*\b")
+    command = re.compile(
+        r"nats3 (?:store|load|chunk|export|message|dev|doctor|migrate|demo|serve)\b|[ \"']--[a-z]+-?[a-z]*\b"
+    )
     found = [
         f"{path.relative_to(PACKAGE)}:{number}"
         for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in FACES

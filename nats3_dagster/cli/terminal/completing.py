@@ -17,6 +17,12 @@ def archives(incomplete: str) -> list[str]:
     return _within(_archives, incomplete)
 
 
+def exports(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the exports, that begin so, of the archive that is named before."""
+    archive = str(context.params.get("archive") or "")
+    return _within(lambda: _exports(archive), incomplete) if archive else []
+
+
 def replays(incomplete: str) -> list[str]:
     """Ids of the newest replays that begin so."""
     return _within(_replays, incomplete)
@@ -65,6 +71,15 @@ def _archives() -> list[str]:
             return [one["name"] for one in api.archives()]
     with Workspace(settings) as workspace:
         return [sums.archive.name for sums in totals(workspace)]
+
+
+def _exports(archive: str) -> list[str]:
+    from nats3_dagster.exports.declare import listed
+    from nats3_dagster.settings import Settings
+    from nats3_dagster.workspace import Workspace
+
+    with Workspace(Settings.load()) as workspace:
+        return [one.export.name for one in listed(workspace, archive)]
 
 
 def _replays() -> list[str]:

@@ -1,0 +1,248 @@
+"""`nats3 export`: files for other systems, made of each sealed hour of an archive. Declare, look at, run, delete."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from nats3_dagster.bodies.exports import CreateExport, spec_fields
+from nats3_dagster.cli.beyond import export_views as views
+from nats3_dagster.cli.loading import LazyGroup
+from nats3_dagster.cli.processes import export_hours
+from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.cli.store.store_views import changed_text
+from nats3_dagster.cli.terminal import completing
+from nats3_dagster.cli.terminal.confirm import Yes, confirm
+from nats3_dagster.cli.terminal.creation import FromJson, body_of
+from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
+from nats3_dagster.cli.terminal.output import Format, Size, counted, show, show_one, text_of
+from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.exports import declare
+from nats3_dagster.exports.hours import asked, hours_of
+from nats3_dagster.settings import Settings
+from nats3_dagster.views import exports as documents
+from nats3_dagster.views.archives import difference
+from nats3_dagster.workspace import Workspace
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
+ExportName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the export.", autocompletion=completing.exports)
+]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="URL", help="s3://bucket/prefix, gs://bucket/prefix, az://... or file:///folder."),
+]
+Subject = Annotated[
+    list[str] | None,
+    typer.Option("--subject", metavar="FILTER", help="Export only these subjects (NATS filter). May be repeated."),
+]
+Decode = Annotated[
+    str | None,
+    typer.Option(
+        "--decode", metavar="DECODER",
+        help="raw (the default), text, json, msgpack, avro, protobuf, or your function package.module:function.",
+    ),
+]
+Schema = Annotated[
+    str | None,
+    typer.Option("--schema", metavar="FILE", help="JSON Schema, Avro schema, or descriptors.pb#package.Message."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="KEY", help="Split by subject:2, header:Name, field:a.b or decoder. Without it no split."
+    ),
+]
+FileFormat = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="ndjson (the default), csv, parquet, raw or messages.")
+]
+Compression = Annotated[
+    str | None,
+    typer.Option("--compression", metavar="CODEC", help="gzip (the default), zstd, snappy (Parquet alone) or none."),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="FIELD", help="A field to take, for csv and parquet. May be repeated."),
+]
+PathOption = Annotated[
+    str | None,
+    typer.Option(
+        "--path", metavar="TEMPLATE", help="Path of a file below --to, like {key}/{date}/{hour}-{part}.{ext}."
+    ),
+]
+Interval = Annotated[
+    int | None,
+    typer.Option("--interval-minutes", metavar="MINUTES", help="1, 5, 15 or 60 (the default) minutes share a file."),
+]
+MaxUndecoded = Annotated[
+    int | None,
+    typer.Option(
+        "--max-undecoded", metavar="COUNT", help="More messages of an hour that do not decode fail it (default: 0)."
+    ),
+]
+
+
+@app.command()
+def create(
+    context: typer.Context, archive: ArchiveName, name: ExportName, to: To = None, subject: Subject = None,
+    decode: Decode = None, schema: Schema = None, key: Key = None, format_: FileFormat = None,
+    compression: Compression = None, column: Column = None, path: PathOption = None, interval: Interval = None,
+    max_undecoded: MaxUndecoded = None, from_json: FromJson = None, output: Output = Format.table,
+) -> None:  # fmt: skip
+    """Declare an export. Its sensor in Dagster exports each hour when it is sealed; see also `nats3 export run`."""
+    given = _fields(to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded)
+    body = body_of(CreateExport, context, from_json, given, {"to": "--to"})
+    if body.name not in (None, name):
+        raise OperatorError(f"The document names the export {body.name}, and the command {name}", "Give one name")
+    with Workspace(Settings.load()) as workspace:
+        made = declare.create(workspace, archive, body.spec(name))
+    view = documents.export(made)
+    show_one(output, view, views.export_lines(view))
+    note(f"Declared. To export what is sealed now: nats3 export run {made.archive.name} {name}")
+    note(reload_dagster(workspace.settings))
+
+
+@app.command("list")
+def list_(
+    archive: Annotated[
+        str | None, typer.Argument(metavar="[ARCHIVE]", help="Of this archive; of all without it.",
+                                   autocompletion=completing.archives),
+    ] = None,
+    output: Output = Format.table,
+) -> None:  # fmt: skip
+    """All exports: what they have made, and how many of their hours failed."""
+    with Workspace(Settings.load()) as workspace:
+        items = [documents.export(one) for one in declare.listed(workspace, archive)]
+    show(output, items, views.LIST)
+
+
+@app.command()
+def get(archive: ArchiveName, name: ExportName, output: Output = Format.table) -> None:
+    """One export: what is declared, and how many hours are done, due and failed."""
+    view = _status(archive, name)
+    show_one(output, view, views.export_lines(view))
+
+
+@app.command()
+def hours(archive: ArchiveName, name: ExportName, output: Output = Format.table) -> None:
+    """The hours of an export: done, due (sealed, and not exported as it is), failed, or changed (and not sealed again
+    since its export)."""
+    show(output, _status(archive, name)["hours"], views.HOURS)
+
+
+@app.command()
+def run(
+    archive: ArchiveName,
+    name: ExportName,
+    hour: Hours = None,
+    first: Annotated[
+        str | None, typer.Option("--from", metavar="YYYY-MM-DD-HH:00", help="Hours that are due from this one on ...")
+    ] = None,
+    last: Annotated[
+        str | None, typer.Option("--to", metavar="YYYY-MM-DD-HH:00", help="... up to this one, which is included.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which hours, and export nothing.")] = False,
+    output: Output = Format.table,
+) -> None:
+    """Export now: the hours that are due, or those named by --hour, exported before or not. Exporting an hour again
+    gives the same files."""
+    if hour and (first or last):
+        raise OperatorError("--hour and --from or --to exclude each other", "Give hours, or a range of them")
+    with Workspace(Settings.load()) as workspace:
+        of, export, chosen = asked(workspace, archive, name, hours=hour or (), first=first, last=last)
+    if dry_run:
+        show(output, [documents.planned(one) for one in chosen], views.PLANNED)
+        note(f"Nothing was exported: this was a dry run of {counted(len(chosen), 'hour')}")
+        return
+    if not chosen:
+        note(f"Nothing is due: export {export.name} of archive {of.name} has every sealed hour")
+        show(output, [], views.RUN)
+        return
+    results: list[dict[str, Any]] = []
+    try:
+        for result in export_hours(workspace.settings, of.name, export.name, [one.hour for one in chosen]):
+            results.append(documents.exported(result))
+    except (Nats3Error, KeyboardInterrupt):
+        if results:  # these hours are recorded
+            show(output, results, views.RUN)
+        raise
+    show(output, results, views.RUN)
+    _note_undecoded(results)
+
+
+@app.command("set")
+def set_(
+    archive: ArchiveName, name: ExportName, to: To = None, subject: Subject = None, decode: Decode = None,
+    schema: Schema = None, key: Key = None, format_: FileFormat = None, compression: Compression = None,
+    column: Column = None, path: PathOption = None, interval: Interval = None, max_undecoded: MaxUndecoded = None,
+    output: Output = Format.table,
+) -> None:  # fmt: skip
+    """Change settings of an export, for hours that are exported from then on. `--subject '>'` is every subject; an
+    empty text takes --schema, --key and --column back."""
+    given = _fields(to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded)
+    if not given:
+        raise OperatorError("There is nothing to change", "Give a setting with its new value, like --max-undecoded 10")
+    wanted = spec_fields(given)
+    for field, empty in (("schema", ""), ("key", ""), ("columns", ("",)), ("subjects", (">",))):
+        if wanted.get(field) == empty:
+            wanted[field] = () if isinstance(empty, tuple) else None
+    with Workspace(Settings.load()) as workspace:
+        done = declare.change(workspace, archive, name, wanted)
+    changes = [difference(one) for one in done.differences]
+    view = {"archive": done.archive.name} | documents.spec(done.after.spec) | {
+        "version": done.after.version, "changes": changes,
+    }  # fmt: skip
+    lines = {one["field"]: changed_text(one) for one in changes}
+    show_one(output, view, {"export": f"{done.archive.name}/{name}"} | lines)
+    if not changes:
+        note(f"Nothing was changed: export {name} has this already")
+        return
+    note("Changed, for hours that are exported from now on. What was exported stays as it is; to export an hour "
+         f"again: nats3 export run {done.archive.name} {name} --hour HOUR")  # fmt: skip
+
+
+@app.command()
+def delete(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Output = Format.table) -> None:
+    """Delete the declaration of an export. Its files stay."""
+    with Workspace(Settings.load()) as workspace:
+        of, export = declare.find(workspace, archive, name)
+        confirm(f"This deletes export {export.name} of archive {of.name}; the files at {export.spec.destination} stay",
+                yes)  # fmt: skip
+        gone = declare.delete(workspace, archive, name)
+    view = {
+        "archive": of.name, "name": name, "deleted": True, "hours_exported": gone.totals.hours,
+        "files_kept": gone.totals.files,
+    }  # fmt: skip
+    show_one(output, view, {
+        "deleted": f"{of.name}/{name}", "hours exported": gone.totals.hours, "files kept": gone.totals.files,
+        "size": Size(gone.totals.bytes),
+    })  # fmt: skip
+    note(reload_dagster(workspace.settings))
+
+
+def _status(archive: str, name: str) -> dict[str, Any]:
+    with Workspace(Settings.load()) as workspace:
+        of, export = declare.find(workspace, archive, name)
+        (one,) = [one for one in declare.listed(workspace, of.name) if one.export.id == export.id]
+        return documents.status(one, hours_of(workspace, of, export))
+
+
+def _fields(
+    to: str | None, subject: Sequence[str] | None, decode: str | None, schema: str | None, key: str | None,
+    format_: str | None, compression: str | None, column: Sequence[str] | None, path: str | None, interval: int | None,
+    max_undecoded: int | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The fields that options give, as a document has them."""
+    fields = {
+        "to": to, "subjects": list(subject) if subject else None, "decode": decode, "schema": schema, "key": key,
+        "format": format_, "compression": compression, "columns": list(column) if column else None, "path": path,
+        "interval_minutes": interval, "max_undecoded": max_undecoded,
+    }  # fmt: skip
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _note_undecoded(results: Sequence[dict[str, Any]]) -> None:
+    if undecoded := sum(one["undecoded"] for one in results):
+        note(f"{text_of(undecoded)} messages did not decode: they and the reasons are in the files of undecoded "
+             "messages")  # fmt: skip

@@ -1,0 +1,116 @@
+"""Declaring exports: create, change, delete, and what there is of them.
+
+Invariant: a spec is checked before anything is written. Deleting an export keeps its files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from nats3_dagster.archive.change import Difference
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.exports.checks import check_export
+from nats3_dagster.model import Archive, ExportSpec
+from nats3_dagster.model.exported import Export, ExportTotals
+from nats3_dagster.workspace import Workspace
+
+# What an archive has beside its exports: assets and ops in Dagster.
+RESERVED = ("chunks", "sealed", "replay", "checks")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An export with its archive and what it has made."""
+
+    archive: Archive
+    export: Export
+    totals: ExportTotals
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An export before and after a change; they are the same where there was nothing to change."""
+
+    archive: Archive
+    before: Export
+    after: Export
+    differences: tuple[Difference, ...]
+
+
+def find(workspace: Workspace, archive_name: str, name: str) -> tuple[Archive, Export]:
+    """Raises OperatorError, with names that are near, when there is no such archive or export."""
+    archive = workspace.catalog.archives.get(archive_name)
+    return archive, workspace.catalog.exports.get(archive, name)
+
+
+def listed(workspace: Workspace, archive_name: str | None = None) -> tuple[Listed, ...]:
+    """The exports of an archive, or of all, by the names of both. Raises OperatorError when there is no such
+    archive."""
+    catalog = workspace.catalog
+    if archive_name is None:
+        archives = {archive.id: archive for archive in catalog.archives.all()}
+        exports, totals = catalog.exports.all(), catalog.exports.totals()
+    else:
+        archive = catalog.archives.get(archive_name)
+        archives = {archive.id: archive}
+        exports, totals = catalog.exports.all(archive), catalog.exports.totals(archive)
+    found = [
+        Listed(archives[export.archive_id], export, totals.get(export.id, ExportTotals()))
+        for export in exports if export.archive_id in archives  # one may have been created since
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda one: (one.archive.name, one.export.name)))
+
+
+def create(workspace: Workspace, archive_name: str, spec: ExportSpec) -> Listed:
+    """The new export. Raises OperatorError when it cannot run, Conflict when the archive has one of this name."""
+    archive = workspace.catalog.archives.get(archive_name)
+    check(workspace, archive, spec)
+    return Listed(archive, workspace.catalog.exports.create(archive, spec), ExportTotals())
+
+
+def check(workspace: Workspace, archive: Archive, spec: ExportSpec) -> None:
+    """Raises OperatorError unless the archive may have this export, and it can run here."""
+    if spec.name in RESERVED:
+        raise OperatorError(
+            f"An export cannot be called {spec.name}: every archive has an asset {archive.name}/{spec.name}",
+            "Choose another name", field="name",
+        )  # fmt: skip
+    check_export(workspace, archive, spec)
+
+
+def change(workspace: Workspace, archive_name: str, name: str, wanted: Mapping[str, Any]) -> Changed:
+    """Give the export other values of these fields, for hours that are exported from then on. A value that it has
+    already is no change. Raises OperatorError when there is none, a field may not change, or the export cannot run
+    with these values; Conflict when another process changed it meanwhile."""
+    archive, before = find(workspace, archive_name, name)
+    spec = changed_spec(before, wanted)
+    found = differences(before.spec, spec)
+    if not found:
+        return Changed(archive, before, before, ())
+    check(workspace, archive, spec)
+    return Changed(archive, before, workspace.catalog.exports.change(archive, before, spec), found)
+
+
+def changed_spec(before: Export, wanted: Mapping[str, Any]) -> ExportSpec:
+    """The spec with these values. Raises OperatorError for the name, which stays, and for an invalid value."""
+    if wanted.get("name", before.name) != before.name:
+        raise OperatorError(
+            f"The name of export {before.name} cannot change: its asset and its lists of files are named by it",
+            "Make another export, and delete this one: its files stay", field="name",
+        )  # fmt: skip
+    return replace(before.spec, **wanted)
+
+
+def differences(old: ExportSpec, new: ExportSpec) -> tuple[Difference, ...]:
+    """The fields in which they differ."""
+    pairs = [(field.name, getattr(old, field.name), getattr(new, field.name)) for field in fields(ExportSpec)]
+    return tuple(Difference(name, before, after) for name, before, after in pairs if before != after)
+
+
+def delete(workspace: Workspace, archive_name: str, name: str) -> Listed:
+    """Delete the declaration; what it has made stays, and what that was is given back. Raises OperatorError when there
+    is none."""
+    archive, export = find(workspace, archive_name, name)
+    totals = workspace.catalog.exports.totals(archive).get(export.id, ExportTotals())
+    workspace.catalog.exports.delete(archive, export)
+    return Listed(archive, export, totals)

@@ -1,0 +1,110 @@
+"""Hours of an export: which are due, and the record of each attempt.
+
+Invariant: an hour is exported only while it is sealed, by one process at a time, and recorded as it was before its
+first chunk was read: what changes meanwhile makes it due again.
+"""
+
+from collections.abc import Callable, Sequence
+
+from nats3_dagster.errors import CatalogError, Nats3Error, OperatorError
+from nats3_dagster.exports.declare import find
+from nats3_dagster.hours import hour_start
+from nats3_dagster.model import Archive, ExportResult
+from nats3_dagster.model.exported import Export, ExportHour, Made
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+# So long an hour waits for another process that exports it; that one makes the same files.
+PATIENCE_S = 5.0
+# After n failures in a row the next try of a sensor waits for 30 s times 2^(n-1), up to 15 minutes.
+FIRST_WAIT_S, LONGEST_WAIT_S = 30, 900
+
+
+def hours_of(
+    workspace: Workspace, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
+) -> tuple[ExportHour, ...]:
+    """The hours from `first` to `last` that are sealed, or were exported, ascending."""
+    return workspace.catalog.exports.hours(archive, export, first=first, last=last)
+
+
+def due(
+    workspace: Workspace, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
+) -> tuple[ExportHour, ...]:
+    """The hours from `first` to `last` that are sealed and were not exported as they are, ascending; also those that
+    failed."""
+    return tuple(one for one in hours_of(workspace, archive, export, first=first, last=last) if one.is_due)
+
+
+def wait_s(hour: ExportHour, now_s: float) -> float:
+    """Seconds until a sensor tries the hour again; 0 or less: now."""
+    if hour.failed is None:
+        return 0.0
+    wait = min(FIRST_WAIT_S * 2 ** min(hour.failed.times - 1, 10), LONGEST_WAIT_S)
+    return wait - (now_s - hour.failed.at.timestamp())
+
+
+def asked(
+    workspace: Workspace, archive_name: str, name: str, *, hours: Sequence[str] = (), first: str | None = None,
+    last: str | None = None,
+) -> tuple[Archive, Export, tuple[ExportHour, ...]]:  # fmt: skip
+    """The hours to export, ascending: the `hours`, exported before or not, else those from `first` to `last` that are
+    due. Raises OperatorError for one of `hours` that is not sealed, and when there is no such archive or export."""
+    archive, export = find(workspace, archive_name, name)
+    for hour in (*hours, *(bound for bound in (first, last) if bound)):
+        hour_start(hour)
+    if not hours:
+        return archive, export, due(workspace, archive, export, first=first, last=last)
+    known = {one.hour: one for one in hours_of(workspace, archive, export, first=min(hours), last=max(hours))}
+    chosen = sorted(set(hours))
+    for hour in chosen:
+        _check_sealed(archive, hour, known.get(hour))
+    return archive, export, tuple(known[hour] for hour in chosen)
+
+
+def attempt(
+    workspace: Workspace, archive: Archive, export: Export, hour: str, perform: Callable[[], ExportResult],
+    run_id: str | None = None,
+) -> ExportResult:  # fmt: skip
+    """What `perform` exports of the hour, recorded; a failure is recorded as well. Raises OperatorError unless the hour
+    is sealed, Conflict while another process exports it, and what `perform` raises."""
+    exports = workspace.catalog.exports
+    with exports.alone(archive, export, hour, PATIENCE_S):
+        known = {one.hour: one for one in exports.hours(archive, export, first=hour, last=hour)}
+        sealed = _check_sealed(archive, hour, known.get(hour))
+        try:
+            result = perform()
+        except Exception as error:
+            _record_failure(workspace, archive, export, hour, error, run_id)
+            raise
+        made = Made(
+            *sealed[:2], export.version, result.files, result.messages, result.dropped, result.undecoded, result.bytes,
+            result.manifest, workspace.catalog.now(),
+        )  # fmt: skip
+        exports.record(archive, export, hour, made, run_id)
+        return result
+
+
+def _record_failure(
+    workspace: Workspace, archive: Archive, export: Export, hour: str, error: Exception, run_id: str | None
+) -> None:
+    """Note it where the catalog can take it; the error itself is what counts."""
+    # It imports pyarrow, which takes a command that only asks as long as all else.
+    from nats3_dagster.archive.captures.noting import kind_of
+
+    # The text of what nobody foresaw may hold anything, a password included.
+    what = error.what if isinstance(error, Nats3Error) else type(error).__name__
+    try:
+        workspace.catalog.exports.record_failure(archive, export, hour, kind_of(error), what, run_id)
+    except CatalogError:
+        return
+
+
+def _check_sealed(archive: Archive, hour: str, found: ExportHour | None) -> tuple[int, int, int]:
+    """The revision, chunks and messages of the hour. Raises OperatorError unless it is sealed as it is."""
+    if found is not None and found.sealed is not None:
+        return found.sealed
+    why = "changed since it was sealed" if found else "is not sealed"
+    raise OperatorError(
+        f"Hour {hour} of archive {archive.name} {why}, and only sealed hours are exported",
+        Next.SEAL_HOURS(archive=archive.name),
+    )
