@@ -180,6 +180,11 @@ class Exports:
         with self._session.reading() as sql:
             return {(row.archive, row.name) for row in sql.rows(FormerExportRow, "former_exports")}
 
+    def former_of(self, archive: Archive) -> set[str]:
+        """The names of the deleted exports of one archive; also those that there are again."""
+        with self._session.reading() as sql:
+            return set(sql.values(str, "former_exports_of", archive=archive.id))
+
     def hours(
         self, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
     ) -> tuple[ExportHour, ...]:

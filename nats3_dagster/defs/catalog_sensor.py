@@ -38,6 +38,8 @@ class Resynced:
     chunks: int
     sealed: int
     replay: int
+    # Of all its exports together.
+    exports: int
     # Its assets that were wiped first, because Dagster had hours that the catalog has not.
     wiped: tuple[str, ...]
 
@@ -85,12 +87,13 @@ def resync(settings: Settings, on_progress: Progress = lambda done, total: None)
             reported.update(event.asset_key for event in found.events)
             wiped += found.wiped
         names = {version.archive.name for version in status.versions(workspace)}
-    names |= {key.path[0] for key in wiped if key in PROJECT.keys_of(key.path[0])}
+    names |= {key.path[0] for key in wiped if key.path[0] != PROJECT.stream_key("").path[0]}
     return [_resynced(name, reported, wiped) for name in sorted(names)]
 
 
 def _resynced(name: str, reported: Counter[AssetKey], wiped: list[AssetKey]) -> Resynced:
     counts = {asset: reported[AssetKey([name, asset])] for asset in ("chunks", "sealed", "replay")}
+    counts["exports"] = sum(n for key, n in reported.items() if key.path[0] == name) - sum(counts.values())
     return Resynced(name, **counts, wiped=tuple(sorted({key.path[1] for key in wiped if key.path[0] == name})))
 
 

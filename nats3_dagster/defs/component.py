@@ -13,12 +13,46 @@ from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.project import definitions_of, read
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model import ArchiveSpec, Declaration, Mode
+from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec, Mode
 
 
 def _doc(description: str) -> Resolver:
     """Of a field. Dagster takes descriptions of fields with a default from here alone."""
     return Resolver.default(description=description)
+
+
+class ExportDeclaration(Model, Resolvable):
+    """Files for other systems, made of each sealed hour of the archive."""
+
+    name: Annotated[str, _doc("Name of the export: lower-case letters, digits and _.")]
+    to: Annotated[str, _doc("Where the files go: s3://bucket/prefix, gs://, az:// or file:///folder.")]
+    subjects: Annotated[
+        list[str] | None, _doc("Export only these subjects (NATS filters). Every subject without it.")
+    ] = None
+    decode: Annotated[
+        str | None,
+        _doc("raw (the default), text, json, msgpack, avro, protobuf, or your function package.module:function."),
+    ] = None
+    schema_file: Annotated[
+        str | None, _doc("A file: JSON Schema, Avro schema, or descriptors.pb#package.Message.")
+    ] = None
+    key: Annotated[
+        str | None, _doc("Split by subject:2, header:Name, field:a.b or decoder. Without it no split.")
+    ] = None
+    format: Annotated[str | None, _doc("ndjson (the default), csv, parquet, raw or messages.")] = None
+    compression: Annotated[str | None, _doc("gzip (the default), zstd, snappy (Parquet alone) or none.")] = None
+    columns: Annotated[list[str] | None, _doc("The fields to take, for csv and parquet.")] = None
+    path: Annotated[str | None, _doc("The path of a file below `to`, with names in braces.")] = None
+    interval_minutes: Annotated[int | None, _doc("1, 5, 15 or 60 (the default): minutes that share a file.")] = None
+    max_undecoded: Annotated[
+        int | None, _doc("More messages of an hour that do not decode fail its run; 0 without it.")
+    ] = None
+
+    def spec(self) -> ExportSpec:
+        """Raises OperatorError if a field is invalid."""
+        names = {"to": "destination", "schema_file": "schema"}
+        given = {names.get(field, field): value for field, value in self.model_dump().items() if value is not None}
+        return ExportSpec(**{field: tuple(v) if isinstance(v, list) else v for field, v in given.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 class ArchiveDeclaration(Model, Resolvable):
@@ -49,10 +83,14 @@ class ArchiveDeclaration(Model, Resolvable):
     max_age_s: Annotated[int | None, _doc("Or when the oldest is this many seconds old; 60 without it.")] = None
     zstd_level: Annotated[int | None, _doc("Compression, 1 (fast) to 22 (small); 3 without it.")] = None
     create_bucket: Annotated[bool, _doc("Make the bucket with the archive if there is none.")] = False
+    exports: Annotated[
+        list[ExportDeclaration] | None,
+        _doc("Exports of the archive, created when they are first needed; those that the catalog has are defined too."),
+    ] = None
 
     def declaration(self) -> Declaration | None:
         """None for an archive that is only named. Raises OperatorError if a field is invalid or missing."""
-        written = self.model_dump(exclude={"create_bucket"})
+        written = self.model_dump(exclude={"create_bucket", "exports"})
         given: dict[str, Any] = {field: value for field, value in written.items() if value is not None}
         if given.keys() == {"name"} and not self.create_bucket:
             return None
@@ -65,10 +103,11 @@ class ArchiveDeclaration(Model, Resolvable):
             given.setdefault("mode", "consumer")
         if self.subjects is not None:
             given["subjects"] = tuple(self.subjects)
-        return Declaration(ArchiveSpec(**given), frozenset(given), self.create_bucket)
+        exports = tuple(one.spec() for one in self.exports or ())
+        return Declaration(ArchiveSpec(**given), frozenset(given), self.create_bucket, exports)
 
 
-assert {*ArchiveDeclaration.model_fields} == {f.name for f in fields(ArchiveSpec)} | {"create_bucket"}
+assert {*ArchiveDeclaration.model_fields} == {f.name for f in fields(ArchiveSpec)} | {"create_bucket", "exports"}
 
 
 def _entries(context: ResolutionContext, value: Any) -> list[str | ArchiveDeclaration] | None:

@@ -10,8 +10,9 @@ from dagster import AssetKey, AssetMaterialization
 
 from nats3_dagster.archive import status
 from nats3_dagster.defs.keys import Naming
-from nats3_dagster.defs.metadata import Metadata, hour_metadata, replay_metadata, seal_metadata
+from nats3_dagster.defs.metadata import Metadata, export_metadata, hour_metadata, replay_metadata, seal_metadata
 from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
+from nats3_dagster.model.exported import Export, ExportHour
 from nats3_dagster.replay.status import chunks_by_hour
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -61,6 +62,11 @@ def hour_event(naming: Naming, workspace: Workspace, archive: Archive, hour: str
     """Of an hour of chunks as the catalog has it now, without a run; it takes some milliseconds."""
     report = status.hour(workspace, archive, hour)
     return _event(naming.chunks_key(archive.name), hour, hour_metadata(report, workspace.settings))
+
+
+def export_event(naming: Naming, archive: Archive, export: Export, hour: ExportHour) -> AssetMaterialization:
+    """Of an hour that was exported, without a run."""
+    return _event(naming.export_key(archive.name, export.name), hour.hour, export_metadata(archive, export, hour))
 
 
 def replayed(workspace: Workspace, replay: Replay) -> Replayed:

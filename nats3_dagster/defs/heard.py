@@ -13,12 +13,14 @@ class Heard:
     revision: int
     seals: int
     replays: int
+    exports: int
     # The open hour at that time, if Dagster had it as well; else empty.
     open_hour: str
-    # The storage ids of the newest events of its chunks, sealed hours and replays; 0 for none.
+    # The storage ids of the newest events of its chunks, sealed hours, replays and of all its exports; 0 for none.
     chunks_event: int
     sealed_event: int
     replay_event: int
+    export_event: int
 
 
 def read(cursor: str | None) -> dict[int, Heard]:

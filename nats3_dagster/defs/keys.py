@@ -21,6 +21,8 @@ CHECKS = (NO_GAPS, INTACT, KEEPS_UP)
 REPLAY_TAG, ATTEMPT_TAG = "nats3/replay", "nats3/attempt"
 # Tag of a run: hours to capture before the first partition, joined by commas.
 EARLIER_TAG = "nats3/earlier"
+# Tag of the runs that a sensor asks for of an export: archive/export.
+EXPORT_TAG = "nats3/export"
 # Tag of the runs of an archive's jobs, in whichever code location: its name.
 ARCHIVE_TAG = "nats3/archive"
 
@@ -64,6 +66,9 @@ class Naming:
 
     def replay_key(self, archive: str) -> AssetKey:
         return AssetKey([*self.prefix, archive, "replay"])
+
+    def export_key(self, archive: str, export: str) -> AssetKey:
+        return AssetKey([*self.prefix, archive, export])
 
     def keys_of(self, archive: str) -> tuple[AssetKey, AssetKey, AssetKey]:
         """Of the archive's chunks, sealed hours and replays."""

@@ -13,6 +13,7 @@ from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
+from nats3_dagster.model.exported import Export, ExportHour
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -91,6 +92,19 @@ def seal_metadata(archive: Archive, seal: Seal, settings: Settings) -> Metadata:
         "gaps": seal.losses, "sequences_in_gaps": seal.gaps, "seal": seal.number,
         "dagster/uri": settings.object_url(seal.bucket, seal.key),
         "sha256": seal.sha256, "stored_bytes": seal.stored_bytes, "archive_id": str(archive.id),
+    }  # fmt: skip
+
+
+def export_metadata(archive: Archive, export: Export, hour: ExportHour) -> Metadata:
+    """An hour that was exported."""
+    made = hour.made
+    assert made is not None
+    return {
+        "dagster/partition_row_count": made.messages, "messages": made.messages, "dropped": made.dropped,
+        "undecoded": made.undecoded, "files": made.files, "bytes": made.bytes, "dagster/uri": made.manifest,
+        "spec_version": made.version, "exported_by": run_links([hour.dagster_run_id]),
+        "in_the_shell": f"nats3 export get {archive.name} {export.name}",
+        "archive_id": str(archive.id), "change": hour.change,
     }  # fmt: skip
 
 

@@ -3,14 +3,15 @@
 A partition key is an hour of `nats3_dagster.hours`, in UTC.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from dagster import AssetExecutionContext, HourlyPartitionsDefinition
 
+from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 from nats3_dagster.defs.keys import EARLIER_TAG
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import SECOND_NS, hour_of
+from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 
 FORMAT = "%Y-%m-%d-%H:00"
 
@@ -28,6 +29,25 @@ def ended_hours_from(start_ns: int) -> HourlyPartitionsDefinition:
 def _hours(start_ns: int, end_offset: int) -> HourlyPartitionsDefinition:
     start = datetime.fromtimestamp(start_ns // SECOND_NS, UTC).replace(minute=0, second=0)
     return HourlyPartitionsDefinition(start, timezone="UTC", fmt=FORMAT, end_offset=end_offset)
+
+
+def blocks(hours: Sequence[str], at_most: int) -> list[tuple[str, str]]:
+    """The first and the last of each row of adjacent hours, `at_most` long: of ascending ones."""
+    found: list[tuple[str, str]] = []
+    for hour in hours:
+        start = hour_start(hour)
+        if found and start - hour_start(found[-1][1]) == HOUR_NS and (
+            start - hour_start(found[-1][0]) < at_most * HOUR_NS
+        ):  # fmt: skip
+            found[-1] = (found[-1][0], hour)
+        else:
+            found.append((hour, hour))
+    return found
+
+
+def range_tags(first: str, last: str) -> dict[str, str]:
+    """Tags of a run for these hours and all between."""
+    return {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
 
 
 def earlier_hours(tags: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,7 @@ Invariant: a load reads, and writes nothing.
 
 import time
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from nats3_dagster.archive.status import archives
 from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, stream_asset
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.checks import checks
+from nats3_dagster.defs.exports import export_asset, export_sensor
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, resume_job, window_job
 from nats3_dagster.defs.keys import PROJECT, Naming, check_owners
@@ -23,7 +24,8 @@ from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
 from nats3_dagster.defs.sweep_sensor import sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration
+from nats3_dagster.exports.declare import all_exports
+from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -37,6 +39,9 @@ class Defined:
     begins_ns: int
     # Where it is declared as code: it may not be in the catalog yet.
     declaration: Declaration | None = None
+    # Of the catalog, and those that are declared as code, by name; and the latter alone.
+    exports: tuple[ExportSpec, ...] = ()
+    declared_exports: tuple[ExportSpec, ...] = ()
 
 
 def load() -> Definitions:
@@ -54,8 +59,15 @@ def read(naming: Naming, declared: Mapping[str, Declaration | None] | None = Non
         owners = owners_of(settings.owners)
         with Workspace(settings) as workspace:
             totals = {found.archive.name: found for found in archives(workspace)}
+            every = all_exports(workspace)
         chosen = dict.fromkeys(totals) if declared is None else declared
-        return [_defined(name, chosen[name], totals) for name in sorted(chosen)], replace(
+        defined = [_defined(name, chosen[name], totals) for name in sorted(chosen)]
+        of_archive = {found.archive.id: name for name, found in totals.items()}
+        exports: dict[str, list[ExportSpec]] = {name: [] for name in [*totals, *chosen]}
+        for export in every:
+            if export.archive_id in of_archive:  # one may have been created since
+                exports[of_archive[export.archive_id]].append(export.spec)
+        return [_with_exports(one, exports[one.spec.name]) for one in defined], replace(
             naming, owners=naming.owners or owners
         )
     except Nats3Error as error:
@@ -74,6 +86,12 @@ def _defined(name: str, declaration: Declaration | None, totals: Mapping[str, Ar
     return Defined(declaration.spec, time.time_ns(), declaration)
 
 
+def _with_exports(defined: Defined, existing: Sequence[ExportSpec]) -> Defined:
+    declared = defined.declaration.exports if defined.declaration else ()
+    every = {spec.name: spec for spec in (*existing, *declared)}
+    return replace(defined, exports=tuple(every[name] for name in sorted(every)), declared_exports=declared)
+
+
 def owners_of(text: str) -> tuple[str, ...]:
     """The owners that NATS3_OWNERS names. Raises OperatorError for one that Dagster would refuse."""
     owners = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -84,7 +102,8 @@ def owners_of(text: str) -> tuple[str, ...]:
 def definitions_of(
     every: Iterable[Defined], naming: Naming, *, chosen: Collection[str] | None = None, executor: Any = None
 ) -> Definitions:
-    """An archive has three assets with checks, two jobs and two sensors; all have three jobs, two sensors, resources.
+    """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
+    sensor. All have three jobs, two sensors, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
     theirs, and what is materialized by hand has that of the project which these definitions become a part of."""
@@ -110,6 +129,10 @@ def definitions_of(
             sensors += [
                 capture_sensor(naming, spec, capture, hours, defined.declaration), seal_sensor(naming, spec, ended)
             ]  # fmt: skip
+            if defined.exports:
+                declared = defined.declared_exports
+                assets += [export_asset(naming, spec, export, ended, declared) for export in defined.exports]
+                sensors.append(export_sensor(naming, spec, defined.exports, ended, declared))
         assets += [stream_asset(naming, stream) for stream in sorted({defined.spec.stream for defined in every})]
         return Definitions(
             assets=assets,

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
 from nats3_dagster.archive import status
-from nats3_dagster.defs.events import Replayed, hour_event, replayed, seal_event
+from nats3_dagster.defs.events import Replayed, export_event, hour_event, replayed, seal_event
 from nats3_dagster.defs.heard import Heard
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.known import forget, newest_events, newest_of
+from nats3_dagster.defs.known_exports import Exports
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.exports import hours
 from nats3_dagster.hours import FIRST_HOUR, hour_of
 from nats3_dagster.model import Archive, ArchiveVersion, Seal
 from nats3_dagster.replay.status import replayed_hours
@@ -59,14 +61,18 @@ def reconcile(
     former = _former_keys(workspace, naming, every)
     # Another code location may have the others under the same prefix: what was never heard here is not wiped here.
     left_out = [v.archive for v in every if v not in versions and v.archive.id in heard] if chosen is not None else []
-    former += [key for archive in left_out for key in naming.keys_of(archive.name)]
-    newest = newest_events(instance, {*former, *(key for v in versions for key in naming.keys_of(v.archive.name))})
+    exports = Exports.read(workspace, naming)
+    former += [key for archive in left_out for key in (*naming.keys_of(archive.name), *exports.keys(archive))]
+    live = {key for v in every for key in exports.keys(v.archive)}
+    former += [key for key in exports.gone if key not in live]
+    current = {key for v in versions for key in (*naming.keys_of(v.archive.name), *exports.keys(v.archive))}
+    newest = newest_events(instance, {*former, *current})
     found = Reconciled(wiped=[key for key in former if key in newest])
     instance.wipe_assets(found.wiped)
     hour = hour_of(time.time_ns())
-    now = {v.archive: _now(v, hour, newest, naming) for v in versions}
+    now = {v.archive: _now(v, hour, newest, naming, exports) for v in versions}
     moved = [archive for archive in now if now[archive] != heard.get(archive.id)]
-    tick = _Tick(instance, workspace, naming, moved, found, time.monotonic() + BUDGET_S)
+    tick = _Tick(instance, workspace, naming, moved, found, time.monotonic() + BUDGET_S, exports, newest)
     found.heard = {archive.id: heard[archive.id] for archive in now if archive.id in heard}
     # In any order: none waits for ever behind one that always changes.
     for archive in random.sample(moved, len(moved)):
@@ -80,10 +86,13 @@ def reconcile(
     return found
 
 
-def _now(version: ArchiveVersion, hour: str, newest: Mapping[AssetKey, int], naming: Naming) -> Heard:
+def _now(
+    version: ArchiveVersion, hour: str, newest: Mapping[AssetKey, int], naming: Naming, exports: Exports
+) -> Heard:
     """What will have been heard of the archive when Dagster has all of it; `hour` is the open one."""
     events = (newest.get(key, 0) for key in naming.keys_of(version.archive.name))
-    return Heard(version.revision, version.seals, version.replays, hour, *events)
+    export_event = max((newest.get(key, 0) for key in exports.keys(version.archive)), default=0)
+    return Heard(version.revision, version.seals, version.replays, version.exports, hour, *events, export_event)
 
 
 def _former_keys(workspace: Workspace, naming: Naming, versions: Iterable[ArchiveVersion]) -> list[AssetKey]:
@@ -107,6 +116,9 @@ class _Tick:
     found: Reconciled
     # By time.monotonic().
     deadline: float
+    exports: Exports
+    # The newest event of each asset; see newest_events.
+    newest: Mapping[AssetKey, int]
     # Of the streams of `moved`, by archive id; empty until somebody asks.
     conditions: Mapping[int, "Condition"] = field(default_factory=dict[int, "Condition"])
     # Whether something of the archive could not be decided.
@@ -123,7 +135,7 @@ class _Tick:
         if before is not None and now == replace(before, open_hour=now.open_hour) and not self.nothing_waits(archive):
             return before
         # A first time everything is compared: all that Dagster has is behind event 0.
-        since = before or Heard(now.revision, now.seals, -1, "", 0, 0, 0)
+        since = before or Heard(now.revision, now.seals, -1, -1, "", 0, 0, 0, 0)
         began, self.undecided = (len(self.found.events), len(self.found.wiped)), False
         known = [self.instance.get_materialized_partitions(key) for key in self.naming.keys_of(archive.name)[:2]]
         seals = status.seals(self.workspace, archive)
@@ -133,6 +145,7 @@ class _Tick:
             chunks_event=self.chunks(archive, since, now, known[0], seals),
             sealed_event=self.sealed(archive, since, now, known[1], {seal.hour: seal for seal in seals}),
             replay_event=self.replay(archive, since, now),
+            export_event=self.exported(archive, since, now),
         )
         did_something = began != (len(self.found.events), len(self.found.wiped))
         return before if did_something or self.undecided or self.is_full else after
@@ -213,6 +226,31 @@ class _Tick:
 
         self.report(wrong, event)
         return newest.reached
+
+    def exported(self, archive: Archive, since: Heard, now: Heard) -> int:
+        """Compare the exported hours of each export; up to which event of all of them."""
+        if (since.exports, since.export_event) == (now.exports, now.export_event):
+            return now.export_event
+        reached: list[int] = []
+        for export in self.exports.of(archive):
+            key, own = self.naming.export_key(archive.name, export.name), str(archive.id)
+            known = self.instance.get_materialized_partitions(key)
+            expected = {h: n for h, n in hours.changes(self.workspace, export).items() if h >= FIRST_HOUR}
+            changed = {hour for hour, number in expected.items() if number > since.exports}
+            end = self.newest.get(key, 0)
+            newest = newest_of(self.instance, key, since.export_event, end, known, expected, changed)
+            if newest.extra or newest.is_foreign(own):
+                self.wipe(archive, key)
+                wrong = expected.keys()
+            else:
+                said = {h for h in newest.metadata if h in expected}
+                wrong = {h for h in said if newest.says(h, "change") != (own, expected[h])}
+                wrong |= expected.keys() - known
+            rows = {h.hour: h for h in hours.hours_of(self.workspace, archive, export)} if wrong else {}
+            self.report(wrong, lambda hour, e=export, r=rows: export_event(self.naming, archive, e, r[hour]))
+            if newest.reached < end:
+                reached.append(newest.reached)
+        return min(reached, default=now.export_event)
 
     def nothing_waits(self, archive: Archive) -> bool:
         """Whether the archive has everything that its stream has; not, if the stream does not answer."""

@@ -56,16 +56,18 @@ def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
     return LazyPySparkResource(spark_config={"spark.master": settings.spark_master} if settings.spark_master else {})
 
 
-def start_spark(spark: "LazyPySparkResource", settings: Settings) -> Any:
-    """The run's session. Raises SourceError if NATS does not answer, which is tried first because a JVM takes 5 s to
-    start; EngineError without Java, if Spark does not start, or if no server of Spark Connect answers."""
+def start_spark(spark: "LazyPySparkResource", settings: Settings, *, needs_nats: bool = True) -> Any:
+    """The run's session. Raises SourceError if it `needs_nats` and NATS does not answer, which is tried first because a
+    JVM takes 5 s to start; EngineError without Java, if Spark does not start, or if no server of Spark Connect
+    answers."""
     from dagster_spark.utils import flatten_dict
 
     from nats3_dagster.pipeline.connect import connect
     from nats3_dagster.pipeline.session import not_started, prepare_jvm
 
-    with Workspace(settings) as workspace:
-        _ = workspace.link  # connects
+    if needs_nats:
+        with Workspace(settings) as workspace:
+            _ = workspace.link  # connects
 
     log.info(SPARK_STARTS)
     began = time.monotonic()

@@ -8,7 +8,7 @@ asset sensor sees the newest one, and of an hour whose last message was captured
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,9 @@ from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.backoff import active_capture, active_run, back_off, failing_hours
 from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.failures import tick_failures
-from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, Naming
+from nats3_dagster.defs.partitions import blocks, range_tags
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec, Declaration
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
@@ -71,7 +70,7 @@ def capture_sensor(
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
             archive = find_or_none(workspace, name) if declaration is None else settle(workspace, declaration)
             if archive is None:
-                return _deleted(name)
+                return deleted(name)
             return _evaluate_capture(context, naming, workspace, archive, hours.get_first_partition_key() or "")
 
     return evaluate
@@ -168,7 +167,7 @@ def _capture_request(
         return RunRequest(partition_key=begin, tags=why | {EARLIER_TAG: ",".join(earlier)}), None
     if first == last:
         return RunRequest(partition_key=first, tags=why), None
-    return RunRequest(tags=_range_tags(first, last) | why), None
+    return RunRequest(tags=range_tags(first, last) | why), None
 
 
 def _evaluate_seal(
@@ -180,7 +179,7 @@ def _evaluate_seal(
     with Workspace(settings) as workspace:
         archive = find_or_none(workspace, name)
         if archive is None:
-            return _deleted(name)
+            return deleted(name)
         at = position(workspace, archive)
         if context.cursor == json.dumps(asdict(at)):
             return SkipReason("Nothing changed since every complete hour was sealed")
@@ -196,22 +195,8 @@ def _evaluate_seal(
         return SensorResult(skip_reason="Every complete hour is sealed", cursor=json.dumps(asdict(complete.position)))
     if wait := back_off(context.instance, RunsFilter(tags={SEAL_TAG: name}), "Sealing", time.time()):
         return SkipReason(wait)
-    blocks = _blocks(complete.hours)[:SEAL_RUNS]
+    blocks = blocks(complete.hours, SEAL_HOURS)[:SEAL_RUNS]
     return SensorResult(run_requests=[_seal_request(naming, name, block) for block in blocks])
-
-
-def _blocks(hours: Sequence[str]) -> list[tuple[str, str]]:
-    """The first and the last of each row of adjacent hours, SEAL_HOURS long at most."""
-    blocks: list[tuple[str, str]] = []
-    for hour in hours:
-        start = hour_start(hour)
-        if blocks and start - hour_start(blocks[-1][1]) == HOUR_NS and (
-            start - hour_start(blocks[-1][0]) < SEAL_HOURS * HOUR_NS
-        ):  # fmt: skip
-            blocks[-1] = (blocks[-1][0], hour)
-        else:
-            blocks.append((hour, hour))
-    return blocks
 
 
 def _seal_request(naming: Naming, name: str, block: tuple[str, str]) -> RunRequest:
@@ -219,14 +204,10 @@ def _seal_request(naming: Naming, name: str, block: tuple[str, str]) -> RunReque
     return RunRequest(
         asset_selection=[naming.sealed_key(name)],
         asset_check_keys=[naming.check_key(name, NO_GAPS), naming.check_key(name, INTACT)],
-        tags={SEAL_TAG: name} | _range_tags(*block),
+        tags={SEAL_TAG: name} | range_tags(*block),
     )  # fmt: skip
 
 
-def _range_tags(first: str, last: str) -> dict[str, str]:
-    return {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
-
-
-def _deleted(name: str) -> SkipReason:
+def deleted(name: str) -> SkipReason:
     """Of a sensor that has outlived its archive."""
     return SkipReason(f"Archive {name} was deleted: reload the code location, and this sensor is gone")

@@ -35,6 +35,16 @@ def due(
     return tuple(one for one in hours_of(workspace, archive, export, first=first, last=last) if one.is_due)
 
 
+def one_hour(workspace: Workspace, archive: Archive, export: Export, hour: str) -> ExportHour | None:
+    """The hour as the catalog has it; None where it is not sealed and was not exported."""
+    return next(iter(hours_of(workspace, archive, export, first=hour, last=hour)), None)
+
+
+def changes(workspace: Workspace, export: Export) -> dict[str, int]:
+    """The hours that were exported, and the number of the change that each came with."""
+    return workspace.catalog.exports.changes(export)
+
+
 def wait_s(hour: ExportHour, now_s: float) -> float:
     """Seconds until a sensor tries the hour again; 0 or less: now."""
     if hour.failed is None:

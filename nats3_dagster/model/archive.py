@@ -9,6 +9,7 @@ from uuid import UUID
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.chunk import Reason
+from nats3_dagster.model.export import ExportSpec
 from nats3_dagster.model.stream import Incarnation, SeqRange, Witness, check_stream_name
 
 Mode = Literal["stream", "consumer"]
@@ -118,6 +119,8 @@ class Declaration:
     given: frozenset[str]
     # Whether a missing bucket is made with the archive.
     create_bucket: bool = False
+    # What it exports.
+    exports: tuple[ExportSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,10 @@ where archive_id = :archive and deleted_at is null;
 select distinct a.name as archive, e.name from nats3.export e join nats3.archive a on a.id = e.archive_id
 where e.deleted_at is not null;
 
+-- name: former_exports_of(archive)
+-- The names of the deleted exports of an archive.
+select distinct name from nats3.export where archive_id = :archive and deleted_at is not null;
+
 -- name: try_exporting(export, hour)
 -- Whether this connection alone now exports the hour, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.export.' || :export::bigint || '.' || :hour, 0));

@@ -1,0 +1,207 @@
+"""Exports in Dagster: an asset `<archive>/<export>` behind `<archive>/sealed`, and the sensor that asks for its runs.
+
+Invariant: which hours are due is asked of the catalog, never of Dagster's events.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dagster import (
+    AssetDep,
+    AssetExecutionContext,
+    AssetMaterialization,
+    AssetsDefinition,
+    BackfillPolicy,
+    DagsterInstance,
+    DefaultSensorStatus,
+    HourlyPartitionsDefinition,
+    ResourceParam,
+    RunRequest,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+    asset,
+    sensor,
+)
+
+from nats3_dagster.archive.captures.hour_run import HourRun
+from nats3_dagster.archive.status import find_or_none
+from nats3_dagster.defs.backoff import active_run, back_off, note_failed_hours
+from nats3_dagster.defs.failures import step_failures, tick_failures
+from nats3_dagster.defs.keys import EXPORT_TAG, Naming
+from nats3_dagster.defs.metadata import Metadata, export_metadata
+from nats3_dagster.defs.partitions import blocks, hours_of_run, range_tags
+from nats3_dagster.defs.resources import start_spark, with_store
+from nats3_dagster.defs.runs import progress_log
+from nats3_dagster.defs.sensors import deleted
+from nats3_dagster.defs.wording import STOPPED_EXPORT
+from nats3_dagster.errors import Nats3Error, Unknown
+from nats3_dagster.exports.declare import find
+from nats3_dagster.exports.declare import find_or_none as find_export_or_none
+from nats3_dagster.exports.settle import settle_exports
+from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
+from nats3_dagster.model.exported import ExportHour
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+INTERVAL_S = 30
+# Hours that one run exports, and runs that one tick asks for of an export.
+EXPORT_HOURS, EXPORT_RUNS = 24, 4
+EXPORT_POOL = "export"
+
+
+def export_asset(
+    naming: Naming, archive: ArchiveSpec, spec: ExportSpec, hours: HourlyPartitionsDefinition,
+    declared: Sequence[ExportSpec] = (),
+) -> AssetsDefinition:  # fmt: skip
+    """`<archive>/<export>`: a partition is a sealed hour with its files."""
+    name, export = archive.name, spec.name
+    key = naming.export_key(name, export)
+
+    @asset(
+        key=key, deps=[AssetDep(naming.sealed_key(name))], partitions_def=hours, group_name=naming.group or name,
+        kinds={"pyspark", spec.format, spec.place.scheme}, owners=naming.owners, tags=naming.tags, pool=EXPORT_POOL,
+        backfill_policy=BackfillPolicy.multi_run(EXPORT_HOURS), output_required=False,
+        description=f"Messages of archive {name} as {spec.format} files at {spec.destination}, by hour. Only sealed "
+        "hours are exported; materializing an hour again makes the same files.",
+        metadata=_definition_metadata(spec),
+    )  # fmt: skip
+    def exported(
+        context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any],
+        nats3_spark: ResourceParam[Any],
+    ) -> Iterator[AssetMaterialization]:  # fmt: skip
+        # One event for each hour that was exported, and no output: an output would materialize all hours of the run.
+        from nats3_dagster.pipeline.export_hours import export_hour
+
+        with step_failures(context, naming, STOPPED_EXPORT):
+            chosen = hours_of_run(context, hours, name)
+            settings = with_store(nats3_settings, nats3_s3)
+            _check_some_sealed(settings, name, export, chosen, declared)
+            session = start_spark(nats3_spark, settings, needs_nats=False)
+            run = HourRun(chosen)
+            for hour in run:
+                with run.attempt(hour):
+                    export_hour(
+                        session, settings, name, export, hour, run_id=context.run.run_id,
+                        on_progress=progress_log(context, f"{name}/{export} {hour}"),
+                    )  # fmt: skip
+                if hour in run.errors:
+                    context.log.error(f"{name}/{export} {hour} failed: {run.errors[hour].text_in(naming.words)}")
+                    continue
+                yield AssetMaterialization(key, partition=hour, metadata=_metadata(settings, name, export, hour))
+            note_failed_hours(context, run)
+            run.raise_errors()
+
+    return exported
+
+
+def export_sensor(
+    naming: Naming, archive: ArchiveSpec, exports: Sequence[ExportSpec], hours: HourlyPartitionsDefinition,
+    declared: Sequence[ExportSpec] = (),
+) -> SensorDefinition:  # fmt: skip
+    """`<archive>_export_sensor`: on unless switched off in the UI. It creates exports that are declared and not there
+    yet."""
+    name = archive.name
+    names = [spec.name for spec in exports]
+
+    @sensor(
+        name=naming.name(f"{name}_export_sensor"), minimum_interval_seconds=INTERVAL_S,
+        asset_selection=[naming.export_key(name, export) for export in names],
+        default_status=DefaultSensorStatus.RUNNING,
+        description=f"Exports each hour of archive {name} when it is sealed, and again when it was changed and sealed "
+        "anew.",
+    )  # fmt: skip
+    def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
+        with tick_failures(naming), Workspace(Settings.load()) as workspace:
+            found = find_or_none(workspace, name)
+            if found is None:
+                return deleted(name)
+            if declared:
+                settle_exports(workspace, found, declared)
+            first = hours.get_first_partition_key() or "9"
+            return _evaluate(context.instance, naming, workspace, found, names, first)
+
+    return evaluate
+
+
+def _evaluate(
+    instance: DagsterInstance, naming: Naming, workspace: Workspace, archive: Archive, exports: Sequence[str],
+    first: str,
+) -> SensorResult:  # fmt: skip
+    """One tick, for the hours from `first` on. An export that has to wait does not stop the others."""
+    from nats3_dagster.exports import hours as of_exports
+
+    requests: list[RunRequest] = []
+    why: list[str] = []
+    for name in exports:
+        tag = {EXPORT_TAG: f"{archive.name}/{name}"}
+        export = find_export_or_none(workspace, archive, name)
+        if export is None:
+            why.append(f"Export {name} was deleted: reload the code location, and its asset is gone")
+            continue
+        due = of_exports.due(workspace, archive, export, first=first)
+        now = [hour for hour in due if of_exports.wait_s(hour, time.time()) <= 0]
+        if not now:
+            why.append(_waits(name, due) if due else f"{name}: every sealed hour is exported")
+        elif active := active_run(instance, tag):
+            why.append(f"{name}: run {active} exports hours")
+        elif wait := back_off(instance, RunsFilter(tags=tag), f"Export {name}", time.time()):
+            why.append(wait)
+        else:
+            asset_selection = [naming.export_key(archive.name, name)]
+            requests += [
+                RunRequest(asset_selection=asset_selection, tags=tag | range_tags(*block))
+                for block in blocks([hour.hour for hour in now], EXPORT_HOURS)[:EXPORT_RUNS]
+            ]
+    return SensorResult(run_requests=requests, skip_reason=None if requests else "; ".join(why))
+
+
+def _waits(name: str, due: Sequence[ExportHour]) -> str:
+    failed = next(hour for hour in due if hour.failed)
+    assert failed.failed is not None
+    times = f"{failed.failed.times} times in a row" if failed.failed.times > 1 else "once"
+    return f"{name}: {failed.hour} failed {times} and is tried again later. {failed.failed.error}"
+
+
+def _check_some_sealed(
+    settings: Settings, archive: str, name: str, hours: Sequence[str], declared: Sequence[ExportSpec]
+) -> None:
+    """Before Spark starts: raises OperatorError if none of the hours is sealed, or there is no such export."""
+    from nats3_dagster.exports import hours as of_exports
+
+    with Workspace(settings) as workspace:
+        if declared and (found := find_or_none(workspace, archive)):
+            settle_exports(workspace, found, declared)
+        errors: list[Nats3Error] = []
+        for hour in hours:
+            try:
+                of_exports.asked(workspace, archive, name, hours=[hour])
+                return
+            except Unknown:
+                raise
+            except Nats3Error as error:
+                errors.append(error)
+        raise errors[0]
+
+
+def _metadata(settings: Settings, archive_name: str, name: str, hour: str) -> Metadata:
+    """Of an hour as the catalog has it now."""
+    from nats3_dagster.exports import hours as of_exports
+
+    with Workspace(settings) as workspace:
+        archive, export = find(workspace, archive_name, name)
+        found = of_exports.one_hour(workspace, archive, export, hour)
+        assert found is not None
+        return export_metadata(archive, export, found)
+
+
+def _definition_metadata(spec: ExportSpec) -> Metadata:
+    """What an export is, on its asset's definition."""
+    return {
+        "to": spec.destination, "subjects": ", ".join(spec.subjects) or "all", "decode": spec.decode,
+        "key": spec.key or "(none)", "format": spec.format, "compression": spec.compression, "path": spec.path,
+        "interval_minutes": spec.interval_minutes, "max_undecoded": spec.max_undecoded,
+    }  # fmt: skip
