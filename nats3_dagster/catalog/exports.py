@@ -5,20 +5,14 @@ later, is due again.
 """
 
 import json
-import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, cast
 
-from psycopg import Error, errors
+from psycopg import errors
 
-from nats3_dagster.catalog.archives import ASK_AGAIN_S
-from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, Unknown
 from nats3_dagster.model import Archive, ExportSpec
@@ -218,6 +212,12 @@ class Exports:
                 )
             sql.run("add_export_hour", export=export.id, archive=archive.id, hour=hour, run_id=run_id, **columns)
 
+    def reopen(self, archive: Archive, export: Export, hour: str) -> None:
+        """Let the hour be due until it is recorded again: files by another spec are about to replace those it has."""
+        with self._session.transaction() as sql:
+            _lock(sql, archive)
+            sql.run("reopen_export_hour", export=export.id, hour=hour)
+
     def record_failure(
         self, archive: Archive, export: Export, hour: str, kind: str, error: str, run_id: str | None = None
     ) -> None:
@@ -227,24 +227,6 @@ class Exports:
                 "add_export_failure", export=export.id, archive=archive.id, hour=hour, error_kind=kind,
                 error=error.replace("\0", "")[:_ERROR_CHARS], run_id=run_id,
             )  # fmt: skip
-
-    @contextmanager
-    def alone(self, archive: Archive, export: Export, hour: str, patience_s: float) -> Generator[None]:
-        """Let nobody else export the hour meanwhile. Raises Conflict when another process does for longer than
-        `patience_s`. It has a connection of its own: it ends when the process does."""
-        until = time.monotonic() + patience_s
-        with open_connection(self._session.url) as connection:
-            try:
-                while not Statements(connection).value(bool, "try_exporting", export=export.id, hour=hour):
-                    if time.monotonic() > until:
-                        raise Conflict(
-                            f"Another process exports hour {hour} of {archive.name} by export {export.name}",
-                            "Wait for it: it makes the same files",
-                        )
-                    time.sleep(ASK_AGAIN_S)
-            except Error as error:
-                raise failed(error, self._session.where) from error
-            yield
 
 
 def _lock(sql: Statements, archive: Archive) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from dagster import Component, ComponentLoadContext, Definitions, Model, ResolutionContext, Resolvable, Resolver
 from dagster.components.component.component import ComponentTypeSpec
@@ -51,8 +51,11 @@ class ExportDeclaration(Model, Resolvable):
     def spec(self) -> ExportSpec:
         """Raises OperatorError if a field is invalid."""
         names = {"to": "destination", "schema_file": "schema"}
-        given = {names.get(field, field): value for field, value in self.model_dump().items() if value is not None}
-        return ExportSpec(**{field: tuple(v) if isinstance(v, list) else v for field, v in given.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        given: dict[str, Any] = {
+            names.get(field, field): tuple(cast(list[str], value)) if isinstance(value, list) else value
+            for field, value in self.model_dump().items() if value is not None
+        }  # fmt: skip
+        return ExportSpec(**given)
 
 
 class ArchiveDeclaration(Model, Resolvable):

@@ -39,9 +39,9 @@ from nats3_dagster.defs.runs import progress_log
 from nats3_dagster.defs.sensors import deleted
 from nats3_dagster.defs.wording import STOPPED_EXPORT
 from nats3_dagster.errors import Nats3Error, Unknown
-from nats3_dagster.exports.declare import find
-from nats3_dagster.exports.declare import find_or_none as find_export_or_none
-from nats3_dagster.exports.settle import settle_exports
+from nats3_dagster.exports import hours as of_exports
+from nats3_dagster.exports.status import find
+from nats3_dagster.exports.status import find_or_none as find_export_or_none
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
 from nats3_dagster.model.exported import ExportHour
 from nats3_dagster.settings import Settings
@@ -119,8 +119,7 @@ def export_sensor(
             found = find_or_none(workspace, name)
             if found is None:
                 return deleted(name)
-            if declared:
-                settle_exports(workspace, found, declared)
+            _settle(workspace, found, declared)
             first = hours.get_first_partition_key() or "9"
             return _evaluate(context.instance, naming, workspace, found, names, first)
 
@@ -132,8 +131,6 @@ def _evaluate(
     first: str,
 ) -> SensorResult:  # fmt: skip
     """One tick, for the hours from `first` on. An export that has to wait does not stop the others."""
-    from nats3_dagster.exports import hours as of_exports
-
     requests: list[RunRequest] = []
     why: list[str] = []
     for name in exports:
@@ -170,11 +167,9 @@ def _check_some_sealed(
     settings: Settings, archive: str, name: str, hours: Sequence[str], declared: Sequence[ExportSpec]
 ) -> None:
     """Before Spark starts: raises OperatorError if none of the hours is sealed, or there is no such export."""
-    from nats3_dagster.exports import hours as of_exports
-
     with Workspace(settings) as workspace:
-        if declared and (found := find_or_none(workspace, archive)):
-            settle_exports(workspace, found, declared)
+        if found := find_or_none(workspace, archive):
+            _settle(workspace, found, declared)
         errors: list[Nats3Error] = []
         for hour in hours:
             try:
@@ -187,10 +182,16 @@ def _check_some_sealed(
         raise errors[0]
 
 
+def _settle(workspace: Workspace, archive: Archive, declared: Sequence[ExportSpec]) -> None:
+    """Create what is declared as code and was never there."""
+    if declared:
+        from nats3_dagster.exports.settle import settle_exports
+
+        settle_exports(workspace, archive, declared)
+
+
 def _metadata(settings: Settings, archive_name: str, name: str, hour: str) -> Metadata:
     """Of an hour as the catalog has it now."""
-    from nats3_dagster.exports import hours as of_exports
-
     with Workspace(settings) as workspace:
         archive, export = find(workspace, archive_name, name)
         found = of_exports.one_hour(workspace, archive, export, hour)

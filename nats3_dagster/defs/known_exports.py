@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dagster import AssetKey
 
 from nats3_dagster.defs.keys import Naming
-from nats3_dagster.exports.declare import all_exports, former
+from nats3_dagster.exports.status import all_exports, former
 from nats3_dagster.model import Archive
 from nats3_dagster.model.exported import Export
 from nats3_dagster.workspace import Workspace

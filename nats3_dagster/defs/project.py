@@ -24,7 +24,7 @@ from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
 from nats3_dagster.defs.sweep_sensor import sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.exports.declare import all_exports
+from nats3_dagster.exports.status import all_exports
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace

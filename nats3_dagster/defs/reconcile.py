@@ -90,9 +90,11 @@ def _now(
     version: ArchiveVersion, hour: str, newest: Mapping[AssetKey, int], naming: Naming, exports: Exports
 ) -> Heard:
     """What will have been heard of the archive when Dagster has all of it; `hour` is the open one."""
-    events = (newest.get(key, 0) for key in naming.keys_of(version.archive.name))
+    chunks, sealed, replay = (newest.get(key, 0) for key in naming.keys_of(version.archive.name))
     export_event = max((newest.get(key, 0) for key in exports.keys(version.archive)), default=0)
-    return Heard(version.revision, version.seals, version.replays, version.exports, hour, *events, export_event)
+    return Heard(
+        version.revision, version.seals, version.replays, version.exports, hour, chunks, sealed, replay, export_event
+    )
 
 
 def _former_keys(workspace: Workspace, naming: Naming, versions: Iterable[ArchiveVersion]) -> list[AssetKey]:

@@ -195,8 +195,8 @@ def _evaluate_seal(
         return SensorResult(skip_reason="Every complete hour is sealed", cursor=json.dumps(asdict(complete.position)))
     if wait := back_off(context.instance, RunsFilter(tags={SEAL_TAG: name}), "Sealing", time.time()):
         return SkipReason(wait)
-    blocks = blocks(complete.hours, SEAL_HOURS)[:SEAL_RUNS]
-    return SensorResult(run_requests=[_seal_request(naming, name, block) for block in blocks])
+    chosen = blocks(complete.hours, SEAL_HOURS)[:SEAL_RUNS]
+    return SensorResult(run_requests=[_seal_request(naming, name, block) for block in chosen])
 
 
 def _seal_request(naming: Naming, name: str, block: tuple[str, str]) -> RunRequest:

@@ -1,4 +1,4 @@
-"""Declaring exports: create, change, delete, and what there is of them.
+"""Declaring exports: create, change, delete.
 
 Invariant: a spec is checked before anything is written. Deleting an export keeps its files.
 """
@@ -10,21 +10,13 @@ from typing import Any
 from nats3_dagster.archive.change import Difference
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.checks import check_export
+from nats3_dagster.exports.status import Listed, find
 from nats3_dagster.model import Archive, ExportSpec
 from nats3_dagster.model.exported import Export, ExportTotals
 from nats3_dagster.workspace import Workspace
 
 # What an archive has beside its exports: assets and ops in Dagster.
 RESERVED = ("chunks", "sealed", "replay", "checks")
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """An export with its archive and what it has made."""
-
-    archive: Archive
-    export: Export
-    totals: ExportTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,45 +27,6 @@ class Changed:
     before: Export
     after: Export
     differences: tuple[Difference, ...]
-
-
-def find(workspace: Workspace, archive_name: str, name: str) -> tuple[Archive, Export]:
-    """Raises OperatorError, with names that are near, when there is no such archive or export."""
-    archive = workspace.catalog.archives.get(archive_name)
-    return archive, workspace.catalog.exports.get(archive, name)
-
-
-def find_or_none(workspace: Workspace, archive: Archive, name: str) -> Export | None:
-    """None when the archive has none of this name, or no more."""
-    return workspace.catalog.exports.find(archive, name)
-
-
-def all_exports(workspace: Workspace, archive: Archive | None = None) -> tuple[Export, ...]:
-    """The exports of an archive, or of all, by name."""
-    return workspace.catalog.exports.all(archive)
-
-
-def former(workspace: Workspace) -> set[tuple[str, str]]:
-    """The names of deleted exports, each after its archive's; also those that there are again."""
-    return workspace.catalog.exports.former()
-
-
-def listed(workspace: Workspace, archive_name: str | None = None) -> tuple[Listed, ...]:
-    """The exports of an archive, or of all, by the names of both. Raises OperatorError when there is no such
-    archive."""
-    catalog = workspace.catalog
-    if archive_name is None:
-        archives = {archive.id: archive for archive in catalog.archives.all()}
-        exports, totals = catalog.exports.all(), catalog.exports.totals()
-    else:
-        archive = catalog.archives.get(archive_name)
-        archives = {archive.id: archive}
-        exports, totals = catalog.exports.all(archive), catalog.exports.totals(archive)
-    found = [
-        Listed(archives[export.archive_id], export, totals.get(export.id, ExportTotals()))
-        for export in exports if export.archive_id in archives  # one may have been created since
-    ]  # fmt: skip
-    return tuple(sorted(found, key=lambda one: (one.archive.name, one.export.name)))
 
 
 def create(workspace: Workspace, archive_name: str, spec: ExportSpec) -> Listed:

@@ -1,21 +1,19 @@
 """Hours of an export: which are due, and the record of each attempt.
 
-Invariant: an hour is exported only while it is sealed, by one process at a time, and recorded as it was before its
-first chunk was read: what changes meanwhile makes it due again.
+Invariant: an hour is exported only while it is sealed, and recorded as it was before its first chunk was read: what
+changes meanwhile makes it due again.
 """
 
 from collections.abc import Callable, Sequence
 
 from nats3_dagster.errors import CatalogError, Nats3Error, OperatorError
-from nats3_dagster.exports.declare import find
+from nats3_dagster.exports.status import find
 from nats3_dagster.hours import hour_start
-from nats3_dagster.model import Archive, ExportResult
+from nats3_dagster.model import Archive, ExportResult, ExportSpec
 from nats3_dagster.model.exported import Export, ExportHour, Made
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
-# So long an hour waits for another process that exports it; that one makes the same files.
-PATIENCE_S = 5.0
 # After n failures in a row the next try of a sensor waits for 30 s times 2^(n-1), up to 15 minutes.
 FIRST_WAIT_S, LONGEST_WAIT_S = 30, 900
 
@@ -78,20 +76,29 @@ def attempt(
     """What `perform` exports of the hour, recorded; a failure is recorded as well. Raises OperatorError unless the hour
     is sealed, Conflict while another process exports it, and what `perform` raises."""
     exports = workspace.catalog.exports
-    with exports.alone(archive, export, hour, PATIENCE_S):
-        known = {one.hour: one for one in exports.hours(archive, export, first=hour, last=hour)}
-        sealed = _check_sealed(archive, hour, known.get(hour))
-        try:
-            result = perform()
-        except Exception as error:
-            _record_failure(workspace, archive, export, hour, error, run_id)
-            raise
-        made = Made(
-            *sealed[:2], export.version, result.files, result.messages, result.dropped, result.undecoded, result.bytes,
-            result.manifest, workspace.catalog.now(),
-        )  # fmt: skip
-        exports.record(archive, export, hour, made, run_id)
-        return result
+    before = one_hour(workspace, archive, export, hour)
+    sealed = _check_sealed(archive, hour, before)
+    if before and before.made and before.made.version != export.version:
+        exports.reopen(archive, export, hour)
+    try:
+        result = perform()
+    except Exception as error:
+        _record_failure(workspace, archive, export, hour, error, run_id)
+        raise
+    made = Made(
+        *sealed[:2], export.version, result.files, result.messages, result.dropped, result.undecoded, result.bytes,
+        manifest_url(result.archive, export.spec, hour), workspace.catalog.now(),
+    )  # fmt: skip
+    exports.record(archive, export, hour, made, run_id)
+    return result
+
+
+def manifest_url(archive_name: str, spec: ExportSpec, hour: str) -> str:
+    """Of the object that lists the files of an hour."""
+    # It imports the store's client, as long as all else of a command that only asks.
+    from nats3_dagster.exports.manifest import manifest_path
+
+    return f"{spec.place.url.rstrip('/')}/{manifest_path(archive_name, spec.name, hour)}"
 
 
 def _record_failure(

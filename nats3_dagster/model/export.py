@@ -256,5 +256,3 @@ class ExportResult:
     written: int
     removed: int
     seconds: float = 0.0
-    # The URL of the object that lists the files.
-    manifest: str = ""

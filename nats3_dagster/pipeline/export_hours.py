@@ -2,8 +2,8 @@
 
 from pyspark.sql import SparkSession
 
-from nats3_dagster.exports.declare import find
 from nats3_dagster.exports.hours import attempt
+from nats3_dagster.exports.status import find
 from nats3_dagster.model import ExportResult, OnProgress
 from nats3_dagster.pipeline.export_run import run_export
 from nats3_dagster.settings import Settings

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from nats3_dagster.exports.declare import Listed
+from nats3_dagster.exports.status import Listed
 from nats3_dagster.model import ExportResult, ExportSpec
 from nats3_dagster.model.exported import ExportHour
 from nats3_dagster.views.values import stamp_of
@@ -59,7 +59,7 @@ def exported(result: ExportResult) -> dict[str, Any]:
     return {
         "archive": result.archive, "export": result.export, "hour": result.hour, "files": result.files,
         "messages": result.messages, "dropped": result.dropped, "undecoded": result.undecoded, "bytes": result.bytes,
-        "written": result.written, "removed": result.removed, "manifest": result.manifest,
+        "written": result.written, "removed": result.removed,
         "seconds": round(result.seconds, 3),
         "messages_per_s": round(result.messages / result.seconds) if result.seconds else None,
     }  # fmt: skip

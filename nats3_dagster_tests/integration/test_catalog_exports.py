@@ -180,15 +180,15 @@ def test_nothing_is_recorded_of_an_export_that_is_gone(catalog: Catalog, logs: A
         export(catalog, logs, pizza)
 
 
-def test_two_processes_do_not_export_one_hour(catalog: Catalog, logs: Archive, pizza: Export) -> None:
-    with catalog.exports.alone(logs, pizza, HOUR, 0):
-        busy = pytest.raises(Conflict, match="Another process exports hour")
-        with busy, catalog.exports.alone(logs, pizza, HOUR, 0):
-            raise AssertionError
-        with catalog.exports.alone(logs, pizza, NEXT, 0):
-            pass
-    with catalog.exports.alone(logs, pizza, HOUR, 5):
-        pass
+def test_an_hour_whose_files_are_being_replaced_is_due(catalog: Catalog, logs: Archive, pizza: Export) -> None:
+    catalog.chunks.commit(logs, [chunk(1, 10)])
+    seal(catalog, logs)
+    catalog.exports.reopen(logs, pizza, HOUR)
+    export(catalog, logs, pizza)
+    catalog.exports.reopen(logs, pizza, HOUR)
+    assert states(catalog, logs, pizza) == {HOUR: "due"}
+    export(catalog, logs, pizza)
+    assert states(catalog, logs, pizza) == {HOUR: "done"}
 
 
 def test_the_version_of_an_archive_grows_with_its_exports(catalog: Catalog, logs: Archive) -> None:

@@ -44,10 +44,6 @@ where e.deleted_at is not null;
 -- The names of the deleted exports of an archive.
 select distinct name from nats3.export where archive_id = :archive and deleted_at is not null;
 
--- name: try_exporting(export, hour)
--- Whether this connection alone now exports the hour, until it ends.
-select pg_try_advisory_lock(hashtextextended('nats3.export.' || :export::bigint || '.' || :hour, 0));
-
 -- name: export_hours(export, archive, first_hour, last_hour)
 -- The hours from first to last that are sealed, or were exported, ascending: what the hour is now, and its export.
 -- sealed_*: null where the hour has no seal, or changed since.
@@ -108,6 +104,10 @@ on conflict (export_id, hour) do update set
     messages = excluded.messages, dropped = excluded.dropped, undecoded = excluded.undecoded, bytes = excluded.bytes,
     manifest = excluded.manifest, made_at = excluded.made_at, error_kind = null, error = null, failures = 0,
     failed_at = null, dagster_run_id = excluded.dagster_run_id, change = nextval('nats3.export_change');
+
+-- name: reopen_export_hour(export, hour)!
+-- Lets the hour be due, whatever it is like: no hour has the revision -1.
+update nats3.export_hour set revision = -1 where export_id = :export and hour = :hour and made_at is not null;
 
 -- name: add_export_failure(export, archive, hour, error_kind, error, run_id)!
 -- Notes that an hour could not be exported; what was made of it before stays.

@@ -18,7 +18,7 @@ from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show, show_one, text_of
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.exports import declare
+from nats3_dagster.exports import status
 from nats3_dagster.exports.hours import asked, hours_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import exports as documents
@@ -91,6 +91,8 @@ def create(
     max_undecoded: MaxUndecoded = None, from_json: FromJson = None, output: Output = Format.table,
 ) -> None:  # fmt: skip
     """Declare an export. Its sensor in Dagster exports each hour when it is sealed; see also `nats3 export run`."""
+    from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
+
     given = _fields(to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded)
     body = body_of(CreateExport, context, from_json, given, {"to": "--to"})
     if body.name not in (None, name):
@@ -113,7 +115,7 @@ def list_(
 ) -> None:  # fmt: skip
     """All exports: what they have made, and how many of their hours failed."""
     with Workspace(Settings.load()) as workspace:
-        items = [documents.export(one) for one in declare.listed(workspace, archive)]
+        items = [documents.export(one) for one in status.listed(workspace, archive)]
     show(output, items, views.LIST)
 
 
@@ -180,6 +182,8 @@ def set_(
 ) -> None:  # fmt: skip
     """Change settings of an export, for hours that are exported from then on. `--subject '>'` is every subject; an
     empty text takes --schema, --key and --column back."""
+    from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
+
     given = _fields(to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded)
     if not given:
         raise OperatorError("There is nothing to change", "Give a setting with its new value, like --max-undecoded 10")
@@ -205,8 +209,10 @@ def set_(
 @app.command()
 def delete(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Output = Format.table) -> None:
     """Delete the declaration of an export. Its files stay."""
+    from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
+
     with Workspace(Settings.load()) as workspace:
-        of, export = declare.find(workspace, archive, name)
+        of, export = status.find(workspace, archive, name)
         confirm(f"This deletes export {export.name} of archive {of.name}; the files at {export.spec.destination} stay",
                 yes)  # fmt: skip
         gone = declare.delete(workspace, archive, name)
@@ -223,8 +229,8 @@ def delete(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Out
 
 def _status(archive: str, name: str) -> dict[str, Any]:
     with Workspace(Settings.load()) as workspace:
-        of, export = declare.find(workspace, archive, name)
-        (one,) = [one for one in declare.listed(workspace, of.name) if one.export.id == export.id]
+        of, export = status.find(workspace, archive, name)
+        (one,) = [one for one in status.listed(workspace, of.name) if one.export.id == export.id]
         return documents.status(one, hours_of(workspace, of, export))
 
 

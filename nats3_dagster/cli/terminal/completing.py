@@ -74,7 +74,7 @@ def _archives() -> list[str]:
 
 
 def _exports(archive: str) -> list[str]:
-    from nats3_dagster.exports.declare import listed
+    from nats3_dagster.exports.status import listed
     from nats3_dagster.settings import Settings
     from nats3_dagster.workspace import Workspace
 

@@ -325,6 +325,7 @@ create table nats3.export_hour (
     archive_id     bigint not null references nats3.archive,
     hour           text collate "C" not null check (hour ~ '^\d{4}-\d\d-\d\d-\d\d:00$'),
     -- The hour's revision and number of chunks, and the version of the export's spec, that the files were made from.
+    -- The revision is -1 while files by another version replace them.
     revision       bigint,
     chunks         bigint check (chunks >= 0),
     version        integer,
