@@ -123,6 +123,10 @@ class Conflict(CatalogError):
     """Another process did the same first: overlapping chunks, a name taken, a replay already running."""
 
 
+class TableError(Nats3Error):
+    """An Iceberg catalog, or a table there: unreachable, refused us, or not what was made."""
+
+
 def from_json(text: str) -> Nats3Error:
     """The error that `Nats3Error.to_json` wrote; a kind unknown here becomes a plain `Nats3Error`."""
     fields: dict[str, Any] = json.loads(text)

@@ -60,10 +60,12 @@ class Next(Enum):
     CREATE_EXPORT = "Create an export of archive {archive} first"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
+    CREATE_TABLE = "Create a table of archive {archive}"
     DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it anew"
     DECLARE_OR_CHANGE = "Declare what the archive has, or change archive {archive} to what is declared"
     DOCTOR_BUCKET = "Try a bucket by name"
     EXPORT_HOURS = "See which hours of archive {archive} the export {export} has made"
+    FORGET_TABLE = "Forget the table of archive {archive}, and create it anew"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
     GET_REPLAY = "See replay {replay}"
     INSTALL_CONTRIB = (
@@ -74,6 +76,7 @@ class Next(Enum):
     LIST_ARCHIVES = "See the list of archives"
     LIST_CHUNKS = "See the chunks of archive {archive}"
     LIST_HOURS = "See the hours of archive {archive}"
+    LIST_TABLES = "See the list of tables"
     LIST_REPLAYS = "See the list of replays"
     MAKE_CONSUMER = (
         "Make consumer {consumer} again as it was: it begins with what the stream still has. Then capture archive "
@@ -108,6 +111,8 @@ class Next(Enum):
         "Archive a stream with limits or interest retention that takes the subjects, and let the work queue source "
         "from it. Not the other way round: sourcing takes the messages too"
     )
+    SYNC_TABLE = "Bring the table of archive {archive} up to date"
+    SYNC_TABLE_FULLY = "Bring the table of archive {archive} up to date, with every file compared"
     TAKE_MESSAGES = (
         "Let the archive take them through a consumer of its own: the mode consumer. It acknowledges what is in a "
         "chunk, and a work queue then deletes it"

@@ -33,6 +33,7 @@ from nats3_dagster.errors import (
     SourceError,
     StoreError,
     StreamChanged,
+    TableError,
     Unknown,
     UnknownConsumer,
     WrongState,
@@ -53,6 +54,7 @@ _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
     (CatalogError, 503, "postgres"),
     (SourceError, 503, "nats"),
     (StoreError, 503, "store"),
+    (TableError, 503, "iceberg"),
     (DagsterError, 503, "dagster"),
     (EngineError, 503, "engine"),
 )
@@ -81,7 +83,9 @@ class Problem(BaseModel):
     code: str | None = Field(None, description="A stable name of the next step.")
     values: dict[str, Any] = Field({}, description="The values of the next step.")
     fields: list[FieldProblem] = Field([], description="The fields at fault (422).")
-    dependency: str | None = Field(None, description="What fails (503): nats, postgres, store, dagster or engine.")
+    dependency: str | None = Field(
+        None, description="What fails (503): nats, postgres, store, iceberg, dagster or engine."
+    )
     reference: str | None = Field(None, description="What the log of the server has of an internal error (500).")
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Self
 
+from nats3_dagster.catalog.archive_tables import ArchiveTables
 from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.coverage import Coverages
@@ -43,6 +44,7 @@ class Catalog:
         self.replay_chunks = ReplayChunks(session)
         self.launches = Launches(session, self.replays)
         self.exports = Exports(session)
+        self.tables = ArchiveTables(session)
 
     @classmethod
     def connect(cls, url: str) -> Self:

@@ -4,6 +4,7 @@ Invariant: the address as given goes to libpq and nowhere else, because a passwo
 """
 
 from typing import Any
+from urllib.parse import urlencode
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -43,3 +44,13 @@ def address(url: str) -> str:
         ) from None
     host = given.get("host") or given.get("hostaddr") or "the local socket"
     return f"{host}:{given.get('port') or 5432}/{given.get('dbname') or given.get('user') or ''}"
+
+
+def sqlalchemy_url(url: str) -> str:
+    """The same connection for a library that connects through SQLAlchemy, with our schema as the search path; it may
+    hold a password. Raises CatalogError if it is invalid."""
+    address(url)
+    given: dict[str, Any] = _PATIENCE | conninfo_to_dict(url)
+    given["options"] = f"{given.get('options') or ''} -csearch_path=nats3".strip()
+    # All as parameters of the query, which the driver gives to libpq as they are.
+    return f"postgresql+psycopg:///?{urlencode({name: str(value) for name, value in given.items()})}"

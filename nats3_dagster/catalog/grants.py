@@ -16,6 +16,8 @@ from nats3_dagster.errors import OperatorError
 
 _HERE = Path(__file__).parent
 _DELETES = re.compile(r"\bdelete from nats3\.(\w+)", re.IGNORECASE)
+# The Iceberg catalog: its own client deletes rows there.
+_ICEBERG = ("iceberg_tables", "iceberg_namespace_properties")
 
 
 def grant(url: str, role: str, dagster: Sequence[str] = ()) -> None:
@@ -64,7 +66,7 @@ def _statements(connection: Connection, role: str, dagster: Sequence[str]) -> li
         sql.SQL("grant usage on all sequences in schema nats3 to {}").format(to),
         sql.SQL("grant execute on all functions in schema nats3 to {}").format(to),
     ]
-    for table in deleted_from():
+    for table in (*deleted_from(), *_ICEBERG):
         statements.append(sql.SQL("grant delete on {} to {}").format(sql.Identifier("nats3", table), to))
     for table in dagster:
         name = sql.Identifier("public", table)

@@ -25,15 +25,21 @@ ROW_GROUP_ROWS: Final = 1 << 16
 CHUNK_BYTES: Final = 64 << 20
 CHUNK_MESSAGES: Final = 1_000_000
 
+
+def _column(field_id: int, name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
+    """A column with a number: engines that read an Iceberg table (tables/) find columns by it, not by name."""
+    return pa.field(name, kind, nullable, {"PARQUET:field_id": str(field_id)})
+
+
 SCHEMA: Final = pa.schema(
     [
-        pa.field("seq", pa.int64(), nullable=False),
-        pa.field("time", pa.timestamp("us", "UTC"), nullable=False),
-        pa.field("time_ns", pa.int64(), nullable=False),
-        pa.field("subject", pa.string(), nullable=False),
-        pa.field("subject_bytes", pa.binary(), nullable=True),
-        pa.field("headers", pa.binary(), nullable=True),
-        pa.field("data", pa.binary(), nullable=False),
+        _column(1, "seq", pa.int64()),
+        _column(2, "time", pa.timestamp("us", "UTC")),
+        _column(3, "time_ns", pa.int64()),
+        _column(4, "subject", pa.string()),
+        _column(5, "subject_bytes", pa.binary(), nullable=True),
+        _column(6, "headers", pa.binary(), nullable=True),
+        _column(7, "data", pa.binary()),
     ]
 )
 

@@ -58,7 +58,9 @@ COMMANDS = {
         },
     ),
     "export": Lazy(
-        f"{_CLI}.beyond.export_commands:app", "Exports: files for other systems, made of each hour of an archive.", _DATA
+        f"{_CLI}.beyond.export_commands:app",
+        "Exports: files for other systems, made of each hour of an archive.",
+        _DATA,
     ),
     "chunk": Lazy(
         f"{_CLI}.chunk.chunk_commands:app",
@@ -84,6 +86,7 @@ COMMANDS = {
         "Run SQL over archives, with DuckDB: only chunks that may have what is asked for are fetched.",
         _DATA,
     ),
+    "table": Lazy(f"{_CLI}.beyond.table_commands:app", "Tables: archives as Iceberg tables, for other engines.", _DATA),
     "stream": Lazy(f"{_CLI}.installation.stream_commands:app", "Streams: what there is to archive.", _DATA),
     "doctor": Lazy(
         f"{_CLI}.installation.doctor_command:doctor",
@@ -209,7 +212,7 @@ def _check_here(taken: GlobalOptions) -> None:
     """Raises OperatorError where a server is to be asked for what only this machine can do."""
     group, *rest = taken.path or ("",)
     words = set(taken.words)
-    no_command = not rest and group in ("store", "load", "export", "chunk", "stream")
+    no_command = not rest and group in ("store", "load", "message", "export", "table", "chunk", "stream")
     if group not in _DATA_COMMANDS or no_command or taken.path in _REMOTE or words & {"-h", "--help"}:
         return
     from nats3_dagster.settings.sources import find_values

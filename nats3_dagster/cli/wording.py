@@ -39,10 +39,12 @@ WORDS = {
     Next.CREATE_EXPORT: "Create one: nats3 export create {archive} NAME --to URL",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
+    Next.CREATE_TABLE: "Create one: nats3 table create {archive}",
     Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew: nats3 store create",
     Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
     Next.EXPORT_HOURS: "See its hours: nats3 export get {archive} {export}",
+    Next.FORGET_TABLE: "Forget it, and create it anew: nats3 table drop {archive}, nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
     Next.GET_REPLAY: "See it: nats3 load get {replay}",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
@@ -52,6 +54,7 @@ WORDS = {
     Next.LIST_ARCHIVES: "See them: nats3 store list",
     Next.LIST_CHUNKS: "See what it holds: nats3 chunk list {archive}",
     Next.LIST_HOURS: "See the hours it has: nats3 chunk list {archive}",
+    Next.LIST_TABLES: "See them: nats3 table list",
     Next.LIST_REPLAYS: "See them: nats3 load list",
     Next.MAKE_CONSUMER: "Make consumer {consumer} again as it was: it begins with what the stream still has. Then: "
     "nats3 store run {archive}",
@@ -79,6 +82,8 @@ WORDS = {
     Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",
     Next.SOURCE_QUEUE: "Archive a stream with limits or interest retention that takes the subjects, and let the work "
     "queue source from it. Not the other way round: sourcing takes the messages too",
+    Next.SYNC_TABLE: "Bring it up to date: nats3 table sync {archive}",
+    Next.SYNC_TABLE_FULLY: "Bring it up to date: nats3 table sync {archive} --full",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
     "what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",

@@ -50,11 +50,14 @@ WORDS = {
     Next.CREATE_EXPORT: "Create one in a shell: nats3 export create {archive}",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream: NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
+    Next.CREATE_TABLE: "Create one in a shell: nats3 table create {archive}",
     Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew in a shell: "
     "nats3 store create",
     Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it in a shell: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
     Next.EXPORT_HOURS: "See the hours of {archive}/{export}",
+    Next.FORGET_TABLE: "Forget it and create it anew, in a shell: nats3 table drop {archive}, then "
+    "nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
     Next.GET_REPLAY: "See it in a shell: nats3 load get {replay}",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
@@ -65,6 +68,7 @@ WORDS = {
     Next.LIST_ARCHIVES: "See them in a shell: nats3 store list",
     Next.LIST_CHUNKS: "See the hours of {archive}/chunks",
     Next.LIST_HOURS: "See the hours of {archive}/chunks",
+    Next.LIST_TABLES: "See them in a shell: nats3 table list",
     Next.LIST_REPLAYS: "See them in a shell: nats3 load list",
     Next.MAKE_CONSUMER: "Make consumer {consumer} again as it was: it begins with what the stream still has. Then "
     "materialize {archive}/chunks",
@@ -92,6 +96,8 @@ WORDS = {
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",
     Next.SOURCE_QUEUE: "Archive a stream with limits or interest retention that takes the subjects, and let the work "
     "queue source from it. Not the other way round: sourcing takes the messages too",
+    Next.SYNC_TABLE: "Run in a shell: nats3 table sync {archive}",
+    Next.SYNC_TABLE_FULLY: "Run in a shell: nats3 table sync {archive} --full",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own; in a shell: nats3 store create "
     "--mode consumer. It acknowledges what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",

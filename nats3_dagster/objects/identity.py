@@ -59,6 +59,21 @@ def sdk_credentials(options: StoreOptions, where: faults.Place) -> Any:
         raise faults.refused(where, "NoCredentials", 0, "") from error
 
 
+def static_keys(options: StoreOptions) -> tuple[str | None, str | None, str | None]:
+    """Access key, secret and session token, for a client that takes nothing else: those that are set, or what the SDK
+    has now, good for some minutes at least; all None where it finds none. Raises OperatorError, StoreError."""
+    from botocore.exceptions import BotoCoreError
+
+    if options.access_key_id:
+        return options.access_key_id, options.secret_access_key, options.session_token
+    try:
+        found = sdk_session(options.profile).get_credentials()
+        keys = found.get_frozen_credentials() if found else None
+    except BotoCoreError as error:
+        raise StoreError(f"The AWS SDK cannot log in: {type(error).__name__}", "Look at its settings") from None
+    return (keys.access_key, keys.secret_key, keys.token) if keys else (None, None, None)
+
+
 # What the SDK calls the ways by which it found credentials.
 _WAYS: Final = {
     "env": "environment variables", "shared-credentials-file": "shared credentials file",

@@ -15,5 +15,5 @@ def upgrade() -> None:
     connection = op.get_bind().connection.driver_connection
     assert connection is not None
     # Views and triggers come after the tables that they read.
-    for name in ("0100_tables.sql", "0100_gaps.sql", "0100_proofs.sql", "0100_totals.sql", "0100_views.sql"):
-        connection.execute((SQL / name).read_bytes())
+    for name in ("tables", "gaps", "proofs", "totals", "views", "iceberg"):
+        connection.execute((SQL / f"0100_{name}.sql").read_bytes())

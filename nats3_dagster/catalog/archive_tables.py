@@ -1,0 +1,123 @@
+"""Tables of archives: which archive has one, what was last written to it, and what it shall have."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from nats3_dagster.catalog.pool import Session
+from nats3_dagster.errors import Conflict
+from nats3_dagster.model import Archive, Incarnation
+from nats3_dagster.model.archive_table import ArchiveTable, TableFile, TableState
+from nats3_dagster.steps import Next
+
+# Chunks that are asked for at a time.
+PAGE = 1000
+# An error may quote what a server answered.
+_ERROR_CHARS = 2000
+
+
+@dataclass(slots=True, kw_only=True)
+class _State:
+    """A row of table_state: units as in TableState."""
+
+    revision: int
+    chunks: int
+    ids: list[int]
+    hours: list[str]
+
+
+@dataclass(slots=True, kw_only=True)
+class _File:
+    """A row of table_files: units as in TableFile."""
+
+    id: int
+    bucket: str
+    key: str
+    hour: str
+    stream: str
+    created_ns: int
+    messages: int
+    stored_bytes: int
+    first_ns: int
+    last_ns: int
+    first_seq: int | None
+    last_seq: int | None
+    first_subject: str | None
+    last_subject: str | None
+
+    def file(self) -> TableFile:
+        seqs = None if self.first_seq is None or self.last_seq is None else (self.first_seq, self.last_seq)
+        ends = (self.first_subject, self.last_subject)
+        return TableFile(
+            chunk_id=self.id, bucket=self.bucket, key=self.key, hour=self.hour,
+            incarnation=Incarnation(self.stream, self.created_ns).token, messages=self.messages,
+            stored_bytes=self.stored_bytes, first_ns=self.first_ns, last_ns=self.last_ns, seqs=seqs,
+            subjects=None if ends[0] is None or ends[1] is None else (ends[0], ends[1]),
+        )  # fmt: skip
+
+
+class ArchiveTables:
+    """Add, look at, note, forget."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def all(self) -> list[ArchiveTable]:
+        """The tables of all archives, those of deleted archives too, by the archive's name."""
+        with self._session.reading() as sql:
+            return sql.rows(ArchiveTable, "archive_tables", archive=None)
+
+    def of(self, archive_id: int) -> ArchiveTable | None:
+        """The table of an archive, None where it has none."""
+        with self._session.reading() as sql:
+            return sql.row(ArchiveTable, "archive_tables", archive=archive_id)
+
+    def named(self, archive_name: str) -> ArchiveTable | None:
+        """The table of the archive of this name, or of a deleted one."""
+        with self._session.reading() as sql:
+            archive_id = sql.value_or_none(int, "archives_with_table", name=archive_name)
+        return None if archive_id is None else self.of(archive_id)
+
+    def add(self, archive: Archive, catalog: str, identifier: str) -> None:
+        """Note that the archive has this table. Raises Conflict if it has one, or another archive has this one."""
+        with self._session.transaction() as sql:
+            try:
+                sql.run("add_archive_table", archive=archive.id, catalog=catalog, identifier=identifier)
+            except psycopg.errors.UniqueViolation as error:
+                is_other = error.diag.constraint_name == "archive_table_once"
+                what = "Another archive has this table" if is_other else f"Archive {archive.name} has a table already"
+                raise Conflict(what, Next.LIST_TABLES()) from error
+
+    def forget(self, archive_id: int) -> bool:
+        """Forget the archive's table; whether it had one."""
+        with self._session.transaction() as sql:
+            return bool(sql.run("forget_archive_table", archive=archive_id))
+
+    def note_synced(self, archive_id: int, state: TableState, last_chunk: int, snapshot_id: int | None) -> None:
+        with self._session.transaction() as sql:
+            sql.run(
+                "note_table_synced", archive=archive_id, revision=state.revision, chunks=state.chunks,
+                last_chunk=last_chunk, snapshot=snapshot_id,
+            )  # fmt: skip
+
+    def note_failed(self, archive_id: int, error: str) -> None:
+        with self._session.transaction() as sql:
+            sql.run("note_table_failed", archive=archive_id, error=error.replace("\0", "")[:_ERROR_CHARS])
+
+    def state(self, archive_id: int, last_chunk: int = 0) -> TableState:
+        """What the table shall have: the live chunks with an id above `last_chunk`, and how many there are in all.
+
+        Within an archive ids ascend in the order of commits, because a commit holds the archive before it adds chunks.
+        So the live chunks up to an id that was live once are those of then without the ones retired since."""
+        with self._session.reading() as sql:
+            row = sql.row(_State, "table_state", archive=archive_id, last_chunk=last_chunk)
+        assert row is not None
+        return TableState(row.revision, row.chunks, tuple(row.ids), tuple(row.hours))
+
+    def files(self, chunk_ids: Sequence[int], *, subjects: bool = True) -> Iterator[TableFile]:
+        """These chunks, live or not, in this order; `subjects`: with their bounds."""
+        for at in range(0, len(chunk_ids), PAGE):
+            with self._session.reading() as sql:
+                rows = sql.rows(_File, "table_files", chunks=list(chunk_ids[at : at + PAGE]), subjects=subjects)
+            yield from (row.file() for row in rows)

@@ -1,0 +1,71 @@
+-- name: archive_tables(archive)
+-- The tables of archives, by the archive's name, or that of one archive: what was last written to each, and how many live
+-- chunks it lacks and how many it has that are live no more.
+select t.*, a.name as archive, a.deleted_at is not null as archive_deleted, a.revision as archive_revision,
+       coalesce(n.lacking, 0) as lacking,
+       case when t.chunks is null or t.revision = a.revision then 0 else
+           greatest(t.chunks - ((select coalesce(sum(chunks), 0)::bigint from nats3.coverage
+                                 where archive_id = a.id) - n.lacking), 0) end as surplus
+from nats3.archive_table t
+join nats3.archive a on a.id = t.archive_id
+left join lateral (
+    select count(*) as lacking from nats3.chunk
+    where archive_id = a.id and deleted_at is null and id > coalesce(t.last_chunk, 0)
+) n on t.revision is distinct from a.revision
+where :archive::bigint is null or t.archive_id = :archive::bigint
+order by a.name, t.archive_id;
+
+-- name: archives_with_table(name)
+-- The archives of this name that have a table, the one that is not deleted first, then the newest.
+select t.archive_id from nats3.archive_table t join nats3.archive a on a.id = t.archive_id
+where a.name = :name order by a.deleted_at is not null, a.id desc;
+
+-- name: add_archive_table(archive, catalog, identifier)!
+-- Notes that the archive has a table.
+insert into nats3.archive_table (archive_id, catalog, identifier) values (:archive, :catalog, :identifier);
+
+-- name: forget_archive_table(archive)!
+-- Forgets the table of the archive.
+delete from nats3.archive_table where archive_id = :archive;
+
+-- name: note_table_synced(archive, revision, chunks, last_chunk, snapshot)!
+-- Notes what the table was made equal to, unless another process has written something newer.
+update nats3.archive_table
+set revision = :revision, chunks = :chunks, last_chunk = :last_chunk, snapshot_id = :snapshot, synced_at = now(),
+    error = null, failed_at = null
+where archive_id = :archive and coalesce(revision, 0) <= :revision;
+
+-- name: note_table_failed(archive, error)!
+-- Notes why the table could not be made equal to its archive.
+update nats3.archive_table set error = :error, failed_at = now() where archive_id = :archive;
+
+-- name: table_state(archive, last_chunk)
+-- The archive's revision, its number of live chunks, and those of them with an id above `last_chunk`, by hour: all as of
+-- one moment, since it is one statement.
+select a.revision, (select coalesce(sum(chunks), 0)::bigint from nats3.coverage where archive_id = a.id) as chunks,
+       n.ids, n.hours
+from nats3.archive a
+cross join lateral (
+    select coalesce(array_agg(id order by hour, id), '{}') as ids,
+           coalesce(array_agg(hour order by hour, id), '{}') as hours
+    from nats3.chunk where archive_id = a.id and deleted_at is null and id > :last_chunk::bigint
+) n
+where a.id = :archive;
+
+-- name: table_files(chunks, subjects)
+-- What a table says of each of these chunks: its object, and the smallest and largest value of columns. The sequences are
+-- null where only the object itself has them; the subjects where they were not counted, or not asked for.
+select c.id, c.bucket, c.key, c.hour, i.stream, i.created_ns, c.messages, c.stored_bytes, c.first_ns, c.last_ns,
+       lower(k.seqs) as first_seq, upper(k.seqs) - 1 as last_seq, s.first_subject, s.last_subject
+from unnest(:chunks::bigint[]) with ordinality as o(id, place)
+join nats3.chunk c on c.id = o.id
+join nats3.incarnation i on i.id = c.incarnation_id
+cross join lateral (
+    select case when c.absent = 0 then c.seqs
+                when c.deleted is not null then range_merge(int8multirange(c.seqs) - c.deleted) end as seqs
+) k
+left join lateral (
+    select min(subject) as first_subject, max(subject) as last_subject from nats3.chunk_subject
+    where chunk_id = c.id
+) s on :subjects::boolean
+order by o.place;

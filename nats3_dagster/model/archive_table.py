@@ -1,0 +1,60 @@
+"""An archive's Iceberg table: which one it is, and what was last written to it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveTable:
+    """The table of an archive, as our catalog knows it."""
+
+    archive_id: int
+    archive: str  # the archive's name
+    archive_deleted: bool  # then the table shall have no files
+    archive_revision: int  # of the archive now
+    catalog: str  # an Iceberg catalog: a name in pyiceberg's configuration, or an address
+    identifier: str  # namespace and name of the table, joined by dots
+    created_at: datetime
+    # What the table was last made equal to; all None before that.
+    revision: int | None  # of the archive then
+    chunks: int | None  # live chunks then
+    last_chunk: int | None  # the highest id among them; 0 without any
+    snapshot_id: int | None  # None while the table has no snapshot
+    synced_at: datetime | None
+    # Why the newest try failed, and when; None where it did not.
+    error: str | None
+    failed_at: datetime | None
+    lacking: int  # live chunks that the table has not
+    surplus: int  # chunks that the table has and that are live no more
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the archive has changed since, or the newest try failed."""
+        return self.revision != self.archive_revision or self.error is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """What an archive's table shall have, as of one moment."""
+
+    revision: int  # of the archive
+    chunks: int  # all live ones
+    ids: tuple[int, ...]  # live chunks, those above the id that was asked for; by hour
+    hours: tuple[str, ...]  # the hour of each of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFile:
+    """A chunk as a table lists it. Bounds are exact."""
+
+    chunk_id: int
+    bucket: str
+    key: str
+    hour: str  # YYYY-MM-DD-HH:00, UTC
+    incarnation: str  # the token of the stream's incarnation
+    messages: int
+    stored_bytes: int
+    first_ns: int  # smallest store time
+    last_ns: int  # largest store time
+    seqs: tuple[int, int] | None  # first and last message; None where only the object's footer has them
+    subjects: tuple[str, str] | None  # smallest and largest by their UTF-8; None where they were not counted

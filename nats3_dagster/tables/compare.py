@@ -1,0 +1,102 @@
+"""Comparing: every file that a table lists, with the archive's live chunks.
+
+The table's manifests are read one after the other; what is kept of each file is a few numbers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nats3_dagster.model.archive_table import ArchiveTable, TableFile, TableState
+from nats3_dagster.tables import layout
+from nats3_dagster.tables.bounds import with_bounds
+from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A way in which a table is not its archive."""
+
+    path: str  # of a file; of a manifest for deletes that somebody else wrote
+    what: str  # in words
+    is_foreign: bool = False  # not to be undone here
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A table beside its archive."""
+
+    state: TableState  # what it shall have; all live chunks
+    files: int  # that it lists
+    rows: int  # of these
+    messages: int  # of all live chunks
+    faults: tuple[Fault, ...]
+    missing: tuple[int, ...]  # ids of chunks that are to be added, by hour
+    hours: tuple[str, ...]  # the hour of each of these
+    wrong: tuple["DataFile", ...]  # that are to be removed; what is to be added again as well
+
+
+def compare(workspace: Workspace, known: ArchiveTable, table: "Table") -> Comparison:
+    """Every difference. Raises CatalogError, StoreError, and whatever pyiceberg raises."""
+    state = workspace.catalog.tables.state(known.archive_id)
+    expected, ids, messages = {}, {}, 0
+    for file in workspace.catalog.tables.files(state.ids, subjects=False):
+        path = layout.path_of(workspace.settings, file)
+        # As bytes and numbers only: an archive may have a million chunks.
+        expected[path] = layout.facts(layout.entry(file, path))
+        ids[path] = file.chunk_id
+        messages += file.messages
+    faults: list[Fault] = []
+    wrong: dict[str, DataFile] = {}
+    listed: set[str] = set()
+    files = rows = 0
+    for entry in _entries(table, faults):
+        files, rows, path = files + 1, rows + entry.record_count, entry.file_path
+        what = _fault(entry, expected.get(path), is_second=path in listed)
+        listed.add(path)
+        if what:
+            faults.append(Fault(path, what))
+            wrong[path] = entry
+    missing = [path for path in expected if path not in listed]
+    faults += [Fault(path, "a live chunk that the table does not have") for path in missing]
+    again = {ids[path] for path in wrong if path in ids}
+    add = {ids[path] for path in missing} | again
+    chosen = [(chunk, hour) for chunk, hour in zip(state.ids, state.hours, strict=True) if chunk in add]
+    return Comparison(
+        state, files, rows, messages, tuple(faults), tuple(chunk for chunk, _ in chosen),
+        tuple(hour for _, hour in chosen), tuple(wrong.values()),
+    )  # fmt: skip
+
+
+def _entries(table: "Table", faults: list[Fault]) -> "Iterator[DataFile]":
+    """The data files of the current snapshot. Manifests of deletes become faults."""
+    from pyiceberg.manifest import ManifestContent
+
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot else ():
+        if manifest.content != ManifestContent.DATA:
+            faults.append(Fault(manifest.manifest_path, "deletes rows, and another program wrote it", True))
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            yield entry.data_file
+
+
+def _fault(entry: "DataFile", expected: tuple[Any, ...] | None, *, is_second: bool) -> str:
+    """What is wrong with a file that the table lists; nothing if it is right."""
+    if expected is None:
+        return "is no live chunk of the archive"
+    if is_second:
+        return "is there twice"
+    listed = zip(layout.FACTS, layout.facts(entry), expected, strict=True)
+    # None: the catalog does not know it, and it was taken from the object.
+    unlike = [name for name, has, should in listed if should is not None and has != should]
+    return f"has another {', '.join(unlike)} than the chunk" if unlike else ""
+
+
+def chunk_files(workspace: Workspace, ids: Sequence[int]) -> Iterator[TableFile]:
+    """These chunks as the table shall list them."""
+    return with_bounds(workspace, workspace.catalog.tables.files(ids))

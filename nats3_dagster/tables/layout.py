@@ -1,0 +1,151 @@
+"""How an archive looks as a table: its columns, its partitions, and the entry of a chunk.
+
+Invariant: what an entry says of a file is exact, or is left out. Engines skip files by it, and some answer min, max and
+count by it alone.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from nats3_dagster.chunks import SCHEMA
+from nats3_dagster.model.archive_table import TableFile
+from nats3_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import PrimitiveType
+
+# The property with the archive's id.
+OF_ARCHIVE: Final = "nats3.archive-id"
+# Columns that no file has: each is the same for all of a chunk, so the table's metadata has it as a partition.
+HOUR_ID, INCARNATION_ID = 8, 9
+_FIRST_PARTITION_ID: Final = 1000
+# Iceberg's own default for the bounds of text.
+_BOUND_CHARS: Final = 16
+# Nobody but us deletes chunks: with gc.enabled=false engines refuse DROP TABLE PURGE, expire_snapshots and
+# remove_orphan_files. Old versions of the table's own metadata file are deleted with each commit, for a version repeats
+# all that was in the one before.
+PROPERTIES: Final = {
+    "gc.enabled": "false",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",
+    "history.expire.max-snapshot-age-ms": str(30 * 86_400_000),
+    "history.expire.min-snapshots-to-keep": "10",
+}
+
+
+def schema() -> "Schema":
+    """The columns: those of a chunk with their numbers, and the two that are the same for all of a chunk."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField, StringType
+
+    columns = [
+        NestedField(field_id(field), field.name, _kind(field.type), required=not field.nullable) for field in SCHEMA
+    ]
+    hour = NestedField(HOUR_ID, "hour", StringType(), required=False, doc="The chunk's hour in UTC, YYYY-MM-DD-HH:00")
+    life = NestedField(
+        INCARNATION_ID, "incarnation", StringType(), required=False,
+        doc="When the stream was created: one that was made again has the same sequences once more",
+    )  # fmt: skip
+    return Schema(*columns, hour, life)
+
+
+def partitions() -> "PartitionSpec":
+    """By the chunk's hour, as a column: hour(time) would be wrong where a clock stepped, since a chunk is of one hour
+    by its sequences, and may have messages with times of another. And by incarnation."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.transforms import IdentityTransform
+
+    return PartitionSpec(
+        PartitionField(HOUR_ID, _FIRST_PARTITION_ID, IdentityTransform(), "hour"),
+        PartitionField(INCARNATION_ID, _FIRST_PARTITION_ID + 1, IdentityTransform(), "incarnation"),
+    )
+
+
+def field_id(field: pa.Field) -> int:
+    """The number of a chunk's column."""
+    return int((field.metadata or {})[b"PARQUET:field_id"])
+
+
+def name_mapping() -> str:
+    """The table's columns by name, as JSON: for engines that look for names first."""
+    return schema().name_mapping.model_dump_json()
+
+
+def path_of(settings: Settings, file: TableFile) -> str:
+    """The address of a chunk's object, as tables list it: nothing is escaped, for no client takes that back."""
+    return location(settings, file.bucket, file.key)
+
+
+def location(settings: Settings, bucket: str, key: str) -> str:
+    """`s3://bucket/key`, or `file:///folder/bucket/key`."""
+    folder = settings.store.folder
+    return f"s3://{bucket}/{key}" if folder is None else f"file://{folder / bucket / key}"
+
+
+def entry(file: TableFile, path: str) -> "DataFile":
+    """What the table's manifest says of a chunk."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    low, high = _bounds(file)
+    required = [field_id(field) for field in SCHEMA if not field.nullable]
+    made = DataFile.from_args(
+        content=DataFileContent.DATA, file_path=path, file_format=FileFormat.PARQUET,
+        partition=Record(file.hour, file.incarnation), record_count=file.messages,
+        file_size_in_bytes=file.stored_bytes, value_counts=dict.fromkeys(required, file.messages),
+        null_value_counts=dict.fromkeys(required, 0), lower_bounds=low, upper_bounds=high,
+    )  # fmt: skip
+    made.spec_id = 0
+    return made
+
+
+def facts(data_file: "DataFile") -> tuple[Any, ...]:
+    """What of an entry must be as `entry` makes it."""
+    seq, time_ns, low, high = _ids()["seq"], _ids()["time_ns"], data_file.lower_bounds, data_file.upper_bounds
+    bounds = [(ends or {}).get(of) for of in (seq, time_ns) for ends in (low, high)]
+    partition = (data_file.partition[0], data_file.partition[1])
+    return (data_file.record_count, data_file.file_size_in_bytes, partition, *bounds)
+
+
+FACTS: Final = ("record count", "size", "partition", "first seq", "last seq", "first time_ns", "last time_ns")
+
+
+def _bounds(file: TableFile) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """The smallest and the largest value of columns, as Iceberg writes them, by the column's number."""
+    from pyiceberg.conversions import to_bytes
+    from pyiceberg.utils.truncate import truncate_upper_bound_text_string
+
+    low: dict[int, bytes] = {}
+    high: dict[int, bytes] = {}
+    kinds, ids = {field.name: _kind(field.type) for field in SCHEMA}, _ids()
+
+    def bound(name: str, first: object, last: object) -> None:
+        low[ids[name]], high[ids[name]] = to_bytes(kinds[name], first), to_bytes(kinds[name], last)
+
+    if file.seqs:
+        bound("seq", *file.seqs)
+    bound("time_ns", file.first_ns, file.last_ns)
+    bound("time", file.first_ns // 1000, file.last_ns // 1000)
+    if file.subjects:
+        first, last = file.subjects
+        end = truncate_upper_bound_text_string(last, _BOUND_CHARS)
+        if end is not None and not any("\ud800" <= char <= "\udfff" for char in end):
+            bound("subject", first[:_BOUND_CHARS], end)
+    return low, high
+
+
+def _ids() -> dict[str, int]:
+    return {field.name: field_id(field) for field in SCHEMA}
+
+
+def _kind(kind: pa.DataType) -> "PrimitiveType":
+    from pyiceberg.types import BinaryType, LongType, StringType, TimestamptzType
+
+    kinds = {pa.int64(): LongType, pa.timestamp("us", "UTC"): TimestamptzType, pa.string(): StringType,
+             pa.binary(): BinaryType}  # fmt: skip
+    return kinds[kind]()

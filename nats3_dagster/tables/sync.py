@@ -1,0 +1,171 @@
+"""Syncing: make a table list exactly the live chunks of its archive.
+
+Invariant: a commit is computed from a snapshot of the table and, after that, the archive as of one moment; the Iceberg
+catalog refuses it if the table has another snapshot by then. So what a process that died left undone the next one does,
+and two at once end with what one alone would have made.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from nats3_dagster.errors import Conflict, Nats3Error, TableError
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.model.archive_table import ArchiveTable, TableState
+from nats3_dagster.steps import Next
+from nats3_dagster.tables import layout
+from nats3_dagster.tables.catalogs import opened
+from nats3_dagster.tables.compare import chunk_files, compare
+from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+# Files of a commit; an hour is never divided, so that what replaces a chunk comes in the snapshot that removes it.
+BATCH = 5000
+# Commits that other processes may win before this one gives up.
+ATTEMPTS = 10
+# What a snapshot says of the archive that it lists.
+_ARCHIVE, _REVISION, _CHUNKS, _LAST = "nats3.archive-id", "nats3.revision", "nats3.chunks", "nats3.last-chunk"
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync did."""
+
+    added: int  # files
+    removed: int  # files
+    commits: int  # snapshots; 0 where the table had everything
+    revision: int  # of the archive that the table has now
+    chunks: int  # files of the table
+    snapshot_id: int | None  # the current one; None while there is none
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a table needs."""
+
+    state: TableState
+    last_chunk: int  # the highest id of a chunk that the table has afterwards; 0 without any
+    add: tuple[tuple[str, int], ...]  # hour and id of a chunk
+    remove: tuple["DataFile", ...]
+
+
+def sync(workspace: Workspace, known: ArchiveTable, *, full: bool = False) -> Synced:
+    """Commit what the table lacks, and take out what is live no more; no file is written. `full`: compare every file,
+    also where the newest snapshot says that it has all of them. Raises TableError, CatalogError, StoreError, Conflict;
+    and notes the error."""
+    try:
+        with opened(workspace.settings, known.catalog) as catalog:
+            return _sync(workspace, known, catalog, full)
+    except Nats3Error as error:
+        workspace.catalog.tables.note_failed(known.archive_id, str(error))
+        raise
+
+
+def load(catalog: "Catalog", known: ArchiveTable) -> "Table":
+    """The table as it is now. Raises TableError if it is gone."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        table = catalog.load_table(known.identifier)
+    except NoSuchTableError as error:
+        raise TableError(
+            f"The Iceberg catalog {known.catalog} has no table {known.identifier}",
+            Next.FORGET_TABLE(archive=known.archive),
+        ) from error
+    # A commit that lost a race must not be tried again as it is: it would add files that the winner has added.
+    table.metadata.properties["commit.retry.num-retries"] = "0"
+    return table
+
+
+def _sync(workspace: Workspace, known: ArchiveTable, catalog: "Catalog", full: bool) -> Synced:
+    from pyiceberg.exceptions import CommitFailedException
+
+    added = removed = commits = 0
+    for _ in range(ATTEMPTS):
+        table = load(catalog, known)
+        fault_point("table.loaded")
+        work = _all_work(workspace, known, table) if full else _work(workspace, known, table)
+        try:
+            for add, remove, is_last in _batches(work):
+                _commit(workspace, table, add, remove, _summary(known, work) if is_last else {})
+                added, removed, commits = added + len(add), removed + len(remove), commits + 1
+                fault_point("table.committed")
+        except CommitFailedException:
+            continue
+        snapshot = table.current_snapshot()
+        done = Synced(
+            added, removed, commits, work.state.revision, work.state.chunks, snapshot.snapshot_id if snapshot else None
+        )
+        workspace.catalog.tables.note_synced(known.archive_id, work.state, work.last_chunk, done.snapshot_id)
+        return done
+    raise Conflict(
+        f"Other processes commit to the table {known.identifier} all the time", Next.SYNC_TABLE(archive=known.archive)
+    )
+
+
+def _work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Work:
+    """By what the newest snapshot says of itself, if nothing but new chunks came since: then no manifest is read."""
+    snapshot = table.current_snapshot()
+    says = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    if says.get(_ARCHIVE) == str(known.archive_id) and says.keys() >= {_REVISION, _CHUNKS, _LAST}:
+        revision, chunks, last = (int(says[name]) for name in (_REVISION, _CHUNKS, _LAST))
+        state = workspace.catalog.tables.state(known.archive_id, last)
+        # A Postgres that was brought back from an old copy has fewer revisions.
+        if revision <= state.revision and state.chunks == chunks + len(state.ids):
+            add = tuple(zip(state.hours, state.ids, strict=True))
+            return _Work(state, max((last, *state.ids)), add, ())
+    return _all_work(workspace, known, table)
+
+
+def _all_work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Work:
+    """By every file of the table."""
+    found = compare(workspace, known, table)
+    if deletes := [fault for fault in found.faults if fault.is_foreign]:
+        raise TableError(
+            f"Another program deleted rows of the table {known.identifier}: {deletes[0].path}",
+            Next.FORGET_TABLE(archive=known.archive),
+        )
+    add = tuple(zip(found.hours, found.missing, strict=True))
+    return _Work(found.state, max((0, *found.state.ids)), add, found.wrong)
+
+
+def _batches(work: _Work) -> Iterator[tuple[list[int], "list[DataFile]", bool]]:
+    """What to add, by id, and to remove in each commit, whole hours at a time; and whether it is the last commit."""
+    hours = sorted([(hour, chunk, None) for hour, chunk in work.add] + [(f.partition[0], 0, f) for f in work.remove],
+                   key=lambda item: item[:2])  # fmt: skip
+    left, add, remove = len(hours), [], []
+    for _, items in groupby(hours, key=lambda item: item[0]):
+        for _, chunk, file in items:
+            left -= 1
+            if file is None:
+                add.append(chunk)
+            else:
+                remove.append(file)
+        if not left or len(add) + len(remove) >= BATCH:
+            yield add, remove, not left
+            add, remove = [], []
+
+
+def _commit(
+    workspace: Workspace, table: "Table", add: list[int], remove: "list[DataFile]", summary: dict[str, str]
+) -> None:
+    with table.transaction() as transaction:
+        update = transaction.update_snapshot(snapshot_properties=summary)
+        with update.overwrite() if remove else update.merge_append() as snapshot:
+            for file in chunk_files(workspace, add):
+                snapshot.append_data_file(layout.entry(file, layout.path_of(workspace.settings, file)))
+            for file in remove:
+                snapshot.delete_data_file(file)
+        fault_point("table.in_commit")
+
+
+def _summary(known: ArchiveTable, work: _Work) -> dict[str, str]:
+    return {
+        _ARCHIVE: str(known.archive_id), _REVISION: str(work.state.revision), _CHUNKS: str(work.state.chunks),
+        _LAST: str(work.last_chunk),
+    }  # fmt: skip
