@@ -30,8 +30,8 @@ select archive_id, incarnation_id, to_char(timestamp '2020-01-01' + i / 100 * in
        case when i %% 10 = 0 then 1 end
 from nats3.coverage, generate_series(0, %(chunks)s - 1) i"""
 _FILL_SUBJECTS = """
-insert into nats3.chunk_subject (chunk_id, subject, messages)
-select id, 'logs.a', messages from nats3.chunk where subjects = 1"""
+insert into nats3.chunk_subject (chunk_id, archive_id, incarnation_id, first_seq, subject, messages)
+select id, archive_id, incarnation_id, lower(seqs), 'logs.a', messages from nats3.chunk where subjects = 1"""
 _ROWS_READ = """
 select (select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables where schemaname = 'nats3')
      + (select sum(idx_tup_read) from pg_stat_user_indexes where schemaname = 'nats3')"""

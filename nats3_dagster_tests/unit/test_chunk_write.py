@@ -279,7 +279,8 @@ def test_only_a_row_group_is_held_uncompressed() -> None:
 
 
 def test_columns_are_those_of_the_format() -> None:
-    assert str(SCHEMA).splitlines() == [
+    assert [field.metadata[b"PARQUET:field_id"] for field in SCHEMA] == [b"%d" % n for n in range(1, 8)]
+    assert str(pa.schema([field.remove_metadata() for field in SCHEMA])).splitlines() == [
         "seq: int64 not null", "time: timestamp[us, tz=UTC] not null", "time_ns: int64 not null",
         "subject: string not null", "subject_bytes: binary", "headers: binary", "data: binary not null",
     ]  # fmt: skip

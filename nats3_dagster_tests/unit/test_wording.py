@@ -53,7 +53,7 @@ def test_no_module_below_the_faces_names_a_command_or_an_option() -> None:
 def test_no_text_of_the_ui_names_an_option_outside_a_whole_command() -> None:
     """A person in the UI has no command line at hand: they are given all of it, and told that it is for a shell."""
     option = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
-    whole = re.compile(r"\b(?:nats3|nats-server|dagster|python) [^.;,)]*")
+    whole = re.compile(r"\b(?:nats3|nats-server|dagster|python|protoc) [^.;,)]*")
     command = re.compile(r"\bnats3 (?!dev\b)[a-z]+")
     prose = list(_prose(("cli", "dev")))
     assert len(prose) > 300
