@@ -31,6 +31,7 @@ test: setup
 bench: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench $(if $(N),--messages $(N)) $(if $(ONLY),--only $(ONLY))
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.api)
+	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.points)
 
 latency: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)

@@ -29,7 +29,7 @@ CHUNKS = 1_000_000
 SEQS = 1000  # a chunk
 LAST = CHUNKS * SEQS
 # The exclusion constraint's index is built as a plain one: as a constraint it would be asked a million times.
-_INDEXES = ("chunk_key", "chunk_hour", "chunk_order", "chunk_times", "chunk_no_overlap")
+_INDEXES = ("chunk_key", "chunk_hour", "chunk_order", "chunk_times", "chunk_reach", "chunk_no_overlap")
 _FILL = """
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes,
                          largest_bytes, stored_bytes, sha256, bucket, key)

@@ -1,0 +1,175 @@
+"""Point reads: one message by its sequence, cold and warm, beside a catalog of 1,000 and of 1,000,000 chunks.
+
+    python -m nats3_dagster_tests.bench.points [--reads 300] [--chunks 1000,1000000]
+
+A cold read knows no footer: two requests to the store, a warm one is one. `request` is such a request by itself, the
+server's own time. Few objects are real; the other rows of the catalog are made by SQL. Fails if a read with 1,000 chunks
+takes more than LIMIT_MS at the median, or with 1,000,000 more than twice as long.
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from nats3_dagster.archive.read.points import by_sequence, first_at, locate
+from nats3_dagster.archive.read.ranged import open_ranged
+from nats3_dagster.archive.read.references import reference
+from nats3_dagster.catalog import migrate
+from nats3_dagster.chunks.footer_cache import FooterCache
+from nats3_dagster.dev.postgres import Postgres
+from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.model import Archive, Message
+from nats3_dagster.objects import create_bucket
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.bench.api import share
+from nats3_dagster_tests.bench.payloads import payloads
+from nats3_dagster_tests.points_case import T0, add_chunk, create, message
+
+LIMIT_MS, AT_MOST = 30.0, 2.0
+# Objects, and messages of each: about 16 MB of 256-byte messages, in eight row groups.
+OBJECTS, MESSAGES, SIZE = 8, 62_500, 256
+SUBJECTS = 100
+# Between two messages.
+STEP_NS = 50_000_000
+# Indexes of the table of chunks, which are made again when it is full.
+_INDEXES = ("chunk_key", "chunk_hour", "chunk_order", "chunk_times", "chunk_reach", "chunk_no_overlap")
+_FILL = """
+insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes,
+                         largest_bytes, stored_bytes, sha256, bucket, key)
+select archive_id, incarnation_id, to_char(timestamp '2027-01-01' + i / 100 * interval '1 hour', 'YYYY-MM-DD-HH24:00'),
+       int8range(%(first)s + i::int8 * 1000, %(first)s + (i::int8 + 1) * 1000), 1000,
+       1798761600000000000 + i::int8 * 36000000000, 1798761600000000000 + (i::int8 + 1) * 36000000000 - 1,
+       256000, 300, 90000, encode(sha256(int8send(i)), 'hex'), 'bench', format('archive=logs/%%s.parquet', i)
+from nats3.coverage, generate_series(%(begin)s, %(end)s - 1) i"""
+_COVER = """
+update nats3.coverage set chunks = %(chunks)s,
+       covered = int8multirange(int8range(1, %(first)s + %(chunks)s::int8 * 1000))"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench")
+    parser.add_argument("--reads", type=int, default=300)
+    parser.add_argument("--chunks", type=lambda text: [int(n) for n in text.split(",")], default=[1000, 1_000_000])
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nats3-bench-")))
+        postgres = stack.enter_context(Postgres(folder / "postgres"))
+        s3 = stack.enter_context(S3Server(folder / "s3"))
+        os.environ.update({
+            "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint, "AWS_REGION": s3.region,
+            "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        })  # fmt: skip
+        settings = Settings.load()
+        migrate(settings.postgres)
+        create_bucket(settings.store, "bench")
+        workspace = stack.enter_context(Workspace(settings))
+        archive = create(workspace, "bench")
+        _objects(workspace, archive)
+        filled, medians = OBJECTS, {}
+        for chunks in sorted(arguments.chunks):
+            fill(settings.postgres, filled, chunks)
+            filled = chunks
+            medians[chunks] = measure(workspace, archive, chunks, arguments.reads)
+    sys.exit(_verdict(medians))
+
+
+def _objects(workspace: Workspace, archive: Archive) -> None:
+    for number in range(OBJECTS):
+        first = number * MESSAGES + 1
+        add_chunk(workspace, archive, [
+            message(seq, b"logs.%d" % (seq % SUBJECTS), body, time_ns=T0 + seq * STEP_NS)
+            for seq, body in enumerate(payloads(SIZE, MESSAGES, first), first)
+        ])  # fmt: skip
+
+
+def fill(postgres: str, begin: int, end: int) -> None:
+    """Rows of chunks without objects behind the real ones, until the catalog has `end` chunks."""
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        found: dict[str, str] = dict(
+            connection.execute("select indexname, indexdef from pg_indexes where schemaname = 'nats3'").fetchall()
+        )
+        connection.execute("alter table nats3.chunk disable trigger user")
+        connection.execute("alter table nats3.chunk drop constraint if exists chunk_no_overlap")
+        for name in _INDEXES:
+            connection.execute(f"drop index if exists nats3.{name}".encode())
+        values = {"first": OBJECTS * MESSAGES + 1, "begin": begin, "end": end, "chunks": end}
+        connection.execute(_FILL, values)
+        connection.execute(_COVER, values)
+        for name in _INDEXES:
+            connection.execute(found[name].encode())
+        connection.execute("vacuum analyze")
+
+
+def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> dict[str, float]:
+    """Print p50 and p99 of each kind of read; the medians in milliseconds."""
+    noise = random.Random(chunks)
+    last = OBJECTS * MESSAGES
+
+    def cold(seq: int) -> Message:
+        workspace._footers = FooterCache(0)
+        return by_sequence(workspace, archive, seq)
+
+    def warm(seq: int) -> Message:
+        return by_sequence(workspace, archive, seq)
+
+    def at_time(seq: int) -> Message | None:
+        return first_at(workspace, archive, T0 + seq * STEP_NS)
+
+    def refer(seq: int) -> object:
+        return reference(workspace, archive, seq, 60)
+
+    chunk = locate(workspace, archive, 1)
+    start, length = open_ranged(workspace, chunk).span(1)
+
+    def request(_: int) -> object:
+        return workspace.bucket(chunk.meta.bucket).get_range(chunk.meta.key, start, length)
+
+    table = Table(title=f"one message of {chunks:,} chunks, {reads} reads each, ms")
+    for column in ("read", "p50", "p99"):
+        table.add_column(column, justify="left" if column == "read" else "right")
+    medians = {}
+    kinds: dict[str, Callable[[int], object]] = {
+        "request": request, "cold": cold, "warm": warm, "at a time": at_time, "reference": refer,
+    }  # fmt: skip
+    for name, read in kinds.items():
+        if read is not cold:
+            workspace._footers = FooterCache()
+        for number in range(OBJECTS):  # the first use opens connections, and makes footers known
+            read(number * MESSAGES + 1)
+        took = []
+        for seq in (noise.randint(1, last) for _ in range(reads)):
+            began = time.perf_counter()
+            read(seq)
+            took.append((time.perf_counter() - began) * 1e3)
+        medians[name] = share(took, 0.5)
+        table.add_row(name, f"{medians[name]:.1f}", f"{share(took, 0.99):.1f}")
+    Console().print(table)
+    return medians
+
+
+def _verdict(medians: dict[int, dict[str, float]]) -> str | None:
+    """What is slower than it may be, as the text to exit with."""
+    slow = []
+    least = min(medians)
+    for name in ("cold", "warm"):
+        if medians[least][name] > LIMIT_MS:
+            slow.append(f"{name}: {medians[least][name]:.1f} ms, and {LIMIT_MS:.0f} are allowed")
+        for chunks, row in medians.items():
+            if row[name] > AT_MOST * medians[least][name]:
+                slow.append(f"{name}: {row[name] / medians[least][name]:.1f} times as long with {chunks:,} chunks")
+    return "; ".join(slow) or None
+
+
+if __name__ == "__main__":
+    main()
