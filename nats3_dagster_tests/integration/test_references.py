@@ -1,28 +1,34 @@
 """References: a consumer reads one message from the store itself, with a URL, pyarrow and nothing of ours."""
 
 import hashlib
+import re
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.read import points, references
 from nats3_dagster.archive.read.references import Reference, reference
 from nats3_dagster.errors import NotArchived, OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.integration.test_points import large
-from nats3_dagster_tests.points_case import Case, Gets, add_chunk, create, message
+from nats3_dagster_tests.points_case import SECOND, T0, Case, Gets, add_chunk, create, message
 from nats3_dagster_tests.s3_proxy import S3Proxy
 
 # Runs a program that cannot import our package.
 _ALONE = "import sys; sys.modules['nats3_dagster'] = None; exec(compile(sys.stdin.read(), 'program', 'exec'))"
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reads.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
@@ -154,3 +160,34 @@ def test_a_store_that_is_a_folder(
     assert ref.expires_at is None
     assert ref.note == "The store is a folder: the URL is that of a file on its machine, and does not end"
     assert run_alone(ref.python, tmp_path)["data"] == large(1, 200)[149]["data"]
+
+
+# The page
+
+
+def test_the_examples_of_the_page_run(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    archive = create(case.workspace, case.archive.spec.bucket, name="orders")
+    add_chunk(case.workspace, archive, large(1, 300, size=50), group_rows=100)
+    read, refer, *_ = EXAMPLES
+    exec(compile(read, "reads.md", "exec"), {})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"142 {T0 + 142 * SECOND} logs.a None b")
+    assert second.startswith("120 b")
+    exec(compile(refer, "reads.md", "exec"), {})
+    assert "read row 41 of row group 1" in capsys.readouterr().out
+
+
+def test_the_program_of_the_page_is_that_of_a_reference() -> None:
+    (program,) = (example for example in EXAMPLES if example.startswith("import tempfile"))
+    url = next(line for line in program.splitlines() if line.startswith("URL = ")).removeprefix("URL = ")
+    values = {
+        "url": url, "size": 607113, "group_start": 201904, "group_end": 403803, "footer_start": 603110,
+        "footer_end": 607112, "row_group": 1, "row": 41, "seq": 142,
+    }  # fmt: skip
+    assert program == references._PYTHON.substitute(values)
+
+
+def test_the_page_has_every_reason_and_note() -> None:
+    notes = (references._FILE_NOTE, references._TEMPORARY_NOTE)
+    assert [text for text in (*points._WHY.values(), *notes) if text not in PAGE] == []
+    assert [field.name for field in fields(Reference) if f"`{field.name}`" not in PAGE] == []
