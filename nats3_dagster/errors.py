@@ -89,6 +89,15 @@ class StreamChanged(SourceError):
     """The stream was deleted, made again or shrunk since the plan was made. Plan again."""
 
 
+class LostMessages(SourceError):
+    """Messages that a read must not pass over are not in the archive, and the stream no longer has them."""
+
+    def __init__(self, what: str, hint: str | Step = "", *, ranges: tuple[tuple[int, int], ...] = ()) -> None:
+        """`ranges`: first and last sequence of each, ascending."""
+        super().__init__(what, hint)
+        self.ranges = ranges
+
+
 class TargetError(SourceError):
     """NATS did not take a message that a replay published."""
 

@@ -36,6 +36,18 @@ def ahead(
 ) -> Ahead:  # fmt: skip
     """The next chunks of the selection, which has no hours, behind `after`; at most `limit`. With `over_gaps` they may
     lie behind recorded losses. Raises SourceError if the stream cannot be asked where the selected times are."""
+    while True:
+        # A chunk that is committed between two of the questions would be passed over: it is covered by then.
+        revision = workspace.catalog.hours.revision(archive)
+        found = _ahead(workspace, archive, selection, after, over_gaps=over_gaps, limit=limit)
+        if workspace.catalog.hours.revision(archive) == revision:
+            return found
+
+
+def _ahead(
+    workspace: Workspace, archive: Archive, selection: Selection, after: Position | None, *, over_gaps: bool,
+    limit: int | None,
+) -> Ahead:  # fmt: skip
     catalog = workspace.catalog
     found = catalog.chunks.select(
         archive, time_range=selection.times, seqs=selection.sequences, with_subjects=True, after=after, limit=limit

@@ -1,0 +1,336 @@
+"""A cursor: each message once and in order, wherever it was saved, and never past what is missing."""
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+
+from nats3_dagster.archive.create import create
+from nats3_dagster.archive.read import cursor as cursor_module
+from nats3_dagster.archive.read.cursor import Cursor
+from nats3_dagster.archive.source import observe_source
+from nats3_dagster.errors import LostMessages, OperatorError, SourceError, StreamChanged
+from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests import points_case, taking_case
+from nats3_dagster_tests.points_case import add_chunk, message
+from nats3_dagster_tests.replay_case import archived
+from nats3_dagster_tests.wire import Wire
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cursor_module, "POLL_S", 0.02)
+    monkeypatch.setattr(cursor_module, "LOOK_S", 0.2)
+
+
+@pytest.fixture
+def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
+    """Of a stream EV, with nothing in it."""
+    wire.create_stream("EV", "ev.>")
+    create(workspace, ArchiveSpec(name="a", stream="EV", bucket=bucket))
+    return workspace.catalog.archives.get("a")
+
+
+def send(wire: Wire, first: int, last: int, subject: str = "ev.x") -> None:
+    """Messages whose payloads are their sequences."""
+    wire.publish([(subject, b"", b"%d" % seq) for seq in range(first, last + 1)])
+
+
+def seqs(batches: Iterator[Any]) -> list[int]:
+    found: list[int] = []
+    for batch in batches:
+        assert [int(data) for data in batch.column("data").to_pylist()] == batch.column("seq").to_pylist()
+        found += batch.column("seq").to_pylist()
+    return found
+
+
+def taken(cursor: Cursor, count: int) -> list[int]:
+    """Follow until so many messages came."""
+    found: list[int] = []
+    for batch in cursor.batches(follow=True):
+        found += batch.column("seq").to_pylist()
+        cursor.advance()
+        if len(found) >= count:
+            break
+    return found
+
+
+def test_it_goes_on_after_any_batch(workspace: Workspace, bucket: str) -> None:
+    archive = points_case.create(workspace, bucket)
+    for n in range(4):
+        rows = [message(n * 10 + at, b"a.%d" % (at % 3)) for at in range(1, 11)]
+        add_chunk(workspace, archive, rows, group_rows=3)
+    for selection, wanted in (
+        (Selection(), list(range(1, 41))),
+        (Selection(subjects=("a.1",)), [seq for seq in range(1, 41) if (seq - 1) % 10 % 3 == 0]),
+        (Selection(sequences=SeqRange(7, 23)), list(range(7, 24))),
+    ):
+        token, found, saves = Cursor.begin(workspace, archive, selection).token(), list[int](), 0
+        while True:
+            cursor = Cursor.resume(workspace, token)
+            batch = next(cursor.batches(), None)
+            if batch is None:
+                break
+            again = Cursor.resume(workspace, cursor.token())  # the batch does not count yet
+            assert next(again.batches()).equals(batch)
+            found += batch.column("seq").to_pylist()
+            cursor.advance()
+            token, saves = cursor.token(), saves + 1
+        assert found == wanted
+        assert saves > 4
+
+
+def test_a_batch_counts_when_the_next_one_is_asked_for(workspace: Workspace, bucket: str) -> None:
+    archive = points_case.create(workspace, bucket)
+    add_chunk(workspace, archive, [message(seq) for seq in range(1, 7)], group_rows=2)
+    cursor = Cursor.begin(workspace, archive, Selection())
+    batches = cursor.batches()
+    next(batches), next(batches)
+    assert seqs(Cursor.resume(workspace, cursor.token()).batches()) == [3, 4, 5, 6]
+
+
+def test_times_and_hours_are_read(workspace: Workspace, wire: Wire, archive: Archive, bucket: str) -> None:
+    send(wire, 1, 20)
+    archived(workspace, wire, "EV", bucket)
+    chunk = workspace.catalog.chunks.select(archive)[0].meta
+    rows = list(workspace.catalog.hours.select(archive))
+    assert seqs(Cursor.begin(workspace, archive, Selection(hours=(rows[0].hour,))).batches()) == list(range(1, 21))
+    whole = Selection(from_ns=chunk.first_ns, to_ns=chunk.last_ns + 1)
+    assert seqs(Cursor.begin(workspace, archive, whole).batches()) == list(range(1, 21))
+    assert seqs(Cursor.begin(workspace, archive, Selection(to_ns=chunk.first_ns)).batches()) == []
+    with pytest.raises(OperatorError, match="Hours have an end"):
+        next(Cursor.begin(workspace, archive, Selection(hours=(rows[0].hour,))).batches(follow=True))
+
+
+def test_it_goes_on_from_the_archive_into_the_stream(
+    workspace: Workspace, wire: Wire, archive: Archive, bucket: str
+) -> None:
+    send(wire, 1, 50)
+    archived(workspace, wire, "EV", bucket)
+    send(wire, 51, 80)
+    cursor = Cursor.begin(workspace, archive, Selection())
+    assert taken(cursor, 80) == list(range(1, 81))
+    archived(workspace, wire, "EV", bucket)  # beyond the live position
+    send(wire, 81, 90)
+    cursor = Cursor.resume(workspace, cursor.token())
+    assert taken(cursor, 10) == list(range(81, 91))
+    # Ends with the selection.
+    assert seqs(Cursor.begin(workspace, archive, Selection(sequences=SeqRange(45, 85))).batches(follow=True)) == list(
+        range(45, 86)
+    )
+
+
+def test_what_was_deleted_from_the_stream_is_passed_unless_the_archive_has_it(
+    workspace: Workspace, wire: Wire, archive: Archive, bucket: str
+) -> None:
+    send(wire, 1, 30)
+    cursor = Cursor.begin(workspace, archive, Selection(sequences=SeqRange(1, 30)))
+    for seq in (5, 6, 30):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    assert seqs(cursor.batches(follow=True)) == [seq for seq in range(1, 30) if seq not in (5, 6)]
+    archived(workspace, wire, "EV", bucket)
+    for seq in (10, 20):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    token = Cursor.begin(workspace, archive, Selection(sequences=SeqRange(1, 40))).token()
+    send(wire, 31, 40)
+    expected = [seq for seq in range(1, 41) if seq not in (5, 6, 30)]
+    assert seqs(Cursor.resume(workspace, token).batches(follow=True)) == expected
+
+
+def test_what_the_stream_forgot_comes_from_the_archive_or_is_named(
+    workspace: Workspace, wire: Wire, archive: Archive, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(wire, 1, 10)
+    cursor = Cursor.begin(workspace, archive, Selection())
+    assert taken(cursor, 10) == list(range(1, 11))  # live: nothing is archived
+    send(wire, 11, 20)
+    archived(workspace, wire, "EV", bucket)
+    wire.api("STREAM.PURGE.EV", seq=21)
+    send(wire, 21, 25)
+    assert taken(cursor, 15) == list(range(11, 26))
+    send(wire, 26, 30)
+    wire.api("STREAM.PURGE.EV", seq=29)
+    monkeypatch.setattr(cursor_module, "PATIENCE_S", 0.3)
+    with pytest.raises(LostMessages, match="are not in archive a: 26-28") as lost:
+        taken(cursor, 1)
+    assert lost.value.ranges == ((26, 28),)
+    over = Cursor.begin(workspace, archive, Selection(), over_gaps=True)
+    assert taken(over, 22) == [*range(1, 21), 29, 30]
+    archived(workspace, wire, "EV", bucket)  # which records the loss
+    with pytest.raises(LostMessages, match="26-28"):
+        seqs(Cursor.resume(workspace, cursor.token()).batches())
+
+
+def test_it_waits_for_a_capture_that_commits_late(
+    workspace: Workspace, wire: Wire, archive: Archive, bucket: str
+) -> None:
+    from nats3_dagster.archive.captures import capture
+    from nats3_dagster.archive.captures.range_capture import capture_range
+    from nats3_dagster.hours import hour_of
+
+    send(wire, 1, 10)
+    planned = capture.plan(workspace, archive, hour_of(time.time_ns()))
+    outcomes = [outcome for part in planned.tasks(1) for outcome in capture_range((planned.job, part))]
+    wire.api("STREAM.PURGE.EV")
+    send(wire, 11, 12)
+    found: list[int] = []
+    reader = threading.Thread(target=lambda: found.extend(taken(Cursor.begin(workspace, archive, Selection()), 12)))
+    reader.start()
+    time.sleep(0.3)  # it must not have gone on by then
+    assert found == []
+    capture.commit(workspace, planned, outcomes)
+    reader.join(20)
+    assert found == list(range(1, 13))
+
+
+def test_a_hole_is_not_passed(workspace: Workspace, bucket: str) -> None:
+    archive = points_case.create(workspace, bucket)
+    add_chunk(workspace, archive, [message(seq) for seq in range(1, 6)])
+    add_chunk(workspace, archive, [message(seq) for seq in range(9, 12)])
+    cursor = Cursor.begin(workspace, archive, Selection())
+    found: list[int] = []
+    with pytest.raises(SourceError, match="No capture has taken the sequences 6-8 of archive logs yet"):
+        found += [seq for batch in cursor.batches() for seq in batch.column("seq").to_pylist()]
+    add_chunk(workspace, archive, [message(seq) for seq in range(6, 9)])
+    assert seqs(Cursor.resume(workspace, cursor.token()).batches()) == list(range(6, 12))
+
+
+def test_a_stream_that_was_made_again_is_not_followed(
+    workspace: Workspace, wire: Wire, archive: Archive, bucket: str
+) -> None:
+    send(wire, 1, 10)
+    archived(workspace, wire, "EV", bucket)
+    cursor = Cursor.begin(workspace, archive, Selection())
+    assert taken(cursor, 10) == list(range(1, 11))
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "ev.>")
+    send(wire, 1, 20)
+    with pytest.raises(StreamChanged, match="deleted and made again"):
+        taken(cursor, 1)
+    observe_source(workspace, archive, adopt=True)
+    assert taken(Cursor.resume(workspace, cursor.token()), 20) == list(range(1, 21))
+
+
+def test_a_token_that_does_not_fit_is_refused(workspace: Workspace, bucket: str) -> None:
+    archive = points_case.create(workspace, bucket)
+    add_chunk(workspace, archive, [message(1)])
+    cursor = Cursor.begin(workspace, archive, Selection())
+    assert seqs(cursor.batches()) == [1]
+    token = cursor.token()
+    saved = json.loads(base64.urlsafe_b64decode(token + "=="))
+
+    def changed(**more: Any) -> str:
+        return base64.urlsafe_b64encode(json.dumps(saved | more).encode()).decode().rstrip("=")
+
+    for text, why in [
+        ("", "is not a cursor"), ("AAAA", "is not a cursor"), (token[:-9], "is not a cursor"), ("é", "is not a cursor"),
+        (changed(selection={"subjects": 5}), "is not a cursor"), (changed(selection={"x": 5}), "is not a cursor"),
+        (changed(selection=[1]), "is not a cursor"), (changed(position=[1]), "is not a cursor"),
+        (changed(format=2), "The cursor has format 2"), (changed(archive="b"), "archive b, which is not there"),
+        (changed(id="x"), "another archive logs"), (changed(position=["LOGS", 5, 1]), "does not have"),
+    ]:  # fmt: skip
+        with pytest.raises(OperatorError, match=why):
+            Cursor.resume(workspace, text)
+    workspace.catalog.archives.delete("logs")
+    with pytest.raises(OperatorError, match="is not there"):
+        Cursor.resume(workspace, token)
+    points_case.create(workspace, bucket)
+    with pytest.raises(OperatorError, match="deleted and made again"):
+        Cursor.resume(workspace, token)
+
+
+def test_nothing_is_taken_from_a_queue(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("JOBS", "jobs.>", **taking_case.QUEUE)
+    archive = taking_case.make(workspace, bucket)
+    send(wire, 1, 10, "jobs.a")
+    taking_case.run(workspace, archive)
+    send(wire, 11, 15, "jobs.a")
+    cursor = Cursor.begin(workspace, archive, Selection())
+    assert taken(cursor, 10) == list(range(1, 11))
+    found: list[int] = []
+    reader = threading.Thread(target=lambda: found.extend(taken(cursor, 5)))
+    reader.start()
+    time.sleep(0.3)
+    assert (found, wire.state("JOBS")["messages"]) == ([], 5)
+    taking_case.run(workspace, archive)
+    reader.join(20)
+    assert found == list(range(11, 16))
+
+
+@contextmanager
+def running(*works: Any) -> Iterator[threading.Event]:
+    """Each in a thread, again and again until the end."""
+    stop, errors = threading.Event(), list[BaseException]()
+
+    def loop(work: Any) -> None:
+        try:
+            while not stop.is_set():
+                work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=loop, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not errors
+
+
+def test_each_message_once_while_it_is_killed_and_the_stream_forgets(
+    settings: Settings, wire: Wire, nats: Any, bucket: str
+) -> None:
+    """A producer, captures, and limits that remove what was captured; the reader is killed with and without saving."""
+    wire.create_stream("EV", "ev.>", max_msgs=600)
+    noise, last = Random(5), 6000
+    with Workspace(settings) as workspace:
+        create(workspace, ArchiveSpec(name="a", stream="EV", bucket=bucket))
+        archive = workspace.catalog.archives.get("a")
+        token = Cursor.begin(workspace, archive, Selection()).token()
+    sent, found = [0], list[int]()
+    capturing = Wire(nats.url)
+
+    def produce() -> None:
+        with Workspace(settings) as own:
+            # Not faster than captures: what is lost before one is a test of its own.
+            while sent[0] < last and sent[0] - own.catalog.coverage.all(archive)[-1].last < 400:
+                send(wire, sent[0] + 1, sent[0] + 20)
+                sent[0] += 20
+        time.sleep(0.01)
+
+    def capture() -> None:
+        with Workspace(settings) as own:
+            archived(own, capturing, "EV", bucket)
+        time.sleep(noise.random() * 0.2)
+
+    kills = 0
+    with capturing, running(produce, capture):
+        until = time.monotonic() + 60
+        while len(found) < last:
+            assert time.monotonic() < until, (len(found), sent)
+            with Workspace(settings) as own:
+                cursor = Cursor.resume(own, token)
+                for batch in islice(cursor.batches(follow=True), noise.randint(1, 6)):
+                    if noise.random() < 0.2:
+                        break  # killed before it was saved
+                    found += batch.column("seq").to_pylist()
+                    cursor.advance()
+                    token = cursor.token()
+                    if len(found) >= last:
+                        break
+            kills += 1
+    assert found == list(range(1, last + 1))
+    assert kills > 10
