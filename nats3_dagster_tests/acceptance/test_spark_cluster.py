@@ -125,6 +125,40 @@ def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
         assert numbers == list(range(count))
 
 
+# A driver of its own, whose session knows nothing of this project: the executors get from it how to reach NATS.
+SOURCES = """
+import sys
+from pyspark.sql import SparkSession
+master, folder = sys.argv[1:]
+spark = (
+    SparkSession.builder.master(master).config("spark.cores.max", "2").config("spark.executor.memory", "512m")
+    .config("spark.driver.host", "127.0.0.1").config("spark.ui.enabled", "false").getOrCreate()
+)
+spark.sparkContext.setLogLevel("OFF")
+rows = spark.read.format("jetstream").options(stream="EV", numPartitions="4", headers="binary").load()
+print(rows.count(), rows.rdd.getNumPartitions(), [bytes(row.data) for row in rows.select("data").take(3)])
+stream = spark.readStream.format("jetstream").options(stream="EV", columns="seq", maxMessagesPerTrigger="600").load()
+query = stream.writeStream.option("path", f"{folder}/out").option("checkpointLocation", f"{folder}/checkpoint")
+query.trigger(availableNow=True).start().awaitTermination()
+print(sorted(row.seq for row in spark.read.parquet(f"{folder}/out").collect()) == list(range(1, 1501)))
+spark.stop()
+"""
+
+
+@pytest.mark.timeout(240)
+def test_executors_read_a_stream_as_the_driver_says(
+    settings: Settings, nats: NatsServer, spark_master: str, tmp_path: Path
+) -> None:
+    with Wire(nats.url) as wire:
+        wire.create_stream("EV", "ev.>")
+        wire.publish([(f"ev.{n % 5}", b"", b"%d" % n) for n in range(1500)])
+    ran = subprocess.run(
+        [sys.executable, "-c", SOURCES, spark_master, str(tmp_path)], capture_output=True, text=True, timeout=200,
+        check=False, env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )  # fmt: skip
+    assert ran.stdout.splitlines() == ["1500 4 [b'0', b'1', b'2']", "True"], ran.stderr[-3000:]
+
+
 def executors() -> list[psutil.Process]:
     """The executors' JVMs: those that were told to report to a driver, by workers that this process started."""
     found = []

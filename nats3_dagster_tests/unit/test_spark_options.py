@@ -1,7 +1,6 @@
 """Options of the Spark data sources: documented as they are, checked as they are documented. No Spark, no server."""
 
 import inspect
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -110,13 +109,12 @@ def test_columns() -> None:
 
 
 @pytest.fixture
-def ours(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings with a server and a login."""
     monkeypatch.setenv("NATS3_NATS_URL", "nats://settings:4222")
     monkeypatch.setenv("NATS3_NATS_USER", "settings-user")
     monkeypatch.setenv("NATS3_NATS_PASSWORD", SECRET)
     monkeypatch.setenv("NATS3_NATS_DOMAIN", "hub")
-    yield
 
 
 def login(**options: Any) -> tuple[Any, ...]:
