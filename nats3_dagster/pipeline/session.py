@@ -50,7 +50,10 @@ def start(master: str | None = None, remote: str | None = None, **conf: str) -> 
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
-        return jvm.interruptible(builder.getOrCreate)
+        spark = jvm.interruptible(builder.getOrCreate)
+        # It was made in another thread, and Spark finds a data source of Python by the session of the thread that writes.
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+        return spark
     except (PySparkException, Py4JError, OSError) as error:
         raise not_started(error) from error
 

@@ -129,6 +129,21 @@ def test_a_lost_connection_loses_and_doubles_nothing(ev: Wire, nats: NatsServer)
     assert sorted(m.data for m in ev.messages("EV")) == sorted(text.encode() for _, text in rows)
 
 
+def test_a_server_that_stays_away_is_an_error_after_a_while(ev: Wire, nats: NatsServer) -> None:
+    with TcpProxy(nats.port) as proxy:
+        made = writer(f"nats://127.0.0.1:{proxy.port}", PLAIN, retryTimeout="1s")
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield batch(("ev.a", "1"))
+            proxy.refusing = True
+            proxy.reset()
+            yield batch(("ev.a", "2"))
+
+        with pytest.raises(TargetError, match="it was tried again for 1 s. What was acknowledged stays"):
+            made.write(batches())
+    assert [m.data for m in ev.messages("EV")] in ([b"1"], [])
+
+
 def test_rows_that_cannot_be_messages_are_refused_and_the_others_written(ev: Wire, nats_factory: NatsFactory) -> None:
     server = nats_factory(config="max_payload: 4KB")
     names = ("subject", "data", "headers", "msg_id")

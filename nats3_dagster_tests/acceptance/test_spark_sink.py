@@ -1,0 +1,125 @@
+"""Writing to a stream in real sessions: batches and streams, tasks that are killed, and queries that are restarted."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+from nats3_dagster_tests.wire import Wire
+
+# A session that starts a task again. Every partition's first try kills its worker after some of its rows.
+KILLED = """
+import os, sys, time
+from pyspark import TaskContext
+from nats3_dagster.pipeline import session
+from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+url, marks = sys.argv[1:]
+
+def rows(batches):
+    import pyarrow as pa
+    seen = 0
+    for batch in batches:
+        ids = batch.column("id").cast(pa.string())
+        yield pa.record_batch([pa.array(["ev.a"] * len(ids)), ids], names=["subject", "data"])
+        seen += 1
+        if seen == 3 and TaskContext.get().attemptNumber() == 0:
+            time.sleep(0.5)
+            open(f"{marks}/{TaskContext.get().partitionId()}", "x").close()
+            os.kill(os.getpid(), 9)
+
+with session.session("local[2,3]") as spark:
+    spark.dataSource.register(JetStreamDataSource)
+    frame = spark.range(0, 2000, 1, 2).mapInArrow(rows, "subject string, data string")
+    frame.write.format("jetstream").mode("append").options(url=url, stream="EV").save()
+"""
+
+
+@pytest.fixture
+def session(spark: SparkSession, wire: Wire) -> SparkSession:
+    spark.dataSource.register(JetStreamDataSource)
+    wire.create_stream("EV", "ev.>")
+    return spark
+
+
+def numbers(wire: Wire) -> list[int]:
+    return [int(message.data) for message in wire.messages("EV")]
+
+
+def frame(session: SparkSession, start: int, end: int, subject: str = "ev.a") -> DataFrame:
+    return session.range(start, end, 1, 2).selectExpr(f"'{subject}' as subject", "cast(id as string) as data")
+
+
+def test_a_batch_is_written_or_an_error_says_why_not(session: SparkSession, wire: Wire, nats: NatsServer) -> None:
+    options = {"url": nats.url, "stream": "EV"}
+
+    def write(rows: DataFrame, mode: str = "append", **more: str) -> None:
+        rows.write.format("jetstream").mode(mode).options(**options | more).save()
+
+    write(frame(session, 0, 500))
+    assert sorted(numbers(wire)) == list(range(500))
+    headers = session.range(1).selectExpr(
+        "'ev.h' as subject", "cast('1' as binary) as data", "map('A', '1') as headers", "'mine' as msg_id"
+    )
+    write(headers)
+    (last,) = [m for m in wire.messages("EV") if m.subject == "ev.h"]
+    assert last.headers == b"NATS/1.0\r\nNats-Expected-Stream: EV\r\nNats-Msg-Id: mine\r\nA: 1\r\n\r\n"
+    write(headers)  # its id is known
+    assert wire.state("EV")["messages"] == 501
+
+    with pytest.raises(PySparkException, match=r"has 0 of the rows, and 2 were refused: 'ev.\*': a subject with wildca"):
+        write(frame(session, 0, 2, "ev.*"))
+    write(frame(session, 0, 2, "ev.*"), rejects="report")
+    with pytest.raises(PySparkException, match="Select one as data"):
+        write(session.range(2).selectExpr("'ev.a' as subject"))
+    with pytest.raises(PySparkException, match="Write with mode"):
+        write(frame(session, 0, 2), mode="overwrite")
+    assert wire.state("EV")["messages"] == 501
+
+
+def test_a_streaming_query_that_writes_a_batch_again_stores_it_once(
+    session: SparkSession, wire: Wire, nats: NatsServer, tmp_path: Path
+) -> None:
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    folder.mkdir()
+
+    def run() -> None:
+        rows = session.readStream.schema("value string").text(str(folder)).selectExpr("'ev.a' as subject", "value as data")
+        query = (
+            rows.writeStream.format("jetstream").options(url=nats.url, stream="EV")
+            .option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+
+    (folder / "1.txt").write_text("".join(f"{n}\n" for n in range(100)))
+    run()
+    assert numbers(wire) == list(range(100))
+    (folder / "2.txt").write_text("".join(f"{n}\n" for n in range(100, 200)))
+    run()
+    assert numbers(wire) == list(range(200))
+    # As after a crash between the last acknowledgement and Spark's record of the batch.
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+    run()
+    assert numbers(wire) == list(range(200))
+    (folder / "3.txt").write_text("200\n")
+    run()
+    assert numbers(wire) == list(range(201))
+
+
+def test_tasks_that_are_killed_are_started_again_and_store_each_row_once(
+    wire: Wire, nats: NatsServer, tmp_path: Path
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    ran: Any = subprocess.run(
+        [sys.executable, "-c", KILLED, nats.url, str(tmp_path)], capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert sorted(numbers(wire)) == list(range(2000))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
