@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -51,8 +52,9 @@ def start(master: str | None = None, remote: str | None = None, **conf: str) -> 
         builder = builder.config(key, value)
     try:
         spark = jvm.interruptible(builder.getOrCreate)
-        # It was made in another thread, and Spark finds a data source of Python by the session of the thread that writes.
-        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+        # It was made in another thread, and Spark finds a Python data source by the session of the thread that writes.
+        made: Any = spark
+        made._get_j_spark_session_class(made._jvm).setActiveSession(made._jsparkSession)
         return spark
     except (PySparkException, Py4JError, OSError) as error:
         raise not_started(error) from error

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -230,3 +231,5 @@ def test_its_docstring_has_the_table_of_its_options() -> None:
     rows_ = option_rows(OPTIONS)
     start = lines.index(rows_[0])
     assert lines[start : start + len(rows_)] == rows_
+    page = (Path(__file__).parents[2] / "docs" / "spark-archive.md").read_text()
+    assert "\n".join(rows_) in page

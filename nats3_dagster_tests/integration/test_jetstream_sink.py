@@ -1,6 +1,7 @@
 """Writing to a stream, as Spark's driver and tasks do it but without a JVM."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,8 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import OperatorError, TargetError, UnknownStream
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
-from nats3_dagster.pipeline.sources.jetstream_writer import JetStreamWriter
+from nats3_dagster.pipeline.sources.jetstream_writer import WRITE, JetStreamWriter
+from nats3_dagster.pipeline.sources.options import option_rows
 from nats3_dagster.pipeline.sources.sink_task import Written
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.tcp_proxy import TcpProxy
@@ -53,6 +55,13 @@ def written(made: JetStreamWriter, *batches: pa.RecordBatch) -> Written:
 def ev(wire: Wire) -> Wire:
     wire.create_stream("EV", "ev.>")
     return wire
+
+
+def test_the_tables_of_its_options_say_all_of_them() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark-write.md").read_text()
+    for row in option_rows(WRITE):
+        assert row in (JetStreamDataSource.__doc__ or ""), row
+        assert row in page, row
 
 
 def test_rows_are_messages_each_with_an_id(ev: Wire, nats: NatsServer) -> None:
@@ -216,11 +225,11 @@ def test_a_task_that_is_tried_again_too_late_writes_nothing(
 ) -> None:
     class Context:
         @staticmethod
-        def partitionId() -> int:
+        def partitionId() -> int:  # noqa: N802
             return 0
 
         @staticmethod
-        def attemptNumber() -> int:
+        def attemptNumber() -> int:  # noqa: N802
             return 1
 
     made = writer(nats.url, PLAIN)

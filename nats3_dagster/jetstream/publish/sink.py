@@ -115,6 +115,10 @@ class SinkPublisher(Publisher):
 
     _outbox: SinkOutbox
 
+    def __enter__(self) -> "SinkPublisher":
+        super().__enter__()
+        return self
+
     @property
     def refused(self) -> int:
         """How many messages the stream, or the server, did not take."""

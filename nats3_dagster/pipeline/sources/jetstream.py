@@ -64,6 +64,21 @@ class JetStreamDataSource(DataSource):
     | startingOffsets | earliest, latest, sequence or time | earliest | Where a new query begins. |
     | maxMessagesPerTrigger | number | no limit | How many sequences a batch has at most. |
 
+    `df.write` and `df.writeStream`, of the columns subject and data (`string` or `binary`), headers (a map of texts or
+    of arrays of them, or `binary`) and msg_id (`string`), the last two optional; docs/spark-write.md says what is
+    promised:
+
+    | option | type | default | meaning |
+    |---|---|---|---|
+    | stream | text | required | The stream that takes the messages. |
+    | expectedStream | true or false | true | Whether each message has a header by which any other stream refuses it. |
+    | rejects | fail or report | fail | Whether refused rows fail the write, or are only logged. |
+    | maxPending | number | 1000 | Messages without an acknowledgement that each task has at most. |
+    | ackTimeout | duration | 10s | How long an acknowledgement may take. |
+    | retryTimeout | duration | 60s | How long a task tries to publish again what it could not. |
+    | allowDoubles | true or false | false | Whether to go on where the stream may have forgotten the ids of rows. |
+    | writeId | id | a new one | What the ids of rows without a msg_id begin with; not for streams. |
+
     Where NATS is. Without url and context the settings say it (docs/configuration.md), as the driver has them:
 
     | option | type | default | meaning |

@@ -62,7 +62,7 @@ _BOTH = (
 )
 WRITE = (
     *_BOTH,
-    Option("writeId", ID, "a new one", "What the ids of rows without a msg_id begin with."),
+    Option("writeId", ID, "a new one", "What the ids of rows without a msg_id begin with; not for streams."),
 )
 WRITE_STREAM = _BOTH
 
