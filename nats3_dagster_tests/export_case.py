@@ -44,7 +44,7 @@ class Case:
     def chunk(self, *messages: Any, first: int | None = None, life: Incarnation = LOGS) -> None:
         """A chunk more, of (subject, data), (subject, data, headers) or (subject, data, headers, minute)."""
         seq = first or (self.chunks[-1].meta.covers.last + 1 if self.chunks else 1)
-        rows = [(*m, *(None, 0)[len(m) - 2 :]) for m in messages]
+        rows: list[Any] = [(*m, *(None, 0)[len(m) - 2 :]) for m in messages]
         raw = pa.array([encoded(subject) for subject, *_ in rows], pa.binary())
         batch = pa.record_batch(
             [

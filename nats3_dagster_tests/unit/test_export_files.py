@@ -98,15 +98,16 @@ def test_raw_payloads_have_their_length_in_front(case):
 
 @pytest.mark.parametrize("compression", ["gzip", "zstd", "snappy", "none"])
 def test_parquet_has_columns_with_types_and_json_where_types_differ(case, compression):
+    huge = 123456789012345678901234567890
     case.chunk(
-        ("x", b'{"n": 1, "f": 1.5, "s": "a", "mixed": 1, "deep": {"a": [1]}, "huge": 123456789012345678901234567890}'),
+        ("x", b'{"n": 1, "f": 1.5, "s": "a", "mixed": 1, "deep": {"a": [1]}, "huge": %d}' % huge),
         ("x", b'{"n": 2, "f": 2, "s": null, "mixed": "b", "new": true}'),
     )
     case.run(decode="json", format="parquet", compression=compression)
     (path,) = case.out.rglob("*.parquet")
     table = pq.ParquetFile(path).read()
     assert table.to_pylist() == [
-        {"n": 1, "f": 1.5, "s": "a", "mixed": "1", "deep": {"a": [1]}, "huge": "123456789012345678901234567890", "new": None},
+        {"n": 1, "f": 1.5, "s": "a", "mixed": "1", "deep": {"a": [1]}, "huge": str(huge), "new": None},
         {"n": 2, "f": 2.0, "s": None, "mixed": "b", "deep": None, "huge": None, "new": True},
     ]  # fmt: skip
     stored = pq.read_metadata(path).row_group(0).column(0).compression
@@ -133,7 +134,8 @@ def test_intervals_have_files_of_their_own(case):
 
 
 def test_hostile_keys_stay_below_the_destination_and_apart(case):
-    keys = ["..", ".", "/etc", "a/b", "a%2Fb", "a\\b", "\x01\n", "_exports", "é", "~", "k" * 2000, "k" * 1999 + "j", "a"]
+    keys = ["..", ".", "/etc", "a/b", "a%2Fb", "a\\b", "\x01\n", "_exports", "é", "~", "a"]
+    keys += ["k" * 2000, "k" * 1999 + "j"]
     case.chunk(*[("x", json.dumps({"k": key}).encode()) for key in keys])
     result = case.run(decode="json", key="field:k")
     assert result.files == len(keys)

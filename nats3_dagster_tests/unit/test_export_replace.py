@@ -59,7 +59,8 @@ def test_the_manifest_says_what_the_run_did(case):
     assert {name: document[name] for name in ("archive", "export", "hour", "is_done", "messages", "undecoded")} == {
         "archive": "logs", "export": "files", "hour": HOUR, "is_done": True, "messages": 3, "undecoded": 0,
     }  # fmt: skip
-    assert [(file["messages"], file["first_seq"], file["last_seq"]) for file in document["files"]] == [(2, 1, 3), (1, 2, 2)]
+    counts = [(file["messages"], file["first_seq"], file["last_seq"]) for file in document["files"]]
+    assert counts == [(2, 1, 3), (1, 2, 2)]
     assert {file["path"] for file in document["files"]} == set(case.files())
 
 

@@ -1,0 +1,132 @@
+"""Exports: messages of JSON events of one hour, from chunks in S3 to files in S3, by the tasks of one Spark session.
+
+Invariant: the session is started and its workers have run once before the clock starts; planning and the replacement of
+files count.
+
+    python -m nats3_dagster_tests.bench.exports [--messages 1000000] [--rounds 3] [--only csv,ndjson]
+"""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.catalog import migrate
+from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.dev.postgres import Postgres
+from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.hours import HOUR_NS, hour_start
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, ExportSpec, Incarnation, SeqRange, StreamState
+from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.objects import create_bucket
+from nats3_dagster.pipeline.export_run import run_export
+from nats3_dagster.pipeline.session import session
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.bench import spark_rows
+
+BUCKET, HOUR, CHUNK = "bench", "2026-11-21-07:00", 125_000
+ORDERS = Incarnation("ORDERS", hour_start(HOUR) - 1)
+STORES = 20
+# What is asked of each row: messages a second on two cores.
+LIMITS = {"csv": 100_000, "ndjson": 100_000}
+ROWS: dict[str, dict[str, Any]] = {
+    "csv": {"decode": "json", "key": "subject:2", "format": "csv"},
+    "csv_zstd": {"decode": "json", "key": "subject:2", "format": "csv", "compression": "zstd"},
+    "ndjson": {"decode": "json", "key": "subject:2"},
+    "ndjson_zstd": {"decode": "json", "key": "subject:2", "compression": "zstd"},
+    "ndjson_field": {"decode": "json", "key": "field:store", "compression": "zstd"},
+    "parquet": {"decode": "json", "key": "subject:2", "format": "parquet", "compression": "zstd"},
+    "messages": {"format": "messages", "compression": "zstd"},
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", type=lambda text: [n for n in ROWS if n in text.split(",")], default=list(ROWS))
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nats3-bench-")))
+        postgres = stack.enter_context(Postgres(folder / "postgres"))
+        s3 = stack.enter_context(S3Server(folder / "s3"))
+        os.environ.update({
+            "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint, "AWS_REGION": s3.region,
+            "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        })  # fmt: skip
+        settings = Settings.load()
+        migrate(settings.postgres)
+        create_bucket(settings.store, BUCKET)
+        workspace = stack.enter_context(Workspace(settings))
+        archive = _fill(workspace, arguments.messages)
+        spark = stack.enter_context(session())
+        spark_rows.peak_mb(spark)  # starts the workers and their imports
+        rates: dict[str, list[float]] = {name: [] for name in arguments.only}
+        for number in range(arguments.rounds):
+            for name in arguments.only:
+                spec = ExportSpec(name, f"s3://{BUCKET}/{name}{number}", **ROWS[name])
+                result = run_export(spark, workspace, archive, spec, HOUR)
+                assert result.messages == arguments.messages
+                rates[name].append(result.messages / result.seconds)
+        peak = spark_rows.peak_mb(spark)
+    _print(rates, peak)
+
+
+def _fill(workspace: Workspace, messages: int) -> Archive:
+    """An archive of one sealed hour of orders, of about 200 bytes each."""
+    state = StreamState(ORDERS, 1, messages, hour_start(HOUR), hour_start(HOUR) + HOUR_NS - 1, messages, 1, {})
+    archive = workspace.catalog.archives.create(ArchiveSpec("orders", "ORDERS", BUCKET), state)
+    for first in range(1, messages + 1, CHUNK):
+        workspace.catalog.chunks.commit(archive, [_chunk(workspace, first, min(first + CHUNK - 1, messages), messages)])
+    assert list(seal_hours(workspace, archive, [HOUR]))
+    return archive
+
+
+def _chunk(workspace: Workspace, first: int, last: int, messages: int) -> ChunkMeta:
+    writer = ChunkWriter("orders", ORDERS, HOUR, BUCKET, "", 3, {})
+    step = HOUR_NS // messages
+    seqs = range(first, last + 1)
+    writer.write(
+        pa.record_batch(
+            [
+                seqs, [hour_start(HOUR) + (seq - 1) * step for seq in seqs],
+                [f"orders.s{seq % STORES}" for seq in seqs],
+                pa.nulls(len(seqs), pa.binary()), pa.nulls(len(seqs), pa.binary()), list(_orders(seqs)),
+            ], schema=MESSAGES,
+        )
+    )  # fmt: skip
+    data, meta = writer.finish(SeqRange(first, last), "deleted")
+    workspace.bucket(BUCKET).put_new(meta.key, data.to_pybytes(), meta.sha256)
+    return meta
+
+
+def _orders(seqs: range) -> Iterator[bytes]:
+    for seq in seqs:
+        yield (
+            f'{{"order": {seq}, "store": "s{seq % STORES}", "pizza": "Quattro stagioni no. {seq * 7919 % 97}", '
+            f'"price": {seq * 31 % 20}.{seq * 17 % 100:02d}, "paid": {"true" if seq % 3 else "false"}, '
+            f'"customer": {{"id": "{seq * 2654435761 % 2**32:08x}", "vip": false}}, "note": null}}'
+        ).encode()
+
+
+def _print(rates: dict[str, list[float]], peak: float) -> None:
+    table = Table(title=f"exports; medians; peak of a worker {peak:,.0f} MB")
+    for column in ("row", "msg/s", "asked"):
+        table.add_column(column, justify="left" if column == "row" else "right")
+    for name, values in rates.items():
+        table.add_row(name, f"{median(values):,.0f}", f"{LIMITS[name]:,}" if name in LIMITS else "-")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
