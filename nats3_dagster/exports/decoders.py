@@ -58,6 +58,7 @@ class EachDecoder:
             return Undecodable(reason_of(error))
 
 
+_WHITE = " \t\r\n"
 _CONTENT = {"raw": "data", "text": "text"}
 
 
@@ -75,10 +76,18 @@ def _envelope(message: Message) -> dict[Any, Any]:
 
 def json_decode(*, exact: bool) -> Callable[[Message], dict[Any, Any]]:
     """The fields of a JSON object. `exact`: numbers with a fraction as decimals, by the digits of the payload."""
-    loads = json.JSONDecoder(parse_float=Decimal if exact else None, parse_constant=_no_constant).decode
+    decoder: Any = json.JSONDecoder(parse_float=Decimal if exact else None, parse_constant=_no_constant)
+    # What `decode` calls between two regular expressions for the white space, which take as long as a small object.
+    scan = decoder.scan_once
 
     def decode(message: Message) -> dict[Any, Any]:
-        value = loads(message.data.decode())
+        text = message.data.decode().strip(_WHITE)
+        try:
+            value, end = scan(text, 0)
+        except StopIteration as stop:
+            raise json.JSONDecodeError("Expecting value", text, stop.value) from None
+        if end != len(text):
+            raise json.JSONDecodeError("Extra data", text, end)
         if not isinstance(value, dict):
             raise Undecodable(f"The JSON is no object: {type(value).__name__}")
         return value

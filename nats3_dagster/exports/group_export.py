@@ -18,7 +18,7 @@ from nats3_dagster.exports.job import MAX_FILES, ExportJob, Group, GroupResult, 
 from nats3_dagster.exports.json_lines import bytes_of, json_lines
 from nats3_dagster.exports.keys import ALL, escaped, key_of, tokens_of
 from nats3_dagster.exports.message import Message, Row, Undecodable
-from nats3_dagster.exports.paths import file_path, hour_name, slot_of
+from nats3_dagster.exports.paths import file_path, hour_name
 from nats3_dagster.exports.serializers import FileWriter, compressor_of, line_of, serializer_of
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model.messages import exact_subjects, subject_names
@@ -45,6 +45,7 @@ class GroupExport:
         self._decoder = decoder_of(spec, job.schema)
         self._serializer = serializer_of(spec, job.stream, self._decoder.columns)
         self._key_of = key_of(spec.key)
+        self._start_ns, self._interval_ns = hour_start(job.hour), spec.interval_minutes * MINUTE_NS
         self._files: dict[tuple[str, int], _File] = {}
         self._keys: dict[str, str] = {}
         self._undecoded: list[bytes] = []
@@ -101,14 +102,13 @@ class GroupExport:
         except Undecodable as reason:
             self._add_undecoded(message, reason)
             return
-        slot = slot_of(self._job, message.time_ns)
-        keys = dict.fromkeys(key for key, _ in prepared)
-        for key in keys:
-            file = self._file(key, slot, message.seq)
-            file.messages += 1
-            file.last_seq = message.seq
+        slot = (message.time_ns - self._start_ns) // self._interval_ns
         for key, row in dict(prepared).items() if self._serializer.whole else prepared:
-            self._files[key, slot].writer.add(row)
+            file = self._files.get((key, slot)) or self._new_file(key, slot, message.seq)
+            file.writer.add(row)
+            if file.last_seq != message.seq or not file.messages:  # of several rows the first
+                file.messages += 1
+                file.last_seq = message.seq
         self._messages += 1
 
     def _add_lines(self, batch: pa.RecordBatch) -> None:
@@ -124,8 +124,7 @@ class GroupExport:
         seqs = batch.column("seq").to_numpy()[good]
         if not len(seqs):
             return
-        start, width = hour_start(self._job.hour), self._job.spec.interval_minutes * MINUTE_NS
-        slots = (batch.column("time_ns").to_numpy()[good] - start) // width
+        slots = (batch.column("time_ns").to_numpy()[good] - self._start_ns) // self._interval_ns
         both = codes[good] * 60 + slots
         if both.min() != both.max():
             order = np.argsort(both, kind="stable")
@@ -133,7 +132,7 @@ class GroupExport:
         starts = np.flatnonzero(np.diff(both, prepend=both[0] - 1))
         for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(both)], strict=True):
             code, slot = divmod(int(both[first]), 60)
-            file = self._file(keys[code], slot, int(seqs[first]))
+            file = self._files.get((keys[code], slot)) or self._new_file(keys[code], slot, int(seqs[first]))
             file.writer.add(bytes_of(lines[first:end]))
             file.messages += end - first
             file.last_seq = int(seqs[end - 1])
@@ -165,18 +164,20 @@ class GroupExport:
         return Undecodable("The payload is not strict JSON")
 
     def _key(self, key: str) -> str:
+        """The key as a part of a path."""
         if (known := self._keys.get(key)) is None:
+            if len(self._keys) > MAX_FILES:
+                self._keys.clear()
             known = self._keys[key] = escaped(key)
         return known
 
-    def _file(self, key: str, slot: int, seq: int) -> _File:
-        if (file := self._files.get((key, slot))) is None:
-            if len(self._files) == MAX_FILES:
-                raise OperatorError(
-                    f"The export {self._job.spec.name} splits {self._messages} messages into more than {MAX_FILES} "
-                    f"files", "Choose a key with fewer values", field="key",
-                )  # fmt: skip
-            file = self._files[key, slot] = _File(self._serializer.new_file(), seq, seq)
+    def _new_file(self, key: str, slot: int, seq: int) -> _File:
+        if len(self._files) == MAX_FILES:
+            raise OperatorError(
+                f"The export {self._job.spec.name} splits {self._messages} messages into more than {MAX_FILES} files",
+                "Choose a key with fewer values", field="key",
+            )  # fmt: skip
+        file = self._files[key, slot] = _File(self._serializer.new_file(), seq, seq)
         return file
 
     def _add_undecoded(self, message: Message, reason: Undecodable) -> None:

@@ -6,6 +6,7 @@ Invariant: two keys never have one path, and no key leads out of the destination
 import hashlib
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -38,6 +39,7 @@ def tokens_of(key: str) -> Callable[[str], str]:
     Undecodable."""
     places = [int(number) for number in key.partition(":")[2].split(",")]
 
+    @lru_cache(10_000)
     def of(subject: str) -> str:
         tokens = subject.split(".")
         if places and max(places) > len(tokens):

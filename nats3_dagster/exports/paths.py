@@ -2,29 +2,19 @@
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.job import ExportJob, Group
-from nats3_dagster.hours import MINUTE_NS, hour_start
 
 # As in the names of chunks: so names sort as sequences do.
 _DIGITS = 20
 _MAX_PATH, _MAX_PART = 800, 255
 
 
-def slot_minute(job: ExportJob, slot: int) -> int:
-    """The minute of the hour at which an interval begins."""
-    return slot * job.spec.interval_minutes
-
-
-def slot_of(job: ExportJob, time_ns: int) -> int:
-    """The interval of the hour in which a message was stored."""
-    return (time_ns - hour_start(job.hour)) // (job.spec.interval_minutes * MINUTE_NS)
-
-
 def file_path(job: ExportJob, group: Group, key: str, slot: int, first: int, last: int) -> str:
-    """Where a file goes, below the destination; `key` is escaped. Raises OperatorError where the store cannot have such
-    a path."""
+    """Where a file goes, below the destination; `key` is escaped, and `slot` counts the hour's intervals.
+
+    Raises OperatorError where the store cannot have such a path."""
     path = job.spec.path.format(
         archive=job.archive, export=job.spec.name, stream=job.stream, key=key, date=job.hour[:10], hour=job.hour[11:13],
-        minute=f"{slot_minute(job, slot):02d}", first=f"{group.mark}{first:0{_DIGITS}d}",
+        minute=f"{slot * job.spec.interval_minutes:02d}", first=f"{group.mark}{first:0{_DIGITS}d}",
         last=f"{group.mark}{last:0{_DIGITS}d}", part=f"{group.number:05d}", ext=job.spec.ext,
     )  # fmt: skip
     if len(path) > _MAX_PATH or any(len(part.encode()) > _MAX_PART for part in path.split("/")):

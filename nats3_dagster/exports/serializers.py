@@ -7,7 +7,7 @@ the same files.
 import csv
 import gzip
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO, StringIO
 from typing import Any, Protocol
 
@@ -126,7 +126,10 @@ class CsvFiles:
         fields = row.fields
         if self._columns:
             return {name: to_field(fields[name]) for name in self._columns if name in fields}
-        return {str(name): to_field(value) for name, value in fields.items()}
+        return {
+            name if type(name) is str else str(name): value if type(value) is str else to_field(value)
+            for name, value in fields.items()
+        }
 
     def new_file(self) -> "CsvFile":
         return CsvFile(self._columns, self._compress)
@@ -145,13 +148,13 @@ class CsvFile:
 
     def _open(self, columns: int) -> None:
         self._parts.append((columns, StringIO(newline="")))
-        self._write: Callable[[Sequence[Any]], object] = csv.writer(self._parts[-1][1], lineterminator="\n").writerow
+        self._write: Callable[[Iterable[Any]], object] = csv.writer(self._parts[-1][1], lineterminator="\n").writerow
 
     def add(self, prepared: dict[str, Any]) -> None:
         if not self._fixed and not self._columns.keys() >= prepared.keys():
             self._columns |= dict.fromkeys(prepared)
             self._open(len(self._columns))
-        self._write([prepared.get(name) for name in self._columns])
+        self._write(map(prepared.get, self._columns))
 
     def finish(self) -> bytes:
         out = StringIO(newline="")

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 from uuid import UUID
 
@@ -24,31 +25,58 @@ def plain(value: Any) -> Any:
     raise Undecodable(f"A value of the type {type(value).__name__} cannot be written as JSON")
 
 
+# Made once: json.dumps makes an encoder at each call, which takes longer than most values.
+_encode = json.JSONEncoder(default=plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_AS_THEY_ARE = (str, int, NoneType, Decimal)
+
+
 def to_json(value: Any) -> str:
     """One line of JSON, keys in their order. Raises Undecodable for what JSON cannot say, NaN among it."""
     try:
-        return json.dumps(value, default=plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise Undecodable(f"The row cannot be written as JSON: {error}") from None
 
 
+def _no_decimal(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        raise _DecimalInside
+    return plain(value)
+
+
+class _DecimalInside(Exception):
+    """The value needs `_exact`."""
+
+
+_encode_no_decimal = json.JSONEncoder(
+    default=_no_decimal, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+).encode
+
+
 def to_exact_json(value: Any) -> str:
     """As `to_json`, with decimals as the numbers that they were in a payload."""
+    try:
+        return _encode_no_decimal(value)
+    except _DecimalInside:
+        return _exact(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Undecodable(f"The row cannot be written as JSON: {error}") from None
+
+
+def _exact(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{to_json(str(k))}:{to_exact_json(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{to_json(str(k))}:{_exact(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join(map(to_exact_json, value)) + "]"
+        return "[" + ",".join(map(_exact, value)) + "]"
     return str(value) if isinstance(value, Decimal) else to_json(value)
 
 
 def to_field(value: Any) -> Any:
     """A field of CSV: null is empty, what has parts is JSON, and the rest as it is written in JSON without quotes."""
-    if value is None or isinstance(value, str | Decimal):
+    if type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
-        return value
     if isinstance(value, dict | list | tuple):
         return to_exact_json(value)
     text = to_json(value)
