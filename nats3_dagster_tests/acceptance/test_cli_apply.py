@@ -137,3 +137,44 @@ def test_a_file_of_the_peer_is_applied(nats3: Command, wire: Wire, bucket: str) 
     assert (got["max_messages"], got["max_bytes"], got["prefix"], got["subjects"]) == (
         1000, 1_000_000, "foo", ["subjects-1"]
     )  # fmt: skip
+
+
+def test_exports_are_applied_with_their_archive(nats3: Command, bucket: str) -> None:
+    def written(*exports: dict[str, Any]) -> None:
+        entry = {"name": "orders", "stream": "ORDERS", "bucket": bucket, "exports": list(exports)}
+        Path("a.json").write_text(json.dumps({"archives": [entry]}))
+
+    by_store = {"name": "by_store", "to": f"s3://{bucket}/out", "key": "subject:2"}
+    written({**by_store, "to": f"s3://{bucket}/archive=orders"})
+    refused = nats3("store", "apply", "-f", "a.json", "--yes")
+    assert refused.status == 2
+    assert "One export is refused, and nothing was changed. a.json: orders/by_store: The export" in refused.error
+    assert "live" in refused.out
+    assert nats3.ok("store", "list", "-o", "json").json == []
+
+    written(by_store, {"name": "all", "to": f"s3://{bucket}/all"})
+    dry = nats3.ok("store", "apply", "-f", "a.json", "--dry-run")
+    assert [line.split() for line in dry.out.splitlines()[1:]] == [
+        ["orders", "create", "ORDERS"], ["orders/all", "create", "-"], ["orders/by_store", "create", "-"],
+    ]  # fmt: skip
+    asked = nats3("store", "apply", "-f", "a.json")
+    assert asked.error.startswith("Error: This creates 1 archive and creates 2 exports. There is no terminal")
+    done = nats3.ok("store", "apply", "-f", "a.json", "--yes", "-o", "json")
+    assert [(one["name"], one["action"], one["done"]) for one in done.json["exports"]] == [
+        ("all", "create", True), ("by_store", "create", True),
+    ]  # fmt: skip
+    assert "Created orders/by_store" in done.err
+    assert "Nothing to do" in nats3.ok("store", "apply", "-f", "a.json", "--prune").err
+    Path("exported.yaml").write_text(nats3.ok("store", "export").out)
+    assert "Nothing to do" in nats3.ok("store", "apply", "-f", "exported.yaml", "--prune").err
+
+    # What is not in the file stays, unless it is to be pruned.
+    written({**by_store, "max_undecoded": 5})
+    shown = nats3.ok("store", "apply", "-f", "a.json", "--yes")
+    assert "max_undecoded: 0 -> 5" in shown.out
+    assert [one["name"] for one in nats3.ok("export", "list", "-o", "json").json] == ["all", "by_store"]
+    pruned = nats3("store", "apply", "-f", "a.json", "--prune")
+    assert "This removes 1 export. Removed: orders/all, whose files stay." in pruned.error
+    nats3.ok("store", "apply", "-f", "a.json", "--prune", "--yes")
+    (left,) = nats3.ok("export", "list", "-o", "json").json
+    assert (left["name"], left["max_undecoded"], left["version"]) == ("by_store", 5, 2)

@@ -147,7 +147,7 @@ def test_what_cannot_run_is_refused_and_writes_nothing(
         (("export", "create", "events", "out"), "2 Error: Missing option '--to'"),
         (
             ("export", "create", "events", "out", "--from-json", str(tmp_path / "body.json")),
-            f"2 Error: {tmp_path / 'body.json'} is not valid: interval_minuts: There is no such field; did you mean int",
+            f"2 Error: {tmp_path / 'body.json'} is not valid: interval_minuts: There is no such field; did you mean",
         ),
         (
             ("export", "create", "events", "out", "--from-json", str(tmp_path / "named.json")),

@@ -111,7 +111,8 @@ def test_an_export_is_an_asset_behind_the_sealed_hours(settings: Settings, bucke
         assert node.parent_keys == {AssetKey(["events", "sealed"])}
         assert node.group_name == "events"
         assert node.partitions_def == graph.get(AssetKey(["events", "sealed"])).partitions_def
-        assert node.backfill_policy and node.backfill_policy.max_partitions_per_run == EXPORT_HOURS
+        assert node.backfill_policy is not None
+        assert node.backfill_policy.max_partitions_per_run == EXPORT_HOURS
     sensor = load().resolve_sensor_def("events_export_sensor")
     assert sensor.default_status.value == "RUNNING"
 

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from nats3_dagster.archive.declared.entries import read
+from nats3_dagster.archive.declared.exports import entry_of_export
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model import ArchiveSpec, ExportSpec
 
 WHOLE = """
 defaults: {bucket: archive, max_age: 5m}
@@ -203,3 +204,68 @@ archives:
 """
     a, b = read([("f.yaml", text)]).archives
     assert (a.spec.bucket, b.spec.bucket, a.spec.stream) == ("other", "archive", "EV")
+
+
+EXPORTS = """
+archives:
+  - name: pizza
+    stream: ORDERS
+    bucket: archive
+    exports:
+      - name: by_store
+        to: s3://lake/pizza
+        subject: orders.>
+        decode: json
+        key: subject:2
+        format: csv
+        columns: [order, price]
+        interval_minutes: 15
+        path: "{key}/{date}/{hour}{minute}-{part}.{ext}"
+      - {name: all, to: "file:///lake", subjects: [">"], format: messages, max_undecoded: }
+"""
+
+
+def test_exports_of_an_archive_come_back_as_they_were_written() -> None:
+    (pizza,) = read([("a.yaml", EXPORTS)]).archives
+    assert pizza.exports == (
+        ExportSpec("all", "file:///lake", format="messages"),
+        ExportSpec(
+            "by_store", "s3://lake/pizza", ("orders.>",), "json", key="subject:2", format="csv",
+            columns=("order", "price"), interval_minutes=15, path="{key}/{date}/{hour}{minute}-{part}.{ext}",
+        ),
+    )  # fmt: skip
+    for spec in pizza.exports:
+        entry = {"name": "pizza", "stream": "ORDERS", "bucket": "archive", "exports": [entry_of_export(spec)]}
+        (again,) = read([("a.json", json.dumps({"archives": [entry]}))]).archives
+        assert again.exports == (spec,)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("interval_minutes: 15", "interval_minuts: 15", "a.yaml:14: an export has no key 'interval_minuts'"),
+        ("interval_minutes: 15", "interval_minutes: 7", "a.yaml:14: An interval of 7 minutes does not exist"),
+        ("interval_minutes: 15", "interval_minutes: 15m", "a.yaml:14: interval_minutes is '15m', and must be a whole"),
+        ("to: s3://lake/pizza", "to: ftp://lake", "a.yaml:8: 'ftp://lake' is not a destination"),
+        ("        to: s3://lake/pizza\n", "", "a.yaml:7: an export without to"),
+        ("{part}", "{store}", "a.yaml:15: The path has the unknown name {store}"),
+        ("key: subject:2", "key: subject", "a.yaml:11: 'subject' is not a key"),
+        ("key: subject:2", "subjects: [a]", "a.yaml:7: an export has both subject and subjects"),
+        ("subject: orders.>", "subject: orders..a", "a.yaml:9: "),
+        ("name: all", "name: by_store", "a.yaml:16: export by_store is there twice"),
+        ("format: csv", "format: [csv]", "a.yaml:12: format is a list, and must be text"),
+    ],
+)
+def test_a_bad_export_is_refused_with_its_line(old: str, new: str, error: str) -> None:
+    assert old in EXPORTS
+    with pytest.raises(OperatorError) as caught:
+        read([("a.yaml", EXPORTS.replace(old, new))])
+    assert caught.value.what.startswith(error)
+
+
+def test_the_nearest_key_of_an_export_is_named() -> None:
+    with pytest.raises(OperatorError) as caught:
+        read([("a.yaml", EXPORTS.replace("columns:", "column:"))])
+    assert str(caught.value.hint) == "Did you mean columns?"
+    with pytest.raises(OperatorError, match="exports is no list of tables"):
+        read([("a.yaml", "archives:\n- {name: a, stream: S, bucket: archive, exports: by_store}")])

@@ -6,15 +6,15 @@ silence.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from nats3_dagster.archive.declared import peer
 from nats3_dagster.archive.declared.document import Table, parse, place, tables_of, unknown_keys
+from nats3_dagster.archive.declared.exports import entry_of_export, read_exports
+from nats3_dagster.archive.declared.values import count, duration, filters, flag, size, text
 from nats3_dagster.archive.job_names import archive_name
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Archive, ArchiveSpec
-from nats3_dagster.model.quantities import parse_duration, parse_size
-from nats3_dagster.subjects import check_filter
+from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
 
 # Problems of a file that an error names.
 _NAMED = 5
@@ -35,6 +35,8 @@ class Declared:
     # Of a store job of nats-s3-connector: its name as it was given, of which that of the archive is made. None: `spec`
     # has the name of the archive.
     job_name: str | None = None
+    # Its exports; empty where the file has none.
+    exports: tuple[ExportSpec, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,9 +79,9 @@ def read(files: Iterable[tuple[str, str]]) -> Declarations:
     problems: list[OperatorError] = []
     archives: list[Declared] = []
     left_out: list[str] = []
-    for file, text in files:
+    for file, content in files:
         try:
-            root = parse(text, file)
+            root = parse(content, file)
             is_peers = "store" in root and "archives" not in root
             entries, defaults, notes = peer.entries(root, file) if is_peers else _entries(root, file)
         except OperatorError as error:
@@ -101,8 +103,8 @@ def read(files: Iterable[tuple[str, str]]) -> Declarations:
     return Declarations(tuple(archives), tuple(left_out))
 
 
-def entry_of(archive: Archive) -> dict[str, Any]:
-    """The archive as an entry that declares it."""
+def entry_of(archive: Archive, exports: Sequence[ExportSpec] = ()) -> dict[str, Any]:
+    """The archive and its exports as an entry that declares them."""
     spec = archive.spec
     entry: dict[str, Any] = {"name": spec.name, "stream": spec.stream, "bucket": spec.bucket}
     if spec.prefix:
@@ -117,7 +119,8 @@ def entry_of(archive: Archive) -> dict[str, Any]:
         "max_messages": spec.max_messages, "max_bytes": spec.max_bytes, "max_age": f"{spec.max_age_s}s",
         "zstd_level": spec.zstd_level,
     }  # fmt: skip
-    return entry | ({"paused": True} if archive.paused else {})
+    entry |= {"paused": True} if archive.paused else {}
+    return entry | ({"exports": [entry_of_export(spec) for spec in exports]} if exports else {})
 
 
 class _Problems(Exception):
@@ -146,9 +149,11 @@ def _declared(entry: Table, defaults: Table, file: str, *, is_job: bool) -> Decl
     """The archive of an entry; `is_job`: its name is that of a job. Raises _Problems."""
     errors: list[OperatorError] = []
     values: dict[str, Any] = {}
+    exports, problems = read_exports(entry, file)
+    errors += problems
     for table, of in ((defaults, "defaults"), (entry, "an archive")):
         try:
-            unknown_keys(table, [key for key in _FIELDS if table is entry or key != "name"], file, of)
+            unknown_keys(table, [key for key in _KEYS if table is entry or key not in ("name", "exports")], file, of)
         except OperatorError as error:
             errors.append(error)
             continue
@@ -156,7 +161,7 @@ def _declared(entry: Table, defaults: Table, file: str, *, is_job: bool) -> Decl
             where = place(file, table.lines.get("subjects", table.line))
             errors.append(OperatorError(f"{where}: {of} has both subject and subjects", "Give one of them"))
         for key, value in table.items():
-            if value is None:  # a key with nothing behind it
+            if value is None or key == "exports":  # a key with nothing behind it, and what was read above
                 continue
             field, kind = _FIELDS[key]
             try:
@@ -178,7 +183,7 @@ def _declared(entry: Table, defaults: Table, file: str, *, is_job: bool) -> Decl
     try:
         if job_name is not None:
             values["name"] = archive_name(job_name)
-        return Declared(ArchiveSpec(**values), paused, create_bucket, at, job_name)
+        return Declared(ArchiveSpec(**values), paused, create_bucket, at, job_name, exports)
     except OperatorError as error:
         raise _Problems([_at(error, at)]) from None
 
@@ -204,46 +209,12 @@ def _at(error: OperatorError, at: str) -> OperatorError:
     return OperatorError(f"{at}: {error.what}", error.hint)
 
 
-def _text(key: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise OperatorError(f"{key} is {_written(value)}, and must be text", "Put it in quotes")
-
-
-def _filters(key: str, value: Any) -> tuple[str, ...]:
-    listed = cast(list[Any], value) if isinstance(value, list) else [value]
-    return tuple(check_filter(_text(key, one)) for one in listed)
-
-
-def _count(key: str, value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise OperatorError(f"{key} is {_written(value)}, and must be a whole number", "Write it like 1000")
-
-
-def _size(key: str, value: Any) -> int:
-    return parse_size(value) if isinstance(value, str) else _count(key, value)
-
-
-def _duration(key: str, value: Any) -> int:
-    return parse_duration(value) if isinstance(value, str) else _count(key, value)
-
-
-def _flag(key: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise OperatorError(f"{key} is {_written(value)}", "Write true or false")
-
-
-def _written(value: Any) -> str:
-    return "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)
-
-
 # The field of ArchiveSpec or Declared that a key is, and how its value is read. In the order of `nats3 store create`.
 _FIELDS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
-    "name": ("name", _text), "stream": ("stream", _text), "bucket": ("bucket", _text), "prefix": ("prefix", _text),
-    "subjects": ("subjects", _filters), "subject": ("subjects", _filters), "mode": ("mode", _text),
-    "consumer": ("durable", _text), "max_messages": ("max_messages", _count), "max_bytes": ("max_bytes", _size),
-    "max_age": ("max_age_s", _duration), "zstd_level": ("zstd_level", _count), "paused": ("paused", _flag),
-    "create_bucket": ("create_bucket", _flag),
+    "name": ("name", text), "stream": ("stream", text), "bucket": ("bucket", text), "prefix": ("prefix", text),
+    "subjects": ("subjects", filters), "subject": ("subjects", filters), "mode": ("mode", text),
+    "consumer": ("durable", text), "max_messages": ("max_messages", count), "max_bytes": ("max_bytes", size),
+    "max_age": ("max_age_s", duration), "zstd_level": ("zstd_level", count), "paused": ("paused", flag),
+    "create_bucket": ("create_bucket", flag),
 }  # fmt: skip
+_KEYS = (*_FIELDS, "exports")

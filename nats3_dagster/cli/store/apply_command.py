@@ -20,6 +20,9 @@ from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, s
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.exports import apply as of_exports
+from nats3_dagster.exports.apply import AppliedExport, PlannedExport
+from nats3_dagster.exports.status import all_exports
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import plans as documents
 from nats3_dagster.workspace import Workspace
@@ -44,6 +47,18 @@ PLAN: Columns = {
 }
 
 
+def _rows(archives: Sequence[dict[str, Any]], exports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each archive, and behind it its exports."""
+    rows: list[dict[str, Any]] = []
+    for archive in archives:
+        rows.append(archive)
+        rows += [
+            export | {"name": f"{archive['name']}/{export['name']}", "stream": None, "chunks": 0, "messages": 0}
+            for export in exports if export["archive"] == archive["archive"]
+        ]  # fmt: skip
+    return rows
+
+
 def apply(
     file: Annotated[
         list[str],
@@ -66,23 +81,29 @@ def apply(
     with Workspace(Settings.load()) as workspace:
         planned = applying.plan(workspace, declarations.archives, prune=prune)
         views = [documents.planned(one, WORDS) for one in planned]
+        exports = of_exports.plan(workspace, planned, prune=prune)
         if output is Format.table:
-            show(output, views, PLAN)
+            show(output, _rows(views, [documents.planned_export(one, WORDS) for one in exports]), PLAN)
         done: list[Applied] = []
+        done_exports: list[AppliedExport] = []
         try:
             applying.check(planned)
-            if not dry_run and _confirmed(planned, yes):
+            of_exports.check(exports)
+            if not dry_run and _confirmed(planned, exports, yes):
                 for one in applying.perform(workspace, planned):
                     done.append(one)
                     _note(one)
+                for export in of_exports.perform(workspace, exports):
+                    done_exports.append(export)
+                    _note_export(export)
         finally:
             if output is not Format.table:
-                _show_document(output, planned, done, dry_run)
+                _show_document(output, planned, done, exports, done_exports, dry_run)
     if dry_run:
         note("Nothing was changed: this was a dry run")
-    if any(one.done for one in done):
+    if any(one.done for one in (*done, *done_exports)):
         note(reload_dagster(workspace.settings))
-    _raise_failed(done)
+    _raise_failed(done, done_exports)
 
 
 def export(
@@ -90,13 +111,14 @@ def export(
         list[str] | None, typer.Argument(metavar="[ARCHIVE]...", help="Names of archives; all of them without any.")
     ] = None,
 ) -> None:
-    """Print archives as a file that `nats3 store apply` takes, and would find unchanged."""
+    """Print archives as a file that `nats3 store apply` takes, and would find unchanged; their exports are in it."""
     with Workspace(Settings.load()) as workspace:
         if names:
             archives = [status.find(workspace, name) for name in names]
         else:
             archives = [sums.archive for sums in status.archives(workspace)]
-    declared = {"archives": [entry_of(archive) for archive in archives]}
+        of_archive = {a.id: [one.spec for one in all_exports(workspace, a)] for a in archives}
+    declared = {"archives": [entry_of(archive, of_archive[archive.id]) for archive in archives]}
     print(yaml.safe_dump(declared, sort_keys=False, allow_unicode=True, width=1000), end="")
 
 
@@ -109,10 +131,13 @@ def _text(name: str) -> tuple[str, str]:
         raise OperatorError(f"{name} cannot be read: {reason}", "Give a file, or - for what comes on stdin") from None
 
 
-def _confirmed(planned: Sequence[Planned], yes: bool) -> bool:
+def _confirmed(planned: Sequence[Planned], exports: Sequence[PlannedExport], yes: bool) -> bool:
     """Whether there is something to do. Raises OperatorError unless it is confirmed."""
     counts = {action: [one for one in planned if one.action == action] for action in ("create", "change", "remove")}
     parts = [f"{action}s {counted(len(some), 'archive')}" for action, some in counts.items() if some]
+    for action in counts:
+        if some := [one for one in exports if one.action == action]:
+            parts.append(f"{action}s {counted(len(some), 'export')}")
     if not parts:
         note("Nothing to do: all archives are as declared")
         return False
@@ -122,6 +147,8 @@ def _confirmed(planned: Sequence[Planned], yes: bool) -> bool:
         chunks, messages = counted(one.chunks, "chunk"), counted(one.messages, "message")
         consumer = consumer_to_delete(one.archive, keep=False)
         text += f". Removed: {one.name} with {chunks} ({messages}), whose objects stay{consumer}"
+    if removed := [f"{one.archive}/{one.name}" for one in exports if one.action == "remove"]:
+        text += f". Removed: {', '.join(removed)}, whose files stay"
     confirm(text, yes)
     return True
 
@@ -136,18 +163,35 @@ def _note(one: Applied) -> None:
         note(f"Warning: {one.planned.name}: {one.warning}")
 
 
-def _show_document(output: Format, planned: Sequence[Planned], done: Sequence[Applied], dry_run: bool) -> None:
+def _note_export(one: AppliedExport) -> None:
+    name = f"{one.planned.archive}/{one.planned.name}"
+    if one.done:
+        note(f"{_DONE[one.planned.action]} {name}")
+    elif one.error:
+        note(f"{name}: {one.error.text_in(WORDS)}")
+
+
+def _show_document(
+    output: Format, planned: Sequence[Planned], done: Sequence[Applied], exports: Sequence[PlannedExport],
+    done_exports: Sequence[AppliedExport], dry_run: bool,
+) -> None:  # fmt: skip
     # By the step itself: a file may call an archive as another one is called.
     of_step = {id(one.planned): one for one in done}
     archives = [documents.planned(one, WORDS) | documents.applied(of_step.get(id(one)), WORDS) for one in planned]
-    show_one(output, {"dry_run": dry_run, "archives": archives}, {})
+    of_export = {id(one.planned): one for one in done_exports}
+    shown = [
+        documents.planned_export(one, WORDS) | documents.applied_export(of_export.get(id(one)), WORDS)
+        for one in exports
+    ]
+    show_one(output, {"dry_run": dry_run, "archives": archives, "exports": shown}, {})
 
 
-def _raise_failed(done: Sequence[Applied]) -> None:
+def _raise_failed(done: Sequence[Applied], exports: Sequence[AppliedExport]) -> None:
     """Raises the error of what was not done, of the kind of the first."""
-    failed = [one for one in done if not one.done]
+    failed = [(one.planned.name, one.error) for one in done if not one.done]
+    failed += [(f"{one.planned.archive}/{one.planned.name}", one.error) for one in exports if not one.done]
     if not failed:
         return
-    first = failed[0].error or Nats3Error("It was not done")
-    names = ", ".join(one.planned.name for one in failed)
+    first = failed[0][1] or Nats3Error("It was not done")
+    names = ", ".join(name for name, _ in failed)
     raise type(first)(f"Not done: {names}. {first.what}", first.hint)

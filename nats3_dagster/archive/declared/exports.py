@@ -1,0 +1,82 @@
+"""Exports as a file of archives declares them: a list below `exports:` of an archive."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, cast
+
+from nats3_dagster.archive.declared.document import Table, place, unknown_keys
+from nats3_dagster.archive.declared.values import count, filters, text, texts
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import ExportSpec
+
+
+def read_exports(entry: Table, file: str) -> tuple[tuple[ExportSpec, ...], list[OperatorError]]:
+    """The exports of an archive's entry, by name, and every problem of them with its line."""
+    listed: Any = entry.get("exports")
+    if listed is None:
+        return (), []
+    at = place(file, entry.lines.get("exports", entry.line))
+    if not isinstance(listed, list) or not all(isinstance(one, Table) for one in cast(list[Any], listed)):
+        return (), [OperatorError(f"{at}: exports is no list of tables", "Begin each export with - name:")]
+    problems: list[OperatorError] = []
+    exports: dict[str, ExportSpec] = {}
+    for table in cast(list[Table], listed):
+        try:
+            spec = _export(table, file)
+            if spec.name in exports:
+                raise OperatorError(
+                    f"{place(file, table.line)}: export {spec.name} is there twice", "Leave one of them out"
+                )
+            exports[spec.name] = spec
+        except OperatorError as error:
+            problems.append(error)
+    return tuple(exports[name] for name in sorted(exports)), problems
+
+
+def entry_of_export(spec: ExportSpec) -> dict[str, Any]:
+    """The export as an entry that declares it: what differs from a new one's defaults."""
+    entry: dict[str, Any] = {"name": spec.name, "to": spec.destination}
+    for field in fields(ExportSpec)[2:]:
+        value = getattr(spec, field.name)
+        if value != field.default:
+            entry[field.name] = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
+    return entry
+
+
+def _export(table: Table, file: str) -> ExportSpec:
+    """Raises OperatorError with the line."""
+    unknown_keys(table, [*_FIELDS], file, "an export")
+    at = place(file, table.line)
+    if table.get("subject") is not None and table.get("subjects") is not None:
+        raise OperatorError(f"{at}: an export has both subject and subjects", "Give one of them")
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if value is None:  # a key with nothing behind it
+            continue
+        field, kind = _FIELDS[key]
+        try:
+            values[field] = kind(key, value)
+        except OperatorError as error:
+            raise _at(error, place(file, table.lines.get(key, table.line))) from None
+    if missing := [key for key, field in (("name", "name"), ("to", "destination")) if field not in values]:
+        raise OperatorError(f"{at}: an export without {' and '.join(missing)}", "Add what is missing")
+    if values.get("subjects") == (">",):
+        values["subjects"] = ()
+    try:
+        return ExportSpec(**values)
+    except OperatorError as error:
+        key = next((key for key, (field, _) in _FIELDS.items() if field == error.field), error.field)
+        raise _at(error, place(file, table.lines.get(key, table.line))) from None
+
+
+def _at(error: OperatorError, at: str) -> OperatorError:
+    return OperatorError(f"{at}: {error.what}", error.hint)
+
+
+# The field of ExportSpec that a key is, and how its value is read. In the order of `nats3 export create`.
+_FIELDS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "name": ("name", text), "to": ("destination", text), "subjects": ("subjects", filters),
+    "subject": ("subjects", filters), "decode": ("decode", text), "schema": ("schema", text), "key": ("key", text),
+    "format": ("format", text), "compression": ("compression", text), "columns": ("columns", texts),
+    "path": ("path", text), "interval_minutes": ("interval_minutes", count), "max_undecoded": ("max_undecoded", count),
+}  # fmt: skip

@@ -1,0 +1,47 @@
+"""Values of a file of archives: each is what it must be, or an error that names its key."""
+
+from typing import Any, cast
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model.quantities import parse_duration, parse_size
+from nats3_dagster.subjects import check_filter
+
+
+def text(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise OperatorError(f"{key} is {written(value)}, and must be text", "Put it in quotes")
+
+
+def filters(key: str, value: Any) -> tuple[str, ...]:
+    listed = cast(list[Any], value) if isinstance(value, list) else [value]
+    return tuple(check_filter(text(key, one)) for one in listed)
+
+
+def texts(key: str, value: Any) -> tuple[str, ...]:
+    listed = cast(list[Any], value) if isinstance(value, list) else [value]
+    return tuple(text(key, one) for one in listed)
+
+
+def count(key: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise OperatorError(f"{key} is {written(value)}, and must be a whole number", "Write it like 1000")
+
+
+def size(key: str, value: Any) -> int:
+    return parse_size(value) if isinstance(value, str) else count(key, value)
+
+
+def duration(key: str, value: Any) -> int:
+    return parse_duration(value) if isinstance(value, str) else count(key, value)
+
+
+def flag(key: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise OperatorError(f"{key} is {written(value)}", "Write true or false")
+
+
+def written(value: Any) -> str:
+    return "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)
