@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.hours import hour_start
@@ -72,7 +73,7 @@ def iceberg(workspace: Workspace, name: str = "logs") -> Any:
 def seqs(workspace: Workspace, name: str = "logs", **scan: Any) -> list[int]:
     """The sequences that a scan of the table gives."""
     with iceberg(workspace, name) as table:
-        return sorted(table.scan(selected_fields=("seq",), **scan).to_arrow()["seq"].to_pylist())
+        return sorted(table.scan(selected_fields=("seq", "hour", "incarnation"), **scan).to_arrow()["seq"].to_pylist())
 
 
 def numbers(*ranges: tuple[int, int]) -> list[int]:
@@ -84,3 +85,8 @@ def files(workspace: Workspace, name: str = "logs") -> set[str]:
     with iceberg(workspace, name) as table:
         paths: Iterable[Any] = table.inspect.files()["file_path"].to_pylist()
         return set(paths)
+
+
+def down(monkeypatch: pytest.MonkeyPatch, name: str, port: int) -> None:
+    """Let the Iceberg catalog `name` be one of SQL at a port where nobody listens."""
+    monkeypatch.setenv(f"PYICEBERG_CATALOG__{name.upper()}__URI", f"postgresql+psycopg://u:s3cret@127.0.0.1:{port}/db")

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from dagster import (
@@ -21,10 +21,14 @@ from nats3_dagster.defs.heard import Heard, read, write
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.reconcile import Reconciled, reconcile
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
+from nats3_dagster.tables.follow import PAUSE_S, follow
 from nats3_dagster.workspace import Workspace
 
 INTERVAL_S = 20
+# How long a tick waits for Iceberg catalogs: Dagster ends one after a minute.
+TABLES_S = 25.0
 # Called with (hours reported, hours found so far that are to be reported).
 Progress = Callable[[int, int], None]
 
@@ -56,9 +60,12 @@ def catalog_sensor(naming: Naming = PROJECT, chosen: Collection[str] | None = No
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
             found = reconcile(context.instance, workspace, read(context.cursor), naming, chosen)
+            # A run syncs the table of its archive by itself; this is for what it left undone, and for what no run did.
+            behind = follow(workspace, chosen, patience_s=TABLES_S, pause_s=PAUSE_S)
         if found.problems and not found.events:
             raise CannotTick(found.problems[0], naming)
-        return SensorResult(asset_events=found.events, cursor=write(found.heard), skip_reason=_summary(found, naming))
+        summary = _summary(found, naming, behind)
+        return SensorResult(asset_events=found.events, cursor=write(found.heard), skip_reason=summary)
 
     return evaluate
 
@@ -97,7 +104,7 @@ def _resynced(name: str, reported: Counter[AssetKey], wiped: list[AssetKey]) -> 
     return Resynced(name, **counts, wiped=tuple(sorted({key.path[1] for key in wiped if key.path[0] == name})))
 
 
-def _summary(found: Reconciled, naming: Naming) -> str:
+def _summary(found: Reconciled, naming: Naming, behind: Mapping[str, Nats3Error]) -> str:
     """What the tick did."""
     counts = Counter(event.asset_key.to_user_string() for event in found.events)
     done = [f"{count:,} hours of {key}" if count > 1 else f"an hour of {key}" for key, count in counts.items()]
@@ -105,4 +112,5 @@ def _summary(found: Reconciled, naming: Naming) -> str:
     if found.wiped:
         said.append(f"Wiped what the catalog does not have: {', '.join(k.to_user_string() for k in found.wiped)}")
     said += [f"Not compared: {problem.text_in(naming.words)}" for problem in found.problems]
+    said += [f"The table of {name} is not synced: {error.text_in(naming.words)}" for name, error in behind.items()]
     return "; ".join(said) or "Dagster has what the catalog has"

@@ -26,6 +26,7 @@ from nats3_dagster.model import Archive, OnProgress, Progress, SeqRange
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
+from nats3_dagster.tables.follow import follow
 from nats3_dagster.workspace import Workspace
 
 # Another capture of the hour may commit first, and the next plan then asks for less. A third time is no coincidence.
@@ -48,6 +49,7 @@ def run_capture(
             workspace, archive, hour, run_id,
             lambda: capture_once(spark, workspace, archive, hour, run_id, adopt, on_progress),
         )  # fmt: skip
+        follow(workspace, [archive.name])
         return replace(result, seconds=time.monotonic() - began)
 
 

@@ -6,11 +6,12 @@ and two at once end with what one alone would have made.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from nats3_dagster.errors import Conflict, Nats3Error, TableError
+from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, TableError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model.archive_table import ArchiveTable, TableState
 from nats3_dagster.steps import Next
@@ -62,7 +63,8 @@ def sync(workspace: Workspace, known: ArchiveTable, *, full: bool = False) -> Sy
         with opened(workspace.settings, known.catalog) as catalog:
             return _sync(workspace, known, catalog, full)
     except Nats3Error as error:
-        workspace.catalog.tables.note_failed(known.archive_id, str(error))
+        with suppress(CatalogError):
+            workspace.catalog.tables.note_failed(known.archive_id, str(error))
         raise
 
 

@@ -19,6 +19,7 @@ from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Chunk, Seal, SeqRange
 from nats3_dagster.settings import Settings
+from nats3_dagster.tables.follow import follow
 from nats3_dagster.workspace import Workspace
 
 
@@ -67,6 +68,8 @@ def verify(
         bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
         unlisted = [] if hour else list(list_orphans(workspace, archive))
         from_stream = _compare_source(workspace, archive, hour, correct=correct) if source else None
+        if correct:
+            follow(workspace, [archive.name])
     for seal, error in bad_seals:
         note(f"Bad manifest of {seal.hour}: {error.text_in(WORDS)}")
     if unlisted:
@@ -118,6 +121,7 @@ def repair(
                         f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} still "
                         f"has {one.messages:,} of them"
                     )
+        follow(workspace, [archive.name])
     done = [one for one in repaired if one.done]
     refused = [one for one in repaired if not one.done and not one.conflict]
     lost = sum(one.lost for one in done)

@@ -16,6 +16,7 @@ from nats3_dagster.cli.terminal.output import Format, Size, counted, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
+from nats3_dagster.tables.follow import follow
 from nats3_dagster.workspace import Workspace
 
 
@@ -63,6 +64,7 @@ def delete(
                 )
         else:
             deleted = remove.delete(workspace, name, keep_consumer=keep_consumer)
+        follow(workspace, [name])
     view = {
         "name": name, "deleted": True, "chunks": deleted.chunks, "objects_deleted": deleted.objects,
         "consumer_deleted": deleted.consumer,
