@@ -125,7 +125,7 @@ def test_a_role_that_may_not_change_the_schema_keeps_tables(
         connection.execute(f"create role {role} login password 'keeper'".encode())
         try:
             grant(postgres_url, role)
-            given = conninfo_to_dict(postgres_url) | {"user": role, "password": "keeper"}
+            given: dict[str, Any] = conninfo_to_dict(postgres_url) | {"user": role, "password": "keeper"}
             monkeypatch.setenv("NATS3_POSTGRES_URL", make_conninfo(**given))
             nats3.ok("table", "create", "logs")
             nats3.ok("table", "sync", "logs", "--full")
