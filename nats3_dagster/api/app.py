@@ -14,7 +14,14 @@ from nats3_dagster import __version__
 from nats3_dagster.api.guards import Guards
 from nats3_dagster.api.models.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
-from nats3_dagster.api.routes import chunk_routes, load_routes, metrics_routes, status_routes, store_routes
+from nats3_dagster.api.routes import (
+    chunk_routes,
+    load_routes,
+    message_routes,
+    metrics_routes,
+    status_routes,
+    store_routes,
+)
 from nats3_dagster.api.security import Gate, document_tokens
 from nats3_dagster.api.tokens import Tokens
 from nats3_dagster.archive.captures.recent import RecentConditions
@@ -23,7 +30,7 @@ from nats3_dagster.workspace import Workspace
 
 # Which of their routes need a token: security.py.
 OPEN_ROUTERS = (status_routes.router,)
-ROUTERS = (store_routes.router, load_routes.router, chunk_routes.router, metrics_routes.router)
+ROUTERS = (store_routes.router, load_routes.router, chunk_routes.router, message_routes.router, metrics_routes.router)
 PREFIXES = ("", "/api/v1")
 # Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;
 # a creation uses two more.

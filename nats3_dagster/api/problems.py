@@ -61,7 +61,7 @@ _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
 # What the operator of the server has not set is no fault of the request.
 _UNSET = {Next.SET_NATS_URL: "nats", Next.SET_POSTGRES_URL: "postgres"}
 # Fields of the model that requests call something else.
-_FIELDS = {"durable": "consumer", "subjects": "subject"}
+_FIELDS = {"durable": "consumer", "subjects": "subject", "expires_s": "expires"}
 
 
 class FieldProblem(BaseModel):

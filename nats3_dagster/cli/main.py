@@ -81,6 +81,9 @@ COMMANDS = {
             ),
         },
     ),
+    "message": Lazy(
+        f"{_CLI}.beyond.message_commands:app", "Messages: single ones of an archive, or all of a selection.", _DATA
+    ),
     "query": Lazy(
         f"{_CLI}.beyond.query_command:query",
         "Run SQL over archives, with DuckDB: only chunks that may have what is asked for are fetched.",
@@ -129,6 +132,7 @@ COMMANDS = {
 _DATA_COMMANDS = ("store", "load", "message", "query", "export", "table", "chunk", "stream", "metrics", "permissions")
 _JOB_COMMANDS = ("create", "list", "get", "pause", "resume", "delete")
 _REMOTE = {(group, name) for group in ("store", "load") for name in _JOB_COMMANDS} | {("chunk", "list")}
+_REMOTE |= {("message", name) for name in ("get", "next", "last", "ref")}
 
 app = typer.Typer(
     name="nats3",

@@ -4,20 +4,26 @@ Invariant: what the API gives is shown in the same tables and documents as what 
 is null there.
 """
 
+import base64
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from nats3_dagster.archive.jobs import as_id
 from nats3_dagster.errors import Nats3Error, OperatorError, Unknown, from_json
+from nats3_dagster.hours import parse_time
+from nats3_dagster.model import Incarnation, Message
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.views.values import ratio
 
 # Seconds: a pause of a replay is answered when it has stopped.
 _CONNECT_S, _ANSWER_S = 5.0, 120.0
+# Fields of a message that a document has in base64.
+_BYTES = ("subject_bytes", "headers", "data")
 _OUR_FAULT = (400, 404, 405, 413, 422)
 
 
@@ -100,6 +106,13 @@ class Server:
             if cursor is None:
                 return chunks
 
+    def message(self, archive: str, which: str, **parameters: Any) -> Message:
+        """`which`: nothing, /next or /last."""
+        return message_of(self._ask("GET", _message_path(archive) + which, **_given(parameters)))
+
+    def reference(self, archive: str, **parameters: Any) -> dict[str, Any]:
+        return self._ask("GET", _message_path(archive) + "/ref", **_given(parameters))
+
     def _find(self, kind: str, name: str) -> dict[str, Any]:
         if as_id(name):
             return self._ask("GET", f"/{kind}/job", job_id=name)
@@ -142,6 +155,29 @@ class Server:
         fields = {"kind": document["title"], "what": document["error"], "hint": document["next"] or "", "step": step}
         error = from_json(json.dumps(fields))
         return OperatorError(error.what, error.hint) if type(error) is Nats3Error and status in _OUR_FAULT else error
+
+
+def message_of(document: dict[str, Any]) -> Message:
+    """The message of a document (views.messages.message)."""
+    raw: dict[str, Any] = {name: document[name] and base64.b64decode(document[name]) for name in _BYTES}
+    return Message(
+        incarnation=Incarnation(document["stream"], _created_ns(document["incarnation"])), seq=document["seq"],
+        time_ns=parse_time(document["time"]), subject=document["subject"],
+        **(raw | {"data": raw["data"] or b""}),
+    )  # fmt: skip
+
+
+def _created_ns(token: str) -> int:
+    """When the stream of an incarnation was made, from `20261121T075644123456789Z`."""
+    return parse_time(re.sub(r"(....)(..)(..T..)(..)(..)(.{9}Z)", r"\1-\2-\3:\4:\5.\6", token))
+
+
+def _message_path(archive: str) -> str:
+    return f"/archive/{quote(archive, safe='')}/message"
+
+
+def _given(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def archive_of(job: dict[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Path, Query
 from nats3_dagster.api.context import Document, Work
 from nats3_dagster.api.models.bodies import JobId
 from nats3_dagster.api.models.chunk_models import ChunkDetail, ChunkPage
+from nats3_dagster.api.parameters import time_in
 from nats3_dagster.archive import chunk_pages, jobs, status
 from nats3_dagster.archive.chunk_pages import Position
 from nats3_dagster.bodies.base import BIGGEST, Text
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Archive
 from nats3_dagster.views import chunks as views
 from nats3_dagster.workspace import Workspace
@@ -42,7 +42,7 @@ def list_chunks(
 ) -> Document:  # fmt: skip
     """A page of the chunks of one archive, in the order of the stream. A page may have fewer chunks than asked for and
     still a next one."""
-    times = _time("from_time", from_time), _time("to_time", to_time)
+    times = time_in("from_time", from_time), time_in("to_time", to_time)
     page = chunk_pages.page(
         work, _archive(work, archive, job_id), hours=hour or (), times=times, subject=subject,
         after=_position(cursor), limit=limit,
@@ -63,13 +63,6 @@ def _archive(work: Workspace, name: str | None, job_id: JobId | None) -> Archive
     if (name is None) == (job_id is None):
         raise OperatorError("The archive is not given", "Give archive or job_id, not both", field="archive")
     return jobs.find(work, job_id) if job_id is not None else status.find(work, name or "")
-
-
-def _time(field: str, text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_time(text)
-    except OperatorError as error:
-        raise OperatorError(error.what, error.hint, field=field) from error
 
 
 def _position(cursor: str | None) -> Position | None:

@@ -1,0 +1,82 @@
+"""Answers: one message of an archive by its name, or the reason why there is none."""
+
+from collections.abc import Iterator
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.read import points, references, subjects
+from nats3_dagster.archive.read.references import Reference
+from nats3_dagster.errors import NotArchived, OperatorError, Unknown
+from nats3_dagster.hours import format_time
+from nats3_dagster.model import Archive, Incarnation, Message
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+
+def get(
+    workspace: Workspace, name: str, *, seq: int | None = None, at_ns: int | None = None, incarnation: str | None = None
+) -> Message:
+    """The message of a sequence, of the newest incarnation unless another one is given by its token; or the first one
+    that was stored at a time or later. Raises OperatorError unless one of the two is given, NotArchived, and as
+    `points`."""
+    if (seq is None) == (at_ns is None):
+        raise OperatorError("The message is not given", "Give its sequence, or a time", field="seq")
+    archive = status.find(workspace, name)
+    if seq is not None:
+        return points.by_sequence(workspace, archive, seq, _life(workspace, archive, incarnation))
+    if incarnation is not None:
+        raise OperatorError("A time has no incarnation", "Give a sequence with it", field="incarnation")
+    assert at_ns is not None
+    message = points.first_at(workspace, archive, at_ns)
+    if message is None:
+        raise _nothing(archive, f"stored at {format_time(at_ns)} or later")
+    return message
+
+
+def next_of(workspace: Workspace, name: str, subject: str, after: int, *, incarnation: str | None = None) -> Message:
+    """The first message of a subject filter behind a sequence. Raises NotArchived, and as `subjects.next_of`."""
+    archive = status.find(workspace, name)
+    life = _life(workspace, archive, incarnation)
+    message = subjects.next_of(workspace, archive, subject, after, life)
+    if message is None:
+        raise _nothing(archive, f"of {subject} behind sequence {after}")
+    return message
+
+
+def last_of(workspace: Workspace, name: str, subject: str, *, at_ns: int | None = None) -> Message:
+    """The last message of a subject filter, also as of a time. Raises NotArchived, and as `subjects.last_of`."""
+    archive = status.find(workspace, name)
+    message = subjects.last_of(workspace, archive, subject, at_ns)
+    if message is None:
+        raise _nothing(archive, f"of {subject}" + (f" stored by {format_time(at_ns)}" if at_ns is not None else ""))
+    return message
+
+
+def last_values(workspace: Workspace, name: str, subject: str, *, at_ns: int | None = None) -> Iterator[Message]:
+    """The last message of each subject that the filter takes; see `subjects.last_values`."""
+    return subjects.last_values(workspace, status.find(workspace, name), subject, at_ns)
+
+
+def reference(
+    workspace: Workspace, name: str, seq: int, expires_s: int, *, incarnation: str | None = None
+) -> Reference:
+    """See `references.reference`."""
+    archive = status.find(workspace, name)
+    return references.reference(workspace, archive, seq, expires_s, _life(workspace, archive, incarnation))
+
+
+def _life(workspace: Workspace, archive: Archive, token: str | None) -> Incarnation | None:
+    """The incarnation with this token, as in the keys of chunks. Raises Unknown."""
+    if token is None:
+        return None
+    lives = workspace.catalog.coverage.incarnations(archive)
+    for life in lives:
+        if life.token == token:
+            return life
+    raise Unknown(
+        f"Archive {archive.name} has no incarnation {token}", f"It has {', '.join(life.token for life in lives)}",
+        field="incarnation",
+    )  # fmt: skip
+
+
+def _nothing(archive: Archive, what: str) -> NotArchived:
+    return NotArchived(f"Archive {archive.name} has no message {what}", Next.LIST_CHUNKS(archive=archive.name))

@@ -1,0 +1,71 @@
+"""Messages by the API."""
+
+import base64
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from nats3_dagster.model import Archive
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.stored_case import LIFE, Made, made, store
+
+
+@pytest.fixture
+def archive(workspace: Workspace, bucket: str) -> Archive:
+    """An archive `logs` of the sequences 1 to 8; 5 and 6 were deleted."""
+    found = made(workspace, bucket, "logs", last=8)
+    store(workspace, found, 10, [Made(seq, f"logs.{seq % 2}", b"\xff%d" % seq) for seq in (1, 2, 3, 4)], (1, 6))
+    store(workspace, found, 11, [Made(seq, "other", b"") for seq in (7, 8)])
+    return found
+
+
+@pytest.mark.parametrize("prefix", ["", "/api/v1"])
+def test_one_message(client: TestClient, archive: Archive, prefix: str) -> None:
+    def asked(path: str, **params: Any) -> Any:
+        answer = client.get(f"{prefix}/archive/logs/message{path}", params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    assert asked("", seq=2) == {
+        "seq": 2, "time": "2026-11-21T10:00:00.002000000Z", "subject": "logs.0", "subject_bytes": None, "stream": "S",
+        "incarnation": LIFE.token, "headers": None, "data": base64.b64encode(b"\xff2").decode(),
+    }  # fmt: skip
+    assert asked("", at="2026-11-21T10:30:00Z")["seq"] == 7
+    assert asked("", seq=8, incarnation=LIFE.token)["data"] == ""
+    assert asked("/next", subject="logs.0", after=2)["seq"] == 4
+    assert asked("/last", subject="logs.>")["seq"] == 4
+    assert asked("/last", subject=">", at="2026-11-21T10:00:00.001Z")["seq"] == 1
+    reference = asked("/ref", seq=3, expires=60)
+    assert (reference["row"], "X-Amz-Expires=60&" in reference["url"]) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "status", "error"),
+    [
+        ("logs/message", {"seq": 5}, 404, "Sequence 5 is not in archive logs: somebody deleted it"),
+        ("logs/message", {"seq": 9}, 404, "Sequence 9 is not in archive logs: its last one is 8"),
+        ("logs/message", {"at": "2027-01-01"}, 404, "Archive logs has no message stored at 2027"),
+        ("logs/message/next", {"subject": "other", "after": 8}, 404, "Archive logs has no message of other behind"),
+        ("logs/message/last", {"subject": "none"}, 404, "Archive logs has no message of none"),
+        ("logs/message/ref", {"seq": 6}, 404, "Sequence 6 is not in archive logs"),
+        ("logz/message", {"seq": 1}, 404, "There is no archive logz"),
+        ("logs/message", {"seq": 1, "incarnation": "x"}, 404, "Archive logs has no incarnation x"),
+        ("logs/message", {}, 422, "The message is not given"),
+        ("logs/message", {"seq": 1, "at": "-2h"}, 422, "The message is not given"),
+        ("logs/message", {"seq": 0}, 422, ""),
+        ("logs/message", {"seq": 2**63}, 422, ""),
+        ("logs/message", {"at": "soon"}, 422, "'soon' is not a time"),
+        ("logs/message/next", {}, 422, ""),
+        ("logs/message/next", {"subject": "a..b"}, 422, ""),
+        ("logs/message/last", {"subject": "a b"}, 422, ""),
+        ("logs/message/ref", {"seq": 1, "expires": 604801}, 422, ""),
+        ("logs/message/ref", {"seq": 1, "expire": 60}, 422, ""),
+    ],
+)
+def test_what_is_not_there_has_a_reason(
+    client: TestClient, archive: Archive, path: str, params: dict[str, Any], status: int, error: str
+) -> None:
+    answer = client.get(f"/archive/{path}", params=params)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    assert answer.json()["error"].startswith(error)
