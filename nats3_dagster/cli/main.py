@@ -82,7 +82,15 @@ COMMANDS = {
         },
     ),
     "message": Lazy(
-        f"{_CLI}.beyond.message_commands:app", "Messages: single ones of an archive, or all of a selection.", _DATA
+        f"{_CLI}.beyond.message_commands:app",
+        "Messages: single ones of an archive, or all of a selection.",
+        _DATA,
+        {
+            "cat": Lazy(
+                f"{_CLI}.cat_command:cat",
+                "All messages of a selection, in the order of the stream; in json one a line.",
+            )
+        },
     ),
     "query": Lazy(
         f"{_CLI}.beyond.query_command:query",

@@ -6,11 +6,11 @@ Invariant: payloads go out as they are, byte by byte.
 import json
 import sys
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from nats3_dagster.cli.terminal.output import Format, print_document
+from nats3_dagster.cli.terminal.output import as_yaml
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Message
 from nats3_dagster.views import messages as documents
@@ -51,22 +51,20 @@ Text = Annotated[bool, typer.Option("--text", help="In json and yaml: headers an
 
 def write(output: MessageFormat, message: Message, text: bool, *, many: bool = False) -> None:
     """One message. `many`: it is one of several, a line of JSON or a document of YAML each."""
-    out = sys.stdout.buffer
+    sys.stdout.flush()
+    sys.stdout.buffer.write(rendered(output, message, text, many=many))
+    sys.stdout.buffer.flush()
+
+
+def rendered(output: MessageFormat, message: Message, text: bool, *, many: bool = False) -> bytes:
+    """What `write` writes."""
     match output:
         case MessageFormat.raw:
-            sys.stdout.flush()
-            out.write(message.data)
+            return message.data
         case MessageFormat.table:
-            sys.stdout.flush()
-            out.write(documents.as_nats_prints(message))
+            return documents.as_nats_prints(message)
         case MessageFormat.json:
             document = documents.message(message, text=text)
-            print(json.dumps(document) if many else json.dumps(document, indent=2))
+            return json.dumps(document, indent=None if many else 2).encode() + b"\n"
         case MessageFormat.yaml:
-            _print_yaml(documents.message(message, text=text), many)
-
-
-def _print_yaml(document: dict[str, Any], many: bool) -> None:
-    if many:
-        print("---")
-    print_document(Format.yaml, document)
+            return b"---\n" * many + as_yaml(documents.message(message, text=text)).encode()

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from nats3_dagster.archive import status
 from nats3_dagster.archive.read import points, references, subjects
+from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
 from nats3_dagster.errors import NotArchived, OperatorError, Unknown
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive, Incarnation, Message
+from nats3_dagster.model import Archive, Incarnation, Message, Selection
+from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -62,6 +66,30 @@ def reference(
     """See `references.reference`."""
     archive = status.find(workspace, name)
     return references.reference(workspace, archive, seq, expires_s, _life(workspace, archive, incarnation))
+
+
+def cursor(workspace: Workspace, name: str, selection: Selection, *, over_gaps: bool = False) -> Cursor:
+    """A cursor before the first message of the selection. Raises OperatorError."""
+    return Cursor.begin(workspace, status.find(workspace, name), selection, over_gaps=over_gaps)
+
+
+def resumed(workspace: Workspace, name: str, token: str) -> Cursor:
+    """The cursor that was saved. Raises OperatorError, also if it is of another archive, and as `Cursor.resume`."""
+    archive = status.find(workspace, name)
+    found = Cursor.resume(workspace, token)
+    if found.archive.name != archive.name:
+        raise OperatorError(
+            f"The cursor is of archive {found.archive.name}, not of {archive.name}", "Begin a new cursor",
+            field="cursor",
+        )  # fmt: skip
+    return found
+
+
+def messages_of(reading: Cursor, batch: pa.RecordBatch) -> Iterator[Message]:
+    """The messages of the last batch of a cursor."""
+    life = reading.incarnation
+    for row in batch.select(MESSAGES.names).to_pylist():
+        yield Message(incarnation=life, **row)
 
 
 def _life(workspace: Workspace, archive: Archive, token: str | None) -> Incarnation | None:

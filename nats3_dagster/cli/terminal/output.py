@@ -104,13 +104,17 @@ def counted(count: int, noun: str) -> str:
 def print_document(output: Format, value: object, *, one_line: bool = False) -> None:
     """A document in JSON or YAML; `one_line` is for JSON alone."""
     if output is Format.yaml:
-        import yaml
-
-        # What JSON makes of it: YAML knows no numbers and texts with classes of their own. ASCII, as JSON is.
-        dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        print(yaml.dump(json.loads(json.dumps(value)), Dumper=dumper, sort_keys=False, width=1_000_000), end="")
+        print(as_yaml(value), end="")
         return
     print(json.dumps(value, indent=None if one_line else 2))
+
+
+def as_yaml(value: object) -> str:
+    import yaml
+
+    # What JSON makes of it: YAML knows no numbers and texts with classes of their own. ASCII, as JSON is.
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return yaml.dump(json.loads(json.dumps(value)), Dumper=dumper, sort_keys=False, width=1_000_000)
 
 
 def _width() -> int:
