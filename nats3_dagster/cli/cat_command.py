@@ -75,8 +75,7 @@ def _print(
         messages = answers.messages_of(reading, batch if left is None else batch.slice(0, left))
         for part, last in _parts(messages, render):
             with _unbroken():
-                sys.stdout.buffer.write(part)
-                sys.stdout.buffer.flush()
+                _write(part)
                 reading.advance(last)
                 if file is not None:
                     _save(file, reading.token())
@@ -86,6 +85,14 @@ def _print(
                 return
     if file is not None:  # also past what was not selected
         _save(file, reading.token())
+
+
+def _write(part: bytes) -> None:
+    """All of it, whatever signals come: a buffered writer gives up what is left when one interrupts it."""
+    sys.stdout.flush()
+    rest = memoryview(part)
+    while rest:
+        rest = rest[os.write(sys.stdout.fileno(), rest) :]
 
 
 def _parts(

@@ -3,6 +3,7 @@
 import base64
 from typing import Any
 
+from nats3_dagster.archive.read.answers import Page
 from nats3_dagster.archive.read.references import Reference
 from nats3_dagster.model import Message
 from nats3_dagster.views.values import stamp_of, time_of
@@ -28,6 +29,13 @@ def as_nats_prints(message: Message) -> bytes:
     headers = b"".join(b"  " + line + b"\n" for line in lines)
     payload = message.data if message.data.endswith(b"\n") else message.data + b"\n"
     return first.encode() + b"\n" + (headers + b"\n" if headers else b"") + payload + b"\n"
+
+
+def page(page: Page) -> dict[str, Any]:
+    return {
+        "messages": [message(one) for one in page.messages], "next": page.cursor if page.has_more else None,
+        "cursor": page.cursor,
+    }  # fmt: skip
 
 
 def reference(reference: Reference) -> dict[str, Any]:

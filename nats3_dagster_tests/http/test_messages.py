@@ -1,6 +1,7 @@
 """Messages by the API."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -69,3 +70,68 @@ def test_what_is_not_there_has_a_reason(
     answer = client.get(f"/archive/{path}", params=params)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
     assert answer.json()["error"].startswith(error)
+
+
+def test_pages_have_every_message_once(client: TestClient, archive: Archive) -> None:
+    def seqs(**params: Any) -> list[list[int]]:
+        pages: list[list[int]] = []
+        while True:
+            answer = client.get("/archive/logs/messages", params=params)
+            assert answer.status_code == 200, answer.text
+            pages.append([one["seq"] for one in answer.json()["messages"]])
+            if (cursor := answer.json()["next"]) is None:
+                return pages
+            params = {"cursor": cursor, "limit": params["limit"]}
+
+    assert seqs() == [[1, 2, 3, 4, 7, 8]]
+    assert seqs(limit=4) == [[1, 2, 3, 4], [7, 8]]
+    assert seqs(limit=1)[:6] == [[1], [2], [3], [4], [7], [8]]
+    assert seqs(subject=["logs.0", "other"], limit=3) == [[2, 4, 7], [8]]
+    assert seqs(sequences="2-7", limit=100) == [[2, 3, 4, 7]]
+    assert seqs(hour="2026-11-21-11:00", limit=100) == [[7, 8]]
+    assert seqs(from_time="2026-11-21T10:00:00.003Z", to_time="2026-11-21T11:00:00.008Z", limit=2) == [[3, 4], [7]]
+    assert seqs(subject="none") == [[]]
+
+
+def test_a_page_ends_at_its_bytes_and_goes_on_later(
+    client: TestClient, archive: Archive, workspace: Workspace
+) -> None:
+    store(workspace, archive, 12, [Made(seq, "big", b"x" * 700_000) for seq in (9, 10)])
+    first = client.get("/archive/logs/messages").json()
+    assert [one["seq"] for one in first["messages"]] == [1, 2, 3, 4, 7, 8, 9]
+    second = client.get("/archive/logs/messages", params={"cursor": first["next"]}).json()
+    assert ([one["seq"] for one in second["messages"]], second["next"]) == ([10], None)
+    store(workspace, archive, 13, [Made(11, "later")])
+    third = client.get("/archive/logs/messages", params={"cursor": second["cursor"]}).json()
+    assert [one["seq"] for one in third["messages"]] == [11]
+
+
+def test_a_message_a_line(client: TestClient, archive: Archive) -> None:
+    lines = {"Accept": "application/x-ndjson"}
+    answer = client.get("/archive/logs/messages", params={"limit": 4}, headers=lines)
+    assert [json.loads(line)["seq"] for line in answer.text.splitlines()] == [1, 2, 3, 4]
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    answer = client.get("/archive/logs/messages", params={"cursor": answer.headers["Nats3-Next"]}, headers=lines)
+    assert [json.loads(line)["seq"] for line in answer.text.splitlines()] == [7, 8]
+    assert "Nats3-Next" not in answer.headers
+
+
+def test_what_is_no_page_is_refused(client: TestClient, archive: Archive, workspace: Workspace, bucket: str) -> None:
+    def status(**params: Any) -> tuple[int, list[str]]:
+        answer = client.get("/archive/logs/messages", params=params)
+        return answer.status_code, [one["field"] for one in answer.json()["fields"]]
+
+    made(workspace, bucket, "others")
+    token = client.get("/archive/logs/messages").json()["cursor"]
+    assert status(cursor="x") == (422, ["cursor"])
+    assert status(cursor=token, subject="a") == (422, ["cursor"])
+    assert status(limit=1001) == (422, ["limit"])
+    assert status(from_time="soon") == (422, ["from_time"])
+    assert status(subject="a..b")[0] == 422
+    assert status(sequences="9-1")[0] == 422
+    other = client.get("/archive/others/messages", params={"cursor": token})
+    assert (other.status_code, other.json()["error"]) == (422, "The cursor is of archive logs, not of others")
+    store(workspace, archive, 13, [Made(20, "x")])
+    answer = client.get("/archive/logs/messages")
+    assert answer.status_code in (409, 503)
+    assert "9-19" in answer.json()["error"]

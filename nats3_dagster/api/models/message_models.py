@@ -20,6 +20,14 @@ class Message(Answer):
     data: str = Field(description="The payload in base64.")
 
 
+class MessagePage(Answer):
+    """Messages in the order of the stream."""
+
+    messages: list[Message]
+    next: str | None = Field(description="The cursor of the next page; null behind the last message that is archived.")
+    cursor: str = Field(description="The cursor behind this page: also for what is archived later.")
+
+
 class MessageReference(Answer):
     """Where a message is in the store. Who has the URL may read the whole object until it expires."""
 

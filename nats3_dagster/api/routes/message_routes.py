@@ -2,17 +2,23 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Header, Path, Query, Response
+from pydantic_core import to_json
 
 from nats3_dagster.api.context import Document, Work
-from nats3_dagster.api.models.message_models import Message, MessageReference
+from nats3_dagster.api.models.message_models import Message, MessagePage, MessageReference
 from nats3_dagster.api.parameters import time_in
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.references import MAX_EXPIRES_S
 from nats3_dagster.bodies.base import Text
+from nats3_dagster.model import Selection
 from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.views import messages as views
+from nats3_dagster.views.values import time_of
 
+# Messages of a page, and bytes of their headers and payloads unless a single message has more.
+MOST, MOST_BYTES = 1000, 1 << 20
+LINES = "application/x-ndjson"
 router = APIRouter(prefix="/archive/{name}", tags=["messages"])
 
 Name = Annotated[Text, Path(description="Name of the archive.", examples=["logs"])]
@@ -64,3 +70,49 @@ def get_message_reference(
 ) -> Document:  # fmt: skip
     """A reference to one message: a URL of its object, and how to read it from there, without this server."""
     return Document(views.reference(answers.reference(work, name, seq, expires, incarnation=incarnation)))
+
+
+@router.get(
+    "/messages", response_model=MessagePage,
+    responses={
+        200: {
+            "content": {LINES: {"schema": {"type": "string"}}},
+            "headers": {
+                name: {"schema": {"type": "string"}, "description": f"`{name.rpartition('-')[2].lower()}` of the page."}
+                for name in ("Nats3-Next", "Nats3-Cursor")
+            },
+        }
+    },
+)  # fmt: skip
+def list_messages(
+    name: Name, work: Work,
+    hour: Annotated[
+        list[str] | None,
+        Query(description="Only of this hour. May be repeated.", examples=[["2026-11-21-07:00"]], max_length=MOST),
+    ] = None,
+    from_time: Annotated[str | None, Query(description="From this store time on (RFC 3339, or -2h).")] = None,
+    to_time: Annotated[str | None, Query(description="Up to before this store time.")] = None,
+    sequences: Annotated[str | None, Query(description="Sequences, both included: 1000-2000.")] = None,
+    subject: Annotated[
+        list[Text] | None, Query(description="Only of this NATS filter. May be repeated.", max_length=100)
+    ] = None,
+    over_gaps: Annotated[bool, Query(description="Give what is archived, even if messages between were lost.")] = False,
+    limit: Annotated[int, Query(ge=1, le=MOST, description="Messages of a page; it ends earlier at 1 MiB.")] = 100,
+    cursor: Annotated[str | None, Query(description="Of a page before, in place of a selection.")] = None,
+    accept: Annotated[str | None, Header(description="application/x-ndjson: a message a line.")] = None,
+) -> Response:  # fmt: skip
+    """A page of the messages of a selection, in the order of the stream. 409 if some of them were lost, unless
+    `over_gaps`."""
+    selection = Selection.parse(
+        hours=hour, from_time=from_time and time_of(time_in("from_time", from_time)),
+        to_time=to_time and time_of(time_in("to_time", to_time)), sequences=sequences, subjects=subject,
+    )  # fmt: skip
+    page = answers.page(
+        work, name, None if cursor and selection == Selection() else selection, cursor, over_gaps=over_gaps,
+        limit=limit, most_bytes=MOST_BYTES,
+    )
+    if accept is None or LINES not in accept:
+        return Document(views.page(page))
+    lines = b"".join(to_json(views.message(message)) + b"\n" for message in page.messages)
+    ends = {"Nats3-Cursor": page.cursor} | ({"Nats3-Next": page.cursor} if page.has_more else {})
+    return Response(lines, media_type=LINES, headers=ends)

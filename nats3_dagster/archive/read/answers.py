@@ -1,6 +1,7 @@
 """Answers: one message of an archive by its name, or the reason why there is none."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,6 +15,17 @@ from nats3_dagster.model import Archive, Incarnation, Message, Selection
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some messages of a selection, in the order of the stream."""
+
+    messages: tuple[Message, ...]
+    # The cursor behind them.
+    cursor: str
+    # Whether there may be more now. If not, the cursor goes on with what is archived later.
+    has_more: bool
 
 
 def get(
@@ -83,6 +95,32 @@ def resumed(workspace: Workspace, name: str, token: str) -> Cursor:
             field="cursor",
         )  # fmt: skip
     return found
+
+
+def page(
+    workspace: Workspace, name: str, selection: Selection | None, token: str | None, *, over_gaps: bool = False,
+    limit: int, most_bytes: int,
+) -> Page:  # fmt: skip
+    """The first messages of a selection, or those behind a cursor: at most `limit`, and so many that they are not over
+    `most_bytes` of headers and payload, but at least one. Raises OperatorError if both are given, and as `cursor` and
+    `resumed`."""
+    if selection is not None and token is not None:
+        raise OperatorError("A cursor has its own selection", "Give the cursor alone", field="cursor")
+    if token is not None:
+        reading = resumed(workspace, name, token)
+    else:
+        reading = cursor(workspace, name, selection or Selection(), over_gaps=over_gaps)
+    messages, size = list[Message](), 0
+    for batch in reading.batches(few=True):
+        for message in messages_of(reading, batch.slice(0, limit - len(messages))):
+            size += len(message.data) + len(message.headers or b"")
+            if messages and size > most_bytes:
+                return Page(tuple(messages), reading.token(), has_more=True)
+            messages.append(message)
+            reading.advance((message.seq, message.time_ns))
+        if len(messages) == limit:
+            return Page(tuple(messages), reading.token(), has_more=True)
+    return Page(tuple(messages), reading.token(), has_more=False)
 
 
 def messages_of(reading: Cursor, batch: pa.RecordBatch) -> Iterator[Message]:
