@@ -1,7 +1,7 @@
 """Subjects: which live chunks of an archive have a subject, or may have it, without reading any object.
 
-Invariant: a chunk that has a message of the subject is always among the answers. Sequences `since` and `upto` are compared
-with the first sequence that a chunk covers.
+Invariant: a chunk that has a message of the subject is always among the answers. Sequences `since` and `upto` are
+compared with the first sequence that a chunk covers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.model import Archive, Incarnation
 
-# Behind every key of a subject that begins like the text before it: a key has at most 256 bytes, or 64 characters of the
-# subject.
+# Behind every key of a subject that begins like the text before it: a key has 256 bytes of the subject at most.
 _LAST = "\U0010ffff" * 65
 _KEY_CHARS = 64
 
@@ -91,8 +90,8 @@ class Subjects:
     def newest_uncounted(
         self, archive: Archive, incarnation: Incarnation, upto: int, probe: Probe | None, at_ns: int | None = None
     ) -> Place | None:
-        """The newest chunk without counts that begins at `upto` or before and may have the subject; any subject, without
-        a probe."""
+        """The newest chunk without counts that begins at `upto` or before and may have the subject; any subject,
+        without a probe."""
         place, bits = probe or (None, None)
         found = self._places(
             "newest_uncounted", archive, incarnation, upto=upto, at_ns=at_ns, place=place, bits=bits

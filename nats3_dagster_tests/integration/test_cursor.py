@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.captures import capture
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.read import cursor as cursor_module
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.errors import LostMessages, OperatorError, SourceError, StreamChanged
+from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
+from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests import points_case, taking_case
@@ -94,7 +97,7 @@ def test_a_batch_counts_when_the_next_one_is_asked_for(workspace: Workspace, buc
     add_chunk(workspace, archive, [message(seq) for seq in range(1, 7)], group_rows=2)
     cursor = Cursor.begin(workspace, archive, Selection())
     batches = cursor.batches()
-    next(batches), next(batches)
+    assert seqs(islice(batches, 2)) == [1, 2, 3, 4]
     assert seqs(Cursor.resume(workspace, cursor.token()).batches()) == [3, 4, 5, 6]
 
 
@@ -173,10 +176,6 @@ def test_what_the_stream_forgot_comes_from_the_archive_or_is_named(
 def test_it_waits_for_a_capture_that_commits_late(
     workspace: Workspace, wire: Wire, archive: Archive, bucket: str
 ) -> None:
-    from nats3_dagster.archive.captures import capture
-    from nats3_dagster.archive.captures.range_capture import capture_range
-    from nats3_dagster.hours import hour_of
-
     send(wire, 1, 10)
     planned = capture.plan(workspace, archive, hour_of(time.time_ns()))
     outcomes = [outcome for part in planned.tasks(1) for outcome in capture_range((planned.job, part))]
@@ -202,6 +201,25 @@ def test_a_hole_is_not_passed(workspace: Workspace, bucket: str) -> None:
         found += [seq for batch in cursor.batches() for seq in batch.column("seq").to_pylist()]
     add_chunk(workspace, archive, [message(seq) for seq in range(6, 9)])
     assert seqs(Cursor.resume(workspace, cursor.token()).batches()) == list(range(6, 12))
+
+
+def test_a_chunk_that_is_committed_while_the_archive_is_asked_is_not_passed(
+    workspace: Workspace, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = points_case.create(workspace, bucket)
+    add_chunk(workspace, archive, [message(seq) for seq in range(1, 6)])
+    add_chunk(workspace, archive, [message(seq) for seq in range(9, 12)])
+    chunks = workspace.catalog.chunks
+    select = chunks.select
+
+    def slow(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.setattr(chunks, "select", select)
+        found = select(*arguments, **more)
+        add_chunk(workspace, archive, [message(seq) for seq in range(6, 9)])
+        return found
+
+    monkeypatch.setattr(chunks, "select", slow)
+    assert seqs(Cursor.begin(workspace, archive, Selection()).batches()) == list(range(1, 12))
 
 
 def test_a_stream_that_was_made_again_is_not_followed(

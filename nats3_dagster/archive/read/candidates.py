@@ -1,4 +1,7 @@
-"""Candidates: the chunks of one incarnation that have, or may have, a message of a subject filter, by the catalog alone."""
+"""Candidates: the chunks of one incarnation that have, or may have, a message of a subject filter.
+
+Invariant: the catalog alone is asked, and no chunk that has such a message is left out.
+"""
 
 from collections.abc import Iterator, Set
 from heapq import heappop, heappush
@@ -14,7 +17,7 @@ _NEAR = 4
 
 
 class Candidates:
-    """Without a chunk that has a message of the filter being left out."""
+    """For one read: it keeps what it has asked."""
 
     def __init__(
         self, catalog: Catalog, archive: Archive, incarnation: Incarnation, subject_filter: str, *,
@@ -56,9 +59,9 @@ class Candidates:
         return min((place for place in (self._counted, uncounted) if place), default=None, key=_first)
 
     def newest(self, upto: int, seen: Set[str], *, only_one: bool) -> Iterator[tuple[Place, Set[str] | None]]:
-        """The candidates that begin at `upto` or before, the newest first, until each subject of the filter is in `seen`
-        or has none any more. With each the subjects for which it is read, which the caller puts into `seen` when it meets
-        them; None for all that it may have. `only_one`: any one message ends this."""
+        """The candidates that begin at `upto` or before, the newest first, until each subject of the filter is in
+        `seen` or has none any more. With each the subjects for which it is read, which the caller puts into `seen` when
+        it meets them; None for all that it may have. `only_one`: any one message ends this."""
         self._upto = upto
         if not self._exact and only_one:
             near = self._subjects.near_back(self._archive, self._life, upto, self._at_ns, _NEAR)
@@ -100,7 +103,7 @@ class Candidates:
             names = [self._filter] if self._exact else list(self._matching(anew=True))
         else:
             names = list(subjects)
-        self._push({name: self._upto for name in names})
+        self._push(dict.fromkeys(names, self._upto))
 
     def _push(self, upto: dict[str, int]) -> None:
         if upto:

@@ -1,6 +1,6 @@
-"""Cursor: goes through a selection of an archive in the order of the stream, can be saved, and goes on into the stream.
+"""Cursor: goes through a selection of an archive in the order of the stream, and on into the stream; it can be saved.
 
-Invariant: no sequence is passed that is missing, and none is read twice, however often the cursor was saved and resumed.
+Invariant: no sequence is passed that is missing, and none is read twice, however often it was saved and resumed.
 """
 
 import base64
@@ -14,11 +14,10 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.archive.read.ahead import Position, ahead, is_over
+from nats3_dagster.archive.read.ahead import Ahead, Position, ahead, is_over
 from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.archive.read.live import read_live
 from nats3_dagster.archive.read.lookup import chunks_of, uncovered, with_subjects
-from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.archive.source import made_again, rewritten, shorter, source_state
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, Witness
@@ -46,12 +45,11 @@ class Cursor:
         """Use `begin` or `resume`."""
         self._workspace, self._archive, self.selection, self.over_gaps = workspace, archive, selection, over_gaps
         # All of the selection up to it was read; None before the first batch.
-        self.position = position
+        self.position: Position | None = position
         # The newest message that was read: a server that forgot it gives its sequence to another one.
         self._witness = witness
         # What becomes of these when the last batch counts as read.
         self._pending: tuple[Position, Witness | None] | None = None
-        self._few = False
 
     @classmethod
     def begin(
@@ -62,9 +60,9 @@ class Cursor:
 
     @classmethod
     def resume(cls, workspace: Workspace, token: str) -> Self:
-        """The cursor that was saved. Raises OperatorError if the token is none, was made by another release's format, or
-        is of another catalog, of an archive that was deleted (and maybe made again), or of an incarnation of the stream
-        that the archive does not have."""
+        """The cursor that was saved. Raises OperatorError if the token is none or has another format, and if it is of
+        another catalog, of an archive that was deleted (and maybe made again), or of an incarnation of the stream that
+        the archive does not have."""
         saved = _parsed(token)
         name = saved["archive"]
         archive = workspace.catalog.archives.find(name)
@@ -72,7 +70,7 @@ class Cursor:
             raise Unknown(f"The cursor is of archive {name}, which is not there", Next.LIST_ARCHIVES())
         if str(archive.job_id) != saved["id"]:
             raise OperatorError(
-                f"The cursor is of another archive {name}: that one was deleted and made again, or is of another catalog",
+                f"The cursor is of another archive {name}: one that was deleted, or of another catalog",
                 "Begin a new cursor",
             )
         cursor = cls(workspace, archive, saved["selection"], over_gaps=saved["over_gaps"], position=saved["position"],
@@ -97,39 +95,23 @@ class Cursor:
         text = json.dumps({key: item for key, item in value.items() if item}, separators=(",", ":"))
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
-    @property
-    def archive(self) -> Archive:
-        return self._archive
-
-    @property
-    def incarnation(self) -> Incarnation:
-        """Of the last batch."""
-        at = self._pending[0] if self._pending else self.position
-        assert at is not None
-        return at[0]
-
-    def advance(self, upto: tuple[int, int] | None = None) -> None:
-        """Count the last batch as read now; `upto`: only up to this message of it, by its sequence and store time in
-        nanoseconds."""
-        if self._pending and upto:
-            self.position, self._witness = (self._pending[0][0], upto[0]), Witness(*upto)
-        elif self._pending:
+    def advance(self) -> None:
+        """Count the last batch as read now."""
+        if self._pending:
             self.position, self._witness = self._pending
             self._pending = None
 
-    def batches(self, *, follow: bool = False, few: bool = False) -> Iterator[pa.RecordBatch]:
+    def batches(self, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
         """Batches of MESSAGES, none empty, in the order of the stream. It ends with what is archived of the selection;
         with `follow` it goes on with what the stream has behind it, waits for new messages, and ends only with the
         selection, if that has an end. Of an archive that takes its messages from a queue it reads the archive alone.
-        `few`: a part of a chunk will do; it is read row group by row group, and none ahead.
 
-        Raises LostMessages for what is missing, unless the cursor goes over gaps; StreamChanged if the stream is another
-        one or forgot messages; OperatorError for `follow` of hours; SourceError, StoreError, CatalogError. After an error
-        the token is still right."""
-        self._few = few
+        Raises LostMessages for what is missing, unless the cursor goes over gaps; StreamChanged if the stream is
+        another one or forgot messages; OperatorError for `follow` of hours; SourceError, StoreError, CatalogError.
+        After an error the token is still right."""
         if self.selection.hours:
             if follow:
-                raise OperatorError("Hours have an end: what comes behind them cannot be followed", "Give a time instead")
+                raise OperatorError("Hours have an end: nothing comes behind them", "Give a time instead")
             yield from self._hours()
             return
         stuck_since: float | None = None
@@ -165,10 +147,10 @@ class Cursor:
             catalog.rest()
             time.sleep(POLL_S)
 
-    def _ahead(self, archive: Archive) -> Any:
+    def _ahead(self, archive: Archive) -> Ahead:
         """What the archive has behind the position. A chunk that was read in part comes again."""
         after, seq = self.position, 0
-        if after:
+        if after is not None:
             life, seq = after
             after = life, self._workspace.catalog.subjects.begin_of(archive, life, seq + 1) - 1
         found = ahead(self._workspace, archive, self.selection, after, over_gaps=self.over_gaps, limit=ROUND)
@@ -180,10 +162,7 @@ class Cursor:
     def _read(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
         """The selected messages of these chunks; it ends before a chunk that was retired meanwhile."""
         wanted = with_subjects(chunks, self.selection)
-        if self._few:
-            opened = ((chunk, open_ranged(self._workspace, chunk)) for chunk in wanted)
-        else:
-            opened = fetch_chunks(self._workspace.bucket, wanted, AHEAD)
+        opened = fetch_chunks(self._workspace.bucket, wanted, AHEAD)
         ids = {chunk.id for chunk in wanted}
         for chunk in chunks:
             life, covers = chunk.meta.incarnation, chunk.meta.covers
@@ -214,7 +193,7 @@ class Cursor:
                 raise changed
             if state.incarnation != life:
                 return None
-            done = newest.start - 1
+            done: int = newest.start - 1
             if self.position and self.position[0] == life:
                 done = self.position[1]
                 if changed := shorter(archive, state, done):
@@ -314,7 +293,7 @@ class Cursor:
 def _lost(archive: Archive, lost: Sequence[SeqRange]) -> LostMessages:
     return LostMessages(
         f"Sequences of the selection are not in archive {archive.name}: {_listed(lost)}",
-        Next.CAPTURE_OR_READ_OVER_GAPS(), ranges=tuple(lost),
+        "Capture them while the stream still has them, or let the cursor go over gaps", ranges=tuple(lost),
     )  # fmt: skip
 
 
@@ -343,5 +322,4 @@ def _parsed(token: str) -> dict[str, Any]:
             "witness": Witness(*map(int, witness)) if witness else None,
         }  # fmt: skip
     except (binascii.Error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        what = f"{token[:40]!r} is not a cursor"
-        raise OperatorError(what, "Give the whole text that was saved", field="cursor") from error
+        raise OperatorError(f"{token[:40]!r} is not a cursor", "Give the whole text that was saved") from error

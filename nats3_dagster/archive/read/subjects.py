@@ -30,9 +30,9 @@ _SMALL_BYTES = 128 << 10
 def next_of(
     workspace: Workspace, archive: Archive, subject_filter: str, after: int, incarnation: Incarnation | None = None
 ) -> Message | None:
-    """The first archived message behind sequence `after` whose subject the filter takes; None if there is none. Sequences
-    are those of one incarnation, by default the newest one that the archive has begun. Raises OperatorError for a bad
-    filter, StoreError, CatalogError."""
+    """The first archived message behind sequence `after` whose subject the filter takes; None if there is none.
+    Sequences are those of one incarnation, by default the newest one that the archive has begun. Raises OperatorError
+    for a bad filter, Unknown for an incarnation that the archive does not have, StoreError, CatalogError."""
     check_filter(subject_filter)
     lives = [coverage.incarnation for coverage in _newest_first(workspace, archive)]
     if incarnation is not None and incarnation not in lives:
@@ -59,17 +59,19 @@ def next_of(
 def last_of(
     workspace: Workspace, archive: Archive, subject_filter: str, at_ns: int | None = None
 ) -> Message | None:
-    """The newest archived message whose subject the filter takes; None if there is none. `at_ns`: the last one in the
-    order of the stream that was stored at this time or before; a clock that stepped back leaves older times behind newer
-    ones, and the order of the stream counts. Of several incarnations the newest one that has such a message counts. What
-    deletes a key of a key-value bucket is a message like others. Raises as `next_of`."""
+    """The newest archived message whose subject the filter takes; None if there is none.
+
+    `at_ns`: the last one in the order of the stream that was stored at this time or before. A clock that stepped back
+    leaves older times behind newer ones; the order of the stream counts. Of several incarnations the newest one that
+    has such a message counts. What deletes a key of a key-value bucket (header KV-Operation) is a message like others.
+    Raises as `next_of`."""
     return next(last_values(workspace, archive, subject_filter, at_ns, _limit=1), None)
 
 
 def last_values(
     workspace: Workspace, archive: Archive, subject_filter: str, at_ns: int | None = None, *, _limit: int | None = None
 ) -> Iterator[Message]:
-    """The last message of each subject that the filter takes, the newest first: a snapshot of key and value. Each row
+    """The last message of each subject that the filter takes, the newest first: a snapshot of keys and values. Each row
     group is read once, and of each subject only its last chunk. `at_ns` and errors: see `last_of`."""
     check_filter(subject_filter)
     seen = set[str]()
@@ -97,7 +99,7 @@ def last_values(
 
 
 def _newest_first(workspace: Workspace, archive: Archive) -> list[Coverage]:
-    return workspace.catalog.coverage.all(archive)[::-1]
+    return list(workspace.catalog.coverage.all(archive))[::-1]
 
 
 def _opened(workspace: Workspace, chunk: Chunk) -> ChunkReader | None:
@@ -114,9 +116,9 @@ def _scan(
     chunk: Chunk, reader: ChunkReader, groups: Iterable[int], place: Place, subject_filter: str, *, after: int = 0,
     at_ns: int | None = None, newest: bool = False, seen: set[str] | None = None, wanted: Set[str] | None = None,
 ) -> Iterator[Message]:  # fmt: skip
-    """The messages of the row groups of these numbers whose subject is taken: in order the first one of each subject, or with `newest`
-    from the last one on. A subject in `seen` is left out, and one that was met is put there. It ends when all of `wanted`
-    were met."""
+    """The messages of the row groups of these numbers whose subject is taken: in order the first one of each subject, or
+    with `newest` from the last one on. A subject in `seen` is left out, and one that was met is put there. It ends when
+    all of `wanted` were met."""
     seen = set() if seen is None else seen
     # Where most row groups have the subject, one request for all columns saves the one for the keys.
     dense = place.messages is not None and place.messages >= len(reader.footer.row_groups)
@@ -141,8 +143,8 @@ def _scan(
 
 
 def _rows(batch: pa.RecordBatch, subject_filter: str, at_ns: int | None, newest: bool, seen: Set[str]) -> list[int]:
-    """The row of the first message of each subject that the filter takes and that was not seen, ascending; with `newest`
-    of the last message, descending."""
+    """The row of the first message of each subject that the filter takes and that was not seen, ascending; with
+    `newest` of the last message, descending."""
     subjects: Any = batch.column("subject")
     names = subjects.dictionary.to_pylist()
     taken = np.array([name not in seen and matches(subject_filter, name) for name in names], np.bool_)
