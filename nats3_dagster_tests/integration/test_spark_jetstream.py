@@ -65,7 +65,7 @@ for n, login in enumerate(logins):
         .option("checkpointLocation", f"{{folder}}/checkpoint{{n}}").start()
     )
     query.awaitTermination()
-    print("progress:", [p.jsonValue for p in query.recentProgress], query.status, query.recentProgress)
+    print("progress:", *query.recentProgress, query.lastProgress, query.status)
     query.explain(True)
 fails = [
     {{"url": url, "user": "planted", "password": "{SECRET}x"}}, {{"url": f"nats://planted:{SECRET}@127.0.0.1:{SECRET}"}},
@@ -247,7 +247,8 @@ def test_no_login_shows(nats_factory: Callable[..., NatsServer], tmp_path: Path)
     # What is looked for was there to be seen.
     assert output.count("count: 50") == 2, output[-3000:]
     assert output.count("failed:") == 6
-    assert output.count("'numInputRows': 50") >= 2, output[-3000:]
+    assert output.count("numInputRows") >= 2, output[-3000:]
+    assert "created_ns" in output
     written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert b"SparkListenerSQLExecutionStart" in written
     assert b"created_ns" in written
