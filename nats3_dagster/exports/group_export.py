@@ -22,6 +22,7 @@ from nats3_dagster.exports.paths import file_path, hour_name
 from nats3_dagster.exports.serializers import FileWriter, compressor_of, line_of, serializer_of
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model.messages import exact_subjects, subject_names
+from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.objects import Bucket, Outlet
 from nats3_dagster.subjects import matches
 
@@ -138,7 +139,7 @@ class GroupExport:
             file.last_seq = int(seqs[end - 1])
         self._messages += len(seqs)
 
-    def _subject_keys(self, batch: pa.RecordBatch) -> tuple[list[str], np.ndarray]:
+    def _subject_keys(self, batch: pa.RecordBatch) -> tuple[list[str], Int64s]:
         """The keys of the messages: escaped, and for each message which it is; -1 where its subject has none."""
         if self._job.spec.key is None:
             return [ALL], np.zeros(batch.num_rows, np.int64)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nats3_dagster.exports.message import Message, Row, Undecodable
-from nats3_dagster.exports.values import to_exact_json, to_field, to_json
+from nats3_dagster.exports.values import AS_THEY_ARE, to_exact_json, to_field, to_json
 from nats3_dagster.model import ExportSpec
 
 _GZIP_LEVEL, _ZSTD_LEVEL = 6, 3
@@ -127,7 +127,7 @@ class CsvFiles:
         if self._columns:
             return {name: to_field(fields[name]) for name in self._columns if name in fields}
         return {
-            name if type(name) is str else str(name): value if type(value) is str else to_field(value)
+            name if type(name) is str else str(name): value if type(value) in AS_THEY_ARE else to_field(value)
             for name, value in fields.items()
         }
 

@@ -27,7 +27,8 @@ def plain(value: Any) -> Any:
 
 # Made once: json.dumps makes an encoder at each call, which takes longer than most values.
 _encode = json.JSONEncoder(default=plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-_AS_THEY_ARE = (str, int, NoneType, Decimal)
+# What the writer of CSV writes as JSON would, without quotes.
+AS_THEY_ARE = frozenset((str, int, NoneType, Decimal))
 
 
 def to_json(value: Any) -> str:
@@ -73,7 +74,7 @@ def _exact(value: Any) -> str:
 
 def to_field(value: Any) -> Any:
     """A field of CSV: null is empty, what has parts is JSON, and the rest as it is written in JSON without quotes."""
-    if type(value) in _AS_THEY_ARE:
+    if type(value) in AS_THEY_ARE:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
