@@ -355,7 +355,7 @@ def test_a_document_is_checked_without_the_server() -> None:
             "nats3 ",
             {
                 "store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve", "stream", "permissions",
-                "config", "metrics", "token", "query", "export", "table",
+                "config", "metrics", "token", "message", "query", "export", "table",
             },
         ),
         (

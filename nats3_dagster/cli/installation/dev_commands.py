@@ -41,6 +41,7 @@ _RESYNCED: Columns = {
     "CHUNKS": lambda r: r["chunks"],
     "SEALED": lambda r: r["sealed"],
     "REPLAY": lambda r: r["replay"],
+    "EXPORTS": lambda r: r["exports"],
     "WIPED": lambda r: ", ".join(r["wiped"]) or "-",
 }
 
@@ -117,7 +118,10 @@ def resync(output: Output = Format.table) -> None:
     with bar("resync", "hours") as on_progress:
         resynced = resync_dagster(Settings.load(), on_progress)
     items = [
-        {"archive": r.archive, "chunks": r.chunks, "sealed": r.sealed, "replay": r.replay, "wiped": list(r.wiped)}
+        {
+            "archive": r.archive, "chunks": r.chunks, "sealed": r.sealed, "replay": r.replay, "exports": r.exports,
+            "wiped": list(r.wiped),
+        }
         for r in resynced
     ]
     show(output, items, _RESYNCED)
