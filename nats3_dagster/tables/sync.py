@@ -5,6 +5,7 @@ catalog refuses it if the table has another snapshot by then. So what a process 
 and two at once end with what one alone would have made.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 BATCH = 5000
 # Commits that other processes may win before this one gives up.
 ATTEMPTS = 10
+# Snapshots that a table's metadata names: at a kilobyte each.
+MOST_SNAPSHOTS = 1000
+# Iceberg's own default, where somebody took the table's property away: 5 days.
+_AGE_MS = 5 * 86_400_000
 # What a snapshot says of the archive that it lists.
 _ARCHIVE, _REVISION, _CHUNKS, _LAST = "nats3.archive-id", "nats3.revision", "nats3.chunks", "nats3.last-chunk"
 
@@ -156,6 +161,8 @@ def _batches(work: _Work) -> Iterator[tuple[list[int], "list[DataFile]", bool]]:
 def _commit(
     workspace: Workspace, table: "Table", add: list[int], remove: "list[DataFile]", summary: dict[str, str]
 ) -> None:
+    from pyiceberg.table.update.snapshot import ExpireSnapshots
+
     with table.transaction() as transaction:
         update = transaction.update_snapshot(snapshot_properties=summary)
         with update.overwrite() if remove else update.merge_append() as snapshot:
@@ -163,7 +170,26 @@ def _commit(
                 snapshot.append_data_file(layout.entry(file, layout.path_of(workspace.settings, file)))
             for file in remove:
                 snapshot.delete_data_file(file)
+        if old := _to_forget(table):
+            ExpireSnapshots(transaction).by_ids(old).commit()
         fault_point("table.in_commit")
+
+
+def _to_forget(table: "Table") -> list[int]:
+    """Snapshots that the table's metadata need not name any more: each commit writes all that it names. By the table's
+    own age, and by number. No file is deleted."""
+    kept = {ref.snapshot_id for ref in table.metadata.refs.values()}
+    newest_first = sorted(table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms, reverse=True)
+    properties = table.properties
+    age_ms = int(properties.get("history.expire.max-snapshot-age-ms", _AGE_MS))
+    least = int(properties.get("history.expire.min-snapshots-to-keep", 1))
+    now_ms = time.time_ns() // 1_000_000
+    return [
+        snapshot.snapshot_id
+        for n, snapshot in enumerate(newest_first)
+        if snapshot.snapshot_id not in kept
+        and (n >= MOST_SNAPSHOTS or (n >= least and now_ms - snapshot.timestamp_ms > age_ms))
+    ]
 
 
 def _summary(known: ArchiveTable, work: _Work) -> dict[str, str]:

@@ -114,6 +114,23 @@ def test_time_travel(workspace: Workspace, archive: Archive) -> None:
     assert seqs(workspace, snapshot_id=before) == numbers((1, 20))
 
 
+def test_old_snapshots_are_forgotten_and_those_with_a_tag_kept(
+    workspace: Workspace, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with iceberg(workspace) as table:
+        tagged = table.current_snapshot().snapshot_id
+        table.manage_snapshots().create_tag(tagged, "audit").commit()
+    monkeypatch.setattr(syncing, "MOST_SNAPSHOTS", 2)
+    for n in range(4):
+        put(workspace, archive, rows(21 + n, 21 + n))
+        synced(workspace)
+    with iceberg(workspace) as table:
+        assert len(table.snapshots()) == 4
+        assert tagged in {snapshot.snapshot_id for snapshot in table.snapshots()}
+    assert seqs(workspace, snapshot_id=tagged) == numbers((1, 20))
+    assert seqs(workspace) == numbers((1, 24))
+
+
 @pytest.mark.parametrize("step", ["table.loaded", "table.in_commit", "table.committed"])
 def test_a_process_killed_at_any_step_is_made_up_by_the_next(
     workspace: Workspace, archive: Archive, step: str
