@@ -92,6 +92,10 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
             "/store/": {
                 "job_id": [store["id"]], "body.stream": ["EV"], "body.bucket": [bucket], "body.subject": ["ev.a"],
             },
+            "/archive/": {
+                "name": ["events"], "seq": [1, 5], "subject": ["ev.>", "ev.a"], "sequences": ["1-5"],
+                "at": ["2026-01-01"], "from_time": ["-1h"], "to_time": ["2100-01-01"], "hour": [chunk["hour"]],
+            },
             "/chunks": {"job_id": [store["id"]], "chunk_id": [chunk["id"]], "archive": ["events"]},
         }  # fmt: skip
         fuzzed.run(url, real, tmp_path, "--exclude-method", "DELETE", "--max-examples", "12")

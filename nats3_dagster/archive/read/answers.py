@@ -9,7 +9,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.read import points, references, subjects
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
-from nats3_dagster.errors import NotArchived, OperatorError, Unknown
+from nats3_dagster.errors import Nats3Error, NotArchived, OperatorError, Unknown
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Incarnation, Message, Selection
 from nats3_dagster.model.messages import MESSAGES
@@ -111,15 +111,21 @@ def page(
     else:
         reading = cursor(workspace, name, selection or Selection(), over_gaps=over_gaps)
     messages, size = list[Message](), 0
-    for batch in reading.batches(few=True):
-        for message in messages_of(reading, batch.slice(0, limit - len(messages))):
-            size += len(message.data) + len(message.headers or b"")
-            if messages and size > most_bytes:
+    try:
+        for batch in reading.batches(few=True):
+            for message in messages_of(reading, batch.slice(0, limit - len(messages))):
+                size += len(message.data) + len(message.headers or b"")
+                if messages and size > most_bytes:
+                    return Page(tuple(messages), reading.token(), has_more=True)
+                messages.append(message)
+                reading.advance((message.seq, message.time_ns))
+            if len(messages) == limit:
                 return Page(tuple(messages), reading.token(), has_more=True)
-            messages.append(message)
-            reading.advance((message.seq, message.time_ns))
-        if len(messages) == limit:
-            return Page(tuple(messages), reading.token(), has_more=True)
+    except Nats3Error:
+        if not messages:
+            raise
+        # What comes before it was read; the next page says what is wrong behind it.
+        return Page(tuple(messages), reading.token(), has_more=True)
     return Page(tuple(messages), reading.token(), has_more=False)
 
 

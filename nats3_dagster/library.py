@@ -1,0 +1,153 @@
+"""The Python face: messages of an archive for programs.
+
+    from nats3_dagster import Archive
+
+    with Archive.open("logs") as archive:
+        for message in archive.read(subjects=["logs.>"], from_time="-2h"):
+            print(message.seq, message.subject, message.data)
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Self
+
+import pyarrow as pa
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.read import answers
+from nats3_dagster.archive.read.cursor import Cursor
+from nats3_dagster.archive.read.references import Reference
+from nats3_dagster.hours import format_time, parse_time
+from nats3_dagster.model import Message, Selection
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+# RFC 3339, `-2h`, nanoseconds since 1970, or a datetime with a time zone.
+Time = str | int | datetime
+
+
+class Read:
+    """The messages of a selection, in the order of the stream: `for message in read`, or `read.batches()`.
+
+    Both go on behind what counts as read. Raises LostMessages where messages were lost, unless it goes over gaps."""
+
+    def __init__(self, workspace: Workspace, cursor: Cursor, *, follow: bool) -> None:
+        self._workspace, self._cursor, self._follow = workspace, cursor, follow
+
+    def __iter__(self) -> Iterator[Message]:
+        """Each message counts as read, for `token`, when the next one is asked for."""
+        for batch in self._cursor.batches(follow=self._follow):
+            last: Message | None = None
+            for message in answers.messages_of(self._cursor, batch):
+                if last is not None:
+                    self._cursor.advance((last.seq, last.time_ns))
+                yield message
+                last = message
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of the columns seq, time_ns, subject, subject_bytes, headers and data, none of them empty. A
+        batch counts as read when the next one is asked for, or with `done`."""
+        return self._cursor.batches(follow=self._follow)
+
+    def done(self) -> None:
+        """Count the last batch as read, before `token`."""
+        self._cursor.advance()
+
+    def token(self) -> str:
+        """How far it came, as text: `Archive.resume` goes on behind it. It holds no secret."""
+        return self._cursor.token()
+
+
+class Archive:
+    """An archive, by its name. All methods raise errors of `nats3_dagster.errors`: NotArchived, with the reason, where
+    there is no such message. Not for several threads at once."""
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        """Use `open`."""
+        self._workspace, self.name = workspace, name
+
+    @classmethod
+    def open(cls, name: str, settings: Settings | None = None) -> Self:
+        """With the settings of the environment and of nats3.toml, unless others are given. Raises Unknown if there is
+        no such archive."""
+        workspace = Workspace(settings or Settings.load())
+        try:
+            return cls(workspace, status.find(workspace, name).name)
+        except BaseException:
+            workspace.close()
+            raise
+
+    def close(self) -> None:
+        self._workspace.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(
+        self, *, subjects: Iterable[str] | None = None, hours: Iterable[str] | None = None,
+        from_time: Time | None = None, to_time: Time | None = None, sequences: tuple[int, int] | str | None = None,
+        over_gaps: bool = False, follow: bool = False,
+    ) -> Read:  # fmt: skip
+        """The messages of a selection; all conditions narrow it together. `subjects`: NATS filters, one must match.
+        `hours`: keys `2026-11-21-07:00`, UTC. `sequences`: both ends included. `follow`: go on into the live stream."""
+        span = sequences if sequences is None or isinstance(sequences, str) else f"{sequences[0]}-{sequences[1]}"
+        selection = Selection.parse(
+            subjects=_listed(subjects), hours=_listed(hours), sequences=span,
+            from_time=from_time if from_time is None else format_time(_ns(from_time)),
+            to_time=to_time if to_time is None else format_time(_ns(to_time)),
+        )  # fmt: skip
+        cursor = answers.cursor(self._workspace, self.name, selection, over_gaps=over_gaps)
+        return Read(self._workspace, cursor, follow=follow)
+
+    def resume(self, token: str, *, follow: bool = False) -> Read:
+        """Go on behind what was read when the token was made. Raises OperatorError if it is of another archive."""
+        return Read(self._workspace, answers.resumed(self._workspace, self.name, token), follow=follow)
+
+    # A read is a cursor: it has a token.
+    cursor = read
+
+    def get(self, seq: int, *, incarnation: str | None = None) -> Message:
+        """The message of this stream sequence; of the newest incarnation unless another token is given."""
+        return answers.get(self._workspace, self.name, seq=seq, incarnation=incarnation)
+
+    def first(self, at: Time) -> Message:
+        """The first message that was stored at this time or later."""
+        return answers.get(self._workspace, self.name, at_ns=_ns(at))
+
+    def next(self, subject: str, after: int = 0, *, incarnation: str | None = None) -> Message:
+        """The first message of a subject, or of a filter, behind a sequence."""
+        return answers.next_of(self._workspace, self.name, subject, after, incarnation=incarnation)
+
+    def last(self, subject: str, at: Time | None = None) -> Message:
+        """The last message of a subject, or of a filter; also as of a time."""
+        return answers.last_of(self._workspace, self.name, subject, at_ns=None if at is None else _ns(at))
+
+    def last_values(self, subject: str = ">", at: Time | None = None) -> Iterator[Message]:
+        """The last message of each subject that the filter takes, the newest first: a snapshot of key and value."""
+        at_ns = None if at is None else _ns(at)
+        return answers.last_values(self._workspace, self.name, subject, at_ns=at_ns)
+
+    def reference(self, seq: int, expires_s: int = 3600, *, incarnation: str | None = None) -> Reference:
+        """A URL of the message's object, and how to read it from there without us."""
+        return answers.reference(self._workspace, self.name, seq, expires_s, incarnation=incarnation)
+
+
+def _ns(time: Time) -> int:
+    """Nanoseconds since 1970. A datetime without a zone is UTC, as a text without one is."""
+    if isinstance(time, str):
+        return parse_time(time)
+    if isinstance(time, int):
+        return time
+    moment = time if time.tzinfo else time.replace(tzinfo=UTC)
+    whole = int(moment.replace(microsecond=0).timestamp())
+    return whole * 1_000_000_000 + moment.microsecond * 1000
+
+
+def _listed(texts: Iterable[str] | None) -> Sequence[str] | None:
+    """A single text is one, and not its letters."""
+    if texts is None:
+        return None
+    return [texts] if isinstance(texts, str) else list(texts)
