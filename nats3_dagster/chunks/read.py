@@ -5,9 +5,10 @@ goes out and no message is left out silently.
 """
 
 import hashlib
+import io
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pyarrow as pa
@@ -123,18 +124,20 @@ class ChunkReader:
     def span(self, index: int, columns: Sequence[str] = SCHEMA.names) -> tuple[int, int]:
         """Where the bytes of a row group from the first to the last of these columns begin in the object, and how many
         they are. All columns lie together, `data` last. Raises ChunkError."""
-        starts: list[int] = []
-        end = 0
+        # Not asked of Parquet's metadata: its classes for Python end the process, uncatchably, where they are damaged.
+        probe = _Probe(self.footer_start)
         with _arrow_errors():
-            group = self._parquet.row_group(index)
-            for name in columns:
-                chunk = group.column(SCHEMA.get_field_index(name))
-                # Where a column chunk has a dictionary, that comes first.
-                starts.append(chunk.dictionary_page_offset or chunk.data_page_offset)
-                end = max(end, starts[-1] + chunk.total_compressed_size)
-        if not 4 <= min(starts) < end <= self.footer_start:
+            file = pq.ParquetFile(pa.PythonFile(probe, mode="r"), metadata=self._parquet, pre_buffer=False)
+            wanted = [name for name in SCHEMA.names if name in columns]
+            for name in (wanted[0], wanted[-1]):
+                with suppress(_Asked):
+                    file.read_row_group(index, columns=[name], use_threads=False)
+        if len(probe.asked) != 2:
+            raise ChunkError(f"Row group {index} cannot be read", DAMAGED)
+        (start, _), (last, length) = probe.asked
+        if not 4 <= start <= last < last + length <= self.footer_start:
             raise ChunkError(f"Row group {index} does not lie in the object", DAMAGED)
-        return min(starts), end - min(starts)
+        return start, last + length - start
 
     def batches(
         self,
@@ -229,6 +232,35 @@ def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:
     if not sound:
         raise ChunkError(f"Row group {index} does not hold the messages that the footer names", DAMAGED)
     return batch
+
+
+class _Asked(Exception):
+    """A `_Probe` was read."""
+
+
+class _Probe(io.RawIOBase):
+    """A file that remembers where it was read first, and has nothing."""
+
+    def __init__(self, size: int) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self._size, self._at = size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence] + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        self.asked.append((self._at, size))
+        raise _Asked
 
 
 @contextmanager

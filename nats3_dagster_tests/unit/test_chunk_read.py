@@ -319,3 +319,21 @@ def test_the_footer_alone_rebuilds_the_catalogs_row() -> None:
     )  # fmt: skip
     written = pq.read_metadata(pa.BufferReader(SMALL)).metadata
     assert {key.encode(): value.encode() for key, value in footer.metadata().items()} == written
+
+
+def test_a_damaged_footer_does_not_end_the_process_when_it_is_asked_for_spans() -> None:
+    """Parquet's classes for Python do, by `terminate`, for some of these."""
+    data = (Path(__file__).parents[1] / "data" / "v1" / "groups.parquet").read_bytes()
+    source = pa.BufferReader(data)
+    good = open_parsed(parse_footer(pa.py_buffer(data), len(data)), source, sha256="0" * 64, stored_bytes=len(data))
+    spans = [good.span(index) for index in range(len(good.footer.row_groups))]
+    for at in range(good.footer_start, len(data), 3):
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << at % 8
+        try:
+            parsed = parse_footer(pa.py_buffer(bytes(damaged)), len(data))
+            reader = open_parsed(parsed, source, sha256="0" * 64, stored_bytes=len(data))
+            found = [reader.span(index) for index in range(len(spans))]
+        except ChunkError:
+            continue
+        assert all(4 <= start < start + length <= len(data) for start, length in found)
