@@ -137,7 +137,8 @@ class Cursor:
             unsure: SeqRange | None = None
             if archive.spec.mode == "stream":
                 before = self.position
-                unsure = yield from self._live(archive, coverages, found.is_open)
+                live: Generator[Any, None, SeqRange | None] = self._live(archive, coverages, found.is_open)
+                unsure = yield from live
                 if self.position != before:
                     stuck_since = None
             if unsure is not None:
@@ -185,7 +186,8 @@ class Cursor:
     ) -> Generator[pa.RecordBatch, None, SeqRange | None]:
         """Read the stream behind what is archived, for a while; what only the archive can tell of ends it. `coverages`:
         as they were before the archive was read. `is_open`: there is a hole, which a capture may fill."""
-        life, newest = coverages[-1].incarnation, coverages[-1]
+        newest = coverages[-1]
+        life: Incarnation = newest.incarnation
         began = time.monotonic()
         while not self._at_end():
             state = source_state(self._workspace, archive)
@@ -215,8 +217,9 @@ class Cursor:
                     try:
                         part = next(parts)
                     except StopIteration as end:
-                        if end.value is not None:
-                            return end.value
+                        unsure: SeqRange | None = end.value
+                        if unsure is not None:
+                            return unsure
                         break
                     yield from self._hand_over(self._timed(part.batch), life, part.last)
             if is_open or time.monotonic() - began > LOOK_S:

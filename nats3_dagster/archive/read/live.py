@@ -1,7 +1,7 @@
 """Live: what the stream has behind the archive, read as a capture reads it.
 
-Invariant: a sequence is passed without a message only where the stream's leader has none, nothing may have removed it but
-somebody's will, and the archive has not got it either.
+Invariant: a sequence is passed without a message only where the stream's leader has none, nothing but somebody's will
+may have removed it, and the archive does not have it either.
 """
 
 from collections.abc import Generator, Iterator
@@ -32,9 +32,9 @@ def read_live(
     workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqRange, *, over_gaps: bool
 ) -> Generator[Part, None, SeqRange | None]:
     """The messages of these sequences, which the stream has reached, ascending, that the archive takes. The generator's
-    value: sequences behind the last part of which only the archive can tell, because the stream no longer has them or the
-    archive has them by now; None where all were read. `state`: the stream before this read. `over_gaps`: pass what was
-    lost. Raises StreamChanged, SourceError."""
+    value: sequences behind the last part of which only the archive can tell, because the stream no longer has them or
+    the archive has them by now; None where all were read. `state`: the stream before this read. `over_gaps`: pass what
+    was lost. Raises StreamChanged, SourceError."""
     life = state.incarnation
     removing = workspace.catalog.coverage.removing_settings(life)
     for part, filters in archive.filters(life, seqs):

@@ -116,9 +116,9 @@ def _scan(
     chunk: Chunk, reader: ChunkReader, groups: Iterable[int], place: Place, subject_filter: str, *, after: int = 0,
     at_ns: int | None = None, newest: bool = False, seen: set[str] | None = None, wanted: Set[str] | None = None,
 ) -> Iterator[Message]:  # fmt: skip
-    """The messages of the row groups of these numbers whose subject is taken: in order the first one of each subject, or
-    with `newest` from the last one on. A subject in `seen` is left out, and one that was met is put there. It ends when
-    all of `wanted` were met."""
+    """The messages of the row groups of these numbers whose subject is taken: in order the first one of each subject,
+    or with `newest` from the last one on. A subject in `seen` is left out, and one that was met is put there. It ends
+    when all of `wanted` were met."""
     seen = set() if seen is None else seen
     # Where most row groups have the subject, one request for all columns saves the one for the keys.
     dense = place.messages is not None and place.messages >= len(reader.footer.row_groups)
