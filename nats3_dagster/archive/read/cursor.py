@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -137,8 +137,7 @@ class Cursor:
             unsure: SeqRange | None = None
             if archive.spec.mode == "stream":
                 before = self.position
-                live: Generator[Any, None, SeqRange | None] = self._live(archive, coverages, found.is_open)
-                unsure = yield from live
+                unsure = cast("SeqRange | None", (yield from self._live(archive, coverages, found.is_open)))
                 if self.position != before:
                     stuck_since = None
             if unsure is not None:
