@@ -199,6 +199,16 @@ def started(script: str, url: str, folder: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+def output_of(process: subprocess.Popen[str], seconds: float) -> str:
+    """What it prints to its end. One that takes longer is killed."""
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+
+
 @pytest.mark.timeout(270)
 def test_a_query_that_is_killed_and_restarted_reads_each_message_once(
     spark: SparkSession, nats: NatsServer, wire: Wire, tmp_path: Path
@@ -226,7 +236,7 @@ def test_a_query_that_is_killed_and_restarted_reads_each_message_once(
         output, _ = query.communicate()
     assert commits() < 12, output[-3000:]
     query = started(QUERY.replace(".start()", ".trigger(availableNow=True).start()"), nats.url, tmp_path)
-    output, _ = query.communicate(timeout=120)
+    output = output_of(query, 120)
     assert query.returncode == 0, output[-3000:]
     rows = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted((r.seq, r.subject, bytes(r.data)) for r in rows) == [
@@ -243,7 +253,7 @@ def test_no_login_shows(nats_factory: Callable[..., NatsServer], tmp_path: Path)
     with Wire(server.url) as wire:
         wire.create_stream("EV", "ev.>")
         wire.publish([("ev.a", b"", b"x")] * 50)
-    output, _ = started(SHOWN, server.url, folder).communicate(timeout=200)
+    output = output_of(started(SHOWN, server.url, folder), 200)
     # What is looked for was there to be seen.
     assert output.count("count: 50") == 2, output[-3000:]
     assert output.count("failed:") == 6
