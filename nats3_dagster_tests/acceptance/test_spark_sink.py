@@ -13,24 +13,34 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 from nats3_dagster_tests.wire import Wire
 
-# A session that starts a task again. Every partition's first try kills its worker after some of its rows.
+# A session that starts a task again. Every partition's first try kills its worker when some of its rows are stored.
 KILLED = """
 import os, sys, time
 from pyspark import TaskContext
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.streams import subject_counts
 from nats3_dagster.pipeline import session
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 url, marks = sys.argv[1:]
 
 def rows(batches):
     import pyarrow as pa
-    seen = 0
-    for batch in batches:
+    import pyarrow.compute as pc
+    context = TaskContext.get()
+    subject = f"ev.{context.partitionId()}"
+    for seen, batch in enumerate(batches):
         ids = batch.column("id").cast(pa.string())
-        yield pa.record_batch([pa.array(["ev.a"] * len(ids)), ids], names=["subject", "data"])
-        seen += 1
-        if seen == 3 and TaskContext.get().attemptNumber() == 0:
-            time.sleep(0.5)
-            open(f"{marks}/{TaskContext.get().partitionId()}", "x").close()
+        # Large enough that Spark hands them on.
+        yield pa.record_batch(
+            [pa.array([subject] * len(ids)), pc.utf8_lpad(ids, 4000, "0")], names=["subject", "data"]
+        )
+        if seen == 12 and context.attemptNumber() == 0:
+            until = time.monotonic() + 20
+            with Link(NatsOptions((url,))) as link:
+                while not subject_counts(link, "EV", subject) and time.monotonic() < until:
+                    time.sleep(0.05)
+                open(f"{marks}/{subject}-{len(subject_counts(link, 'EV', subject))}", "x").close()
             os.kill(os.getpid(), 9)
 
 with session.session("local[2,3]") as spark:
@@ -123,4 +133,4 @@ def test_tasks_that_are_killed_are_started_again_and_store_each_row_once(
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert sorted(numbers(wire)) == list(range(2000))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ev.0-1", "ev.1-1"]
