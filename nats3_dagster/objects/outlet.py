@@ -5,7 +5,7 @@ Invariant: a file is replaced at once and whole: whoever reads sees the one befo
 
 import re
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -80,7 +80,9 @@ class Outlet:
                 files.move(self._root, source, target)
             else:
                 obstore.copy(self._store, self._key(source), self._key(target))
-                obstore.delete(self._store, self._key(source))
+                # A delete whose first answer was lost finds nothing.
+                with suppress(FileNotFoundError):
+                    obstore.delete(self._store, self._key(source))
 
     def list(self, prefix: str) -> Iterator[str]:
         """The paths of the files under `prefix`, whole parts of a path."""
