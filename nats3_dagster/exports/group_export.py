@@ -151,7 +151,8 @@ class GroupExport:
                 codes[at] = keys.setdefault(self._key(of(subject)), len(keys))
             except Undecodable:
                 continue
-        return list(keys), codes[subjects.indices.to_numpy()]
+        of_messages: Int64s = codes[subjects.indices.to_numpy()]
+        return list(keys), of_messages
 
     def _why(self, message: Message) -> Undecodable:
         """Why a message is not among the lines."""
