@@ -7,6 +7,7 @@ counted as dropped; nothing is at its place in the destination yet.
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -151,8 +152,7 @@ class GroupExport:
                 codes[at] = keys.setdefault(self._key(of(subject)), len(keys))
             except Undecodable:
                 continue
-        of_messages: Int64s = codes[subjects.indices.to_numpy()]
-        return list(keys), of_messages
+        return list(keys), cast("Int64s", codes[subjects.indices.to_numpy()])
 
     def _why(self, message: Message) -> Undecodable:
         """Why a message is not among the lines."""
