@@ -123,7 +123,7 @@ def test_what_cannot_run_is_refused_and_writes_nothing(
     (tmp_path / "schema.json").write_text("{")
     (tmp_path / "body.json").write_text(json.dumps({"to": "s3://lake/x", "interval_minuts": 5}))
     (tmp_path / "named.json").write_text(json.dumps({"to": "s3://lake/x", "name": "other"}))
-    before = everything(settings.postgres, settings.nats_url, s3_client, bucket)
+    before = everything(settings.postgres, str(settings.nats_url), s3_client, bucket)
     create = ("export", "create", "events", "out", "--to", "s3://lake/out")
     cases = [
         ((*create, "--decode", "no_such_package:decode"), "2 Error: "),
@@ -159,7 +159,7 @@ def test_what_cannot_run_is_refused_and_writes_nothing(
         (("export", "set", "events", "out"), "2 Error: There is nothing to change"),
     ]  # fmt: skip
     assert nats3.differences(cases) == []
-    assert everything(settings.postgres, settings.nats_url, s3_client, bucket) == before
+    assert everything(settings.postgres, str(settings.nats_url), s3_client, bucket) == before
 
 
 def test_a_bad_change_is_refused_and_changes_nothing(settings: Settings, bucket: str, nats3: Command) -> None:

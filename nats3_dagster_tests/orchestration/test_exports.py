@@ -162,7 +162,7 @@ def test_the_sensor_asks_for_sealed_hours_that_are_due(
     assert seal(settings) == hours
     said = tick(instance)
     assert asked(said) == [(hours[0], hours[2])]
-    (request,) = said.run_requests or ()
+    (request,) = list(said.run_requests or ())
     assert (request.asset_selection, request.tags[EXPORT_TAG]) == ([OUT], "events/out")
     made(settings, hours[1])
     assert asked(tick(instance)) == [(hours[0], hours[0]), (hours[2], hours[2])]

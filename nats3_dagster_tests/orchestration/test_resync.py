@@ -73,7 +73,7 @@ def test_partition_status_is_right_again(
     assert known() == [set(), set(), set()]
     # The open hour as well: everything that the stream has is captured.
     before[0].add(hour_of(time.time_ns()))
-    lacking = {"archive": "events", "chunks": 5, "sealed": 4, "replay": 3, "wiped": []}
+    lacking = {"archive": "events", "chunks": 5, "sealed": 4, "replay": 3, "exports": 0, "wiped": []}
     assert nats3.ok("dev", "resync", "-o", "json").json == [lacking]
     assert known() == before
     with DagsterInstance.get() as instance:
@@ -96,8 +96,8 @@ def test_what_dagster_believes_and_the_catalog_does_not_have_is_wiped(
             instance.report_runless_asset_event(AssetMaterialization(key, partition="2026-11-01-07:00"))
     ran = nats3.ok("dev", "resync", "-o", "json")
     assert ran.json == [
-        {"archive": "events", "chunks": 1, "sealed": 0, "replay": 0, "wiped": ["chunks"]},
-        {"archive": "gone", "chunks": 0, "sealed": 0, "replay": 0, "wiped": ["sealed"]},
+        {"archive": "events", "chunks": 1, "sealed": 0, "replay": 0, "exports": 0, "wiped": ["chunks"]},
+        {"archive": "gone", "chunks": 0, "sealed": 0, "replay": 0, "exports": 0, "wiped": ["sealed"]},
     ]
     assert "Dagster had hours that the catalog does not have. It cannot forget single hours" in ran.err
     with DagsterInstance.get() as instance:

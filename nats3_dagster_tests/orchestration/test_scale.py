@@ -148,7 +148,8 @@ def test_ticks_and_loads_are_as_fast_beside_a_million_chunks(full: Wire, setting
         with Catalog.connect(settings.postgres) as catalog:
             (version,) = catalog.archives.versions()
         hour = hour_of(time.time_ns())
-        heard = {version.archive.id: Heard(version.revision, version.seals, version.replays, hour, 0, 0, 0)}
+        all_of_it = Heard(version.revision, version.seals, version.replays, version.exports, hour, 0, 0, 0, 0)
+        heard = {version.archive.id: all_of_it}
         daemon = Daemon(instance)
         daemon.cursor = write(heard)
         wall, cpu = measured(daemon.evaluate)
