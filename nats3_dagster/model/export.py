@@ -122,8 +122,8 @@ class ExportSpec:
         if self.decode == "protobuf" and not re.fullmatch(r"[^#]+#[A-Za-z_][\w.]*", self.schema or ""):
             raise OperatorError(
                 f"{self.schema!r} does not name a message of a descriptor set",
-                "Write it as orders.pb#package.Message; protoc --include_imports --descriptor_set_out=orders.pb "
-                "makes the file", field="schema",
+                "Write it as orders.pb#package.Message; protoc makes the file, with its options descriptor_set_out and "
+                "include_imports", field="schema",
             )  # fmt: skip
 
     def _check_key(self) -> None:
