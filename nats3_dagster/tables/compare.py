@@ -47,7 +47,7 @@ def compare(workspace: Workspace, known: ArchiveTable, table: "Table") -> Compar
     for file in workspace.catalog.tables.files(state.ids, subjects=False):
         path = layout.path_of(workspace.settings, file)
         # As bytes and numbers only: an archive may have a million chunks.
-        expected[path] = layout.facts(layout.entry(file, path))
+        expected[path] = layout.facts_of(file)
         ids[path] = file.chunk_id
         messages += file.messages
     faults: list[Fault] = []

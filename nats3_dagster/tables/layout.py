@@ -4,6 +4,7 @@ Invariant: what an entry says of a file is exact, or is left out. Engines skip f
 count by it alone.
 """
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -93,7 +94,7 @@ def entry(file: TableFile, path: str) -> "DataFile":
     from pyiceberg.typedef import Record
 
     low, high = _bounds(file)
-    required = [field_id(field) for field in SCHEMA if not field.nullable]
+    required = _required()
     made = DataFile.from_args(
         content=DataFileContent.DATA, file_path=path, file_format=FileFormat.PARQUET,
         partition=Record(file.hour, file.incarnation), record_count=file.messages,
@@ -112,6 +113,18 @@ def facts(data_file: "DataFile") -> tuple[Any, ...]:
     return (data_file.record_count, data_file.file_size_in_bytes, partition, *bounds)
 
 
+def facts_of(file: TableFile) -> tuple[Any, ...]:
+    """The facts of the entry of a chunk; None for a sequence that only its footer has."""
+    first, last = file.seqs or (None, None)
+    bounds = (None if n is None else _long(n) for n in (first, last, file.first_ns, file.last_ns))
+    return (file.messages, file.stored_bytes, (file.hour, file.incarnation), *bounds)
+
+
+def _long(number: int) -> bytes:
+    """As Iceberg writes a long."""
+    return number.to_bytes(8, "little", signed=True)
+
+
 FACTS: Final = ("record count", "size", "partition", "first seq", "last seq", "first time_ns", "last time_ns")
 
 
@@ -122,7 +135,7 @@ def _bounds(file: TableFile) -> tuple[dict[int, bytes], dict[int, bytes]]:
 
     low: dict[int, bytes] = {}
     high: dict[int, bytes] = {}
-    kinds, ids = {field.name: _kind(field.type) for field in SCHEMA}, _ids()
+    kinds, ids = _kinds(), _ids()
 
     def bound(name: str, first: object, last: object) -> None:
         low[ids[name]], high[ids[name]] = to_bytes(kinds[name], first), to_bytes(kinds[name], last)
@@ -139,8 +152,20 @@ def _bounds(file: TableFile) -> tuple[dict[int, bytes], dict[int, bytes]]:
     return low, high
 
 
+# Asked for each of many files.
+@cache
 def _ids() -> dict[str, int]:
     return {field.name: field_id(field) for field in SCHEMA}
+
+
+@cache
+def _required() -> tuple[int, ...]:
+    return tuple(field_id(field) for field in SCHEMA if not field.nullable)
+
+
+@cache
+def _kinds() -> "dict[str, PrimitiveType]":
+    return {field.name: _kind(field.type) for field in SCHEMA}
 
 
 def _kind(kind: pa.DataType) -> "PrimitiveType":
