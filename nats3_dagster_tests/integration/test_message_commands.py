@@ -23,7 +23,10 @@ HEADERS = b"NATS/1.0\r\nKind: a\r\nKind: b:c\r\n\r\n"
 def archive(workspace: Workspace, bucket: str) -> Archive:
     """An archive `logs` of the sequences 1 to 4 and 7 to 10; 5 and 6 were deleted."""
     found = made(workspace, bucket, "logs", last=10)
-    first = [Made(1, "logs.a", b"one", HEADERS), Made(2, "logs.b", BINARY), Made(3, "logs.a", b""), Made(4, "x", b"4\n")]
+    first = [
+        Made(1, "logs.a", b"one", HEADERS), Made(2, "logs.b", BINARY), Made(3, "logs.a", b""),
+        Made(4, "x", b"4\n"),
+    ]
     store(workspace, found, 10, first, (1, 6))
     store(workspace, found, 11, [Made(seq, "logs.b", b"%d" % seq) for seq in (7, 8, 9, 10)])
     return found
@@ -81,13 +84,13 @@ NOTHING = (
     (("get", "logs", "--seq", "5"), "1 Error: Sequence 5 is not in archive logs: somebody deleted it"),
     (("get", "logs", "--seq", "11"), "1 Error: Sequence 11 is not in archive logs: its last one is 10"),
     (("get", "logs", "--at", "2027-01-01"), "1 Error: Archive logs has no message stored at 2027-01-01T00:00:00"),
-    (("next", "logs", "--subject", "x", "--after", "4"), "1 Error: Archive logs has no message of x behind sequence 4"),
-    (("last", "logs", "--subject", "y"), "1 Error: Archive logs has no message of y. See what it holds: nats3 chunk"),
-    (("last", "logs", "--subject", "x", "--at", "2026-01-01"), "1 Error: Archive logs has no message of x stored by 20"),
+    (("next", "logs", "--subject", "x", "--after", "4"), "1 Error: Archive logs has no message of x behind"),
+    (("last", "logs", "--subject", "y"), "1 Error: Archive logs has no message of y. See what it"),
+    (("last", "logs", "--subject", "x", "--at", "2026-01-01"), "1 Error: Archive logs has no message of x stored"),
     (("ref", "logs", "--seq", "6"), "1 Error: Sequence 6 is not in archive logs: somebody deleted it"),
     (("next", "logs", "--subject", "a..b"), "2 Error: "),
     (("get", "logz", "--seq", "1"), "2 Error: There is no archive logz"),
-    (("get", "logs", "--seq", "1", "--incarnation", "20200101T000000000000000Z"), "2 Error: Archive logs has no incarn"),
+    (("get", "logs", "--seq", "1", "--incarnation", "20200101T000000000000000Z"), "2 Error: Archive logs has no"),
     (("get", "logs", "--seq", "0"), "2 Error: "),
     (("ref", "logs", "--seq", "1", "--expires", "8d"), "2 Error: "),
 )
