@@ -58,7 +58,7 @@ COMMANDS = {
         },
     ),
     "export": Lazy(
-        f"{_CLI}.beyond.export_commands:app",
+        f"{_CLI}.exports.export_commands:app",
         "Exports: files for other systems, made of each hour of an archive.",
         _DATA,
     ),
@@ -82,22 +82,22 @@ COMMANDS = {
         },
     ),
     "message": Lazy(
-        f"{_CLI}.beyond.message_commands:app",
+        f"{_CLI}.reads.message_commands:app",
         "Messages: single ones of an archive, or all of a selection.",
         _DATA,
         {
             "cat": Lazy(
-                f"{_CLI}.cat_command:cat",
+                f"{_CLI}.reads.cat_command:cat",
                 "All messages of a selection, in the order of the stream; in json one a line.",
             )
         },
     ),
     "query": Lazy(
-        f"{_CLI}.beyond.query_command:query",
+        f"{_CLI}.reads.query_command:query",
         "Run SQL over archives, with DuckDB: only chunks that may have what is asked for are fetched.",
         _DATA,
     ),
-    "table": Lazy(f"{_CLI}.beyond.table_commands:app", "Tables: archives as Iceberg tables, for other engines.", _DATA),
+    "table": Lazy(f"{_CLI}.tables.table_commands:app", "Tables: archives as Iceberg tables, for other engines.", _DATA),
     "stream": Lazy(f"{_CLI}.installation.stream_commands:app", "Streams: what there is to archive.", _DATA),
     "doctor": Lazy(
         f"{_CLI}.installation.doctor_command:doctor",

@@ -7,7 +7,6 @@ counted as dropped; nothing is at its place in the destination yet.
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -143,7 +142,7 @@ class GroupExport:
     def _subject_keys(self, batch: pa.RecordBatch) -> tuple[list[str], Int64s]:
         """The keys of the messages: escaped, and for each message which it is; -1 where its subject has none."""
         if self._job.spec.key is None:
-            return [ALL], np.zeros(batch.num_rows, np.int64)
+            return [ALL], np.zeros(len(batch), np.int64)
         subjects, of = batch.column("subject").dictionary_encode(), tokens_of(self._job.spec.key)
         keys: dict[str, int] = {}
         codes = np.full(len(subjects.dictionary), -1, np.int64)
@@ -152,7 +151,7 @@ class GroupExport:
                 codes[at] = keys.setdefault(self._key(of(subject)), len(keys))
             except Undecodable:
                 continue
-        return list(keys), cast("Int64s", codes[subjects.indices.to_numpy()])
+        return list(keys), codes[subjects.indices.to_numpy()]
 
     def _why(self, message: Message) -> Undecodable:
         """Why a message is not among the lines."""

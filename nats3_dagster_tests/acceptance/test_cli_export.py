@@ -176,8 +176,8 @@ def test_a_bad_change_is_refused_and_changes_nothing(settings: Settings, bucket:
         (("export", "set", "events", "out", "--decode", "nope:nope"), "2 Error: "),
         (("export", "set", "events", "out", "--to", f"s3://{bucket}/archive=events"), "2 Error: The export out would"),
         (
-            ("export", "run", "events", "out", "--hour", hours[0], "--from", hours[1]),
-            "2 Error: --hour and --from or --to exclude each other",
+            ("export", "run", "events", "out", "--hour", hours[0], "--from-hour", hours[1]),
+            "2 Error: --hour and --from-hour or --to-hour exclude each other",
         ),
         (("export", "run", "events", "outs"), "2 Error: Archive events has no export outs. Did you mean out?"),
     ]  # fmt: skip

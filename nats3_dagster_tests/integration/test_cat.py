@@ -43,9 +43,9 @@ def test_it_prints_what_is_selected(nats3: Command, archive: Archive) -> None:
         return seqs(nats3.ok("message", "cat", "logs", "-o", "json", *words).out)
 
     assert printed() == list(range(1, COUNT + 1))
-    assert printed("--seqs", "10-20", "--subject", "logs.0", "--subject", "logs.1") == [10, 12, 13, 15, 16, 18, 19]
+    assert printed("--sequences", "10-20", "--subject", "logs.0", "--subject", "logs.1") == [10, 12, 13, 15, 16, 18, 19]
     assert printed("--limit", "3", "--subject", "logs.2") == [2, 5, 8]
-    assert printed("--from", "2030-01-01") == []
+    assert printed("--from-time", "2030-01-01") == []
     assert nats3.ok("message", "cat", "logs", "--limit", "4", "-o", "raw").out == "1234"
     assert nats3.ok("message", "cat", "logs", "--limit", "1").out.startswith("[1] Subject: logs.1 Received: 20")
     assert nats3.ok("message", "cat", "logs", "--limit", "2", "-o", "yaml").out.count("---\n") == 2

@@ -213,7 +213,7 @@ def test_the_command_refuses_before_it_prints(nats3: Command, workspace: Workspa
     assert nats3.refused("query", "logz", "SELECT 1").startswith("2 Error: There is no archive logz")
     assert nats3.refused("query", "SELECT * FROM logz").endswith("See them: nats3 store list")
     assert nats3.refused("query", " ").startswith("2 Error: There is no statement.")
-    assert "is not a sequence range" in nats3.refused("query", "SELECT 1", "--seqs", "9-1")
+    assert "is not a sequence range" in nats3.refused("query", "SELECT 1", "--sequences", "9-1")
 
 
 def test_without_duckdb_the_extra_is_named(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

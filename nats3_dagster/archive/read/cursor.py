@@ -18,6 +18,7 @@ from nats3_dagster.archive.read.ahead import Ahead, Position, ahead, is_over
 from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.archive.read.live import read_live
 from nats3_dagster.archive.read.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.archive.source import made_again, rewritten, shorter, source_state
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, Witness
@@ -50,6 +51,7 @@ class Cursor:
         self._witness = witness
         # What becomes of these when the last batch counts as read.
         self._pending: tuple[Position, Witness | None] | None = None
+        self._few = False
 
     @classmethod
     def begin(
@@ -95,20 +97,36 @@ class Cursor:
         text = json.dumps({key: item for key, item in value.items() if item}, separators=(",", ":"))
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
-    def advance(self) -> None:
-        """Count the last batch as read now."""
-        if self._pending:
+    @property
+    def archive(self) -> Archive:
+        return self._archive
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """Of the last batch."""
+        at = self._pending[0] if self._pending else self.position
+        assert at is not None
+        return at[0]
+
+    def advance(self, upto: tuple[int, int] | None = None) -> None:
+        """Count the last batch as read now; `upto`: only up to this message of it, by its sequence and store time in
+        nanoseconds."""
+        if self._pending and upto:
+            self.position, self._witness = (self._pending[0][0], upto[0]), Witness(*upto)
+        elif self._pending:
             self.position, self._witness = self._pending
             self._pending = None
 
-    def batches(self, *, follow: bool = False) -> Iterator[pa.RecordBatch]:
+    def batches(self, *, follow: bool = False, few: bool = False) -> Iterator[pa.RecordBatch]:
         """Batches of MESSAGES, none empty, in the order of the stream. It ends with what is archived of the selection;
         with `follow` it goes on with what the stream has behind it, waits for new messages, and ends only with the
         selection, if that has an end. Of an archive that takes its messages from a queue it reads the archive alone.
+        `few`: a part of a chunk will do; it is read row group by row group, and none ahead.
 
         Raises LostMessages for what is missing, unless the cursor goes over gaps; StreamChanged if the stream is
         another one or forgot messages; OperatorError for `follow` of hours; SourceError, StoreError, CatalogError.
         After an error the token is still right."""
+        self._few = few
         if self.selection.hours:
             if follow:
                 raise OperatorError("Hours have an end: nothing comes behind them", "Give a time instead")
@@ -162,7 +180,10 @@ class Cursor:
     def _read(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
         """The selected messages of these chunks; it ends before a chunk that was retired meanwhile."""
         wanted = with_subjects(chunks, self.selection)
-        opened = fetch_chunks(self._workspace.bucket, wanted, AHEAD)
+        if self._few:
+            opened = ((chunk, open_ranged(self._workspace, chunk)) for chunk in wanted)
+        else:
+            opened = fetch_chunks(self._workspace.bucket, wanted, AHEAD)
         ids = {chunk.id for chunk in wanted}
         for chunk in chunks:
             life, covers = chunk.meta.incarnation, chunk.meta.covers
@@ -295,7 +316,7 @@ class Cursor:
 def _lost(archive: Archive, lost: Sequence[SeqRange]) -> LostMessages:
     return LostMessages(
         f"Sequences of the selection are not in archive {archive.name}: {_listed(lost)}",
-        "Capture them while the stream still has them, or let the cursor go over gaps", ranges=tuple(lost),
+        Next.CAPTURE_OR_READ_OVER_GAPS(), ranges=tuple(lost),
     )  # fmt: skip
 
 
@@ -324,4 +345,5 @@ def _parsed(token: str) -> dict[str, Any]:
             "witness": Witness(*map(int, witness)) if witness else None,
         }  # fmt: skip
     except (binascii.Error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise OperatorError(f"{token[:40]!r} is not a cursor", "Give the whole text that was saved") from error
+        what = f"{token[:40]!r} is not a cursor"
+        raise OperatorError(what, "Give the whole text that was saved", field="cursor") from error

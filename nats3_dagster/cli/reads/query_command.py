@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nats3_dagster.cli.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
+from nats3_dagster.cli.reads.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
 from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.options import Hours
 from nats3_dagster.cli.terminal.output import Format, Size, counted, print_document, show

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nats3_dagster.cli.beyond import table_views as views
 from nats3_dagster.cli.loading import LazyGroup
+from nats3_dagster.cli.tables import table_views as views
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show, show_one

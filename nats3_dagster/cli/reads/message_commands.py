@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from nats3_dagster.archive.read import answers
-from nats3_dagster.cli import message_output as output_of
 from nats3_dagster.cli.loading import LazyGroup
-from nats3_dagster.cli.message_output import MessageFormat, Text
+from nats3_dagster.cli.reads import message_output as output_of
+from nats3_dagster.cli.reads.message_output import MessageFormat, Text
 from nats3_dagster.cli.remote import server
 from nats3_dagster.cli.terminal.options import ArchiveName, Output, UsageFault, parse_duration
 from nats3_dagster.cli.terminal.output import Format, Size, show_one

@@ -9,11 +9,11 @@ from nats3_dagster.model import Selection
 
 FromTime = Annotated[
     str | None,
-    typer.Option("--from", "--from-time", metavar="TIME", help="From this time on: 2026-11-21T07:00:00Z or -2h."),
+    typer.Option("--from-time", metavar="TIME", help="From this time on: 2026-11-21T07:00:00Z or -2h."),
 ]
-ToTime = Annotated[str | None, typer.Option("--to", "--to-time", metavar="TIME", help="Up to before this time.")]
+ToTime = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Up to before this time.")]
 Sequences = Annotated[
-    str | None, typer.Option("--seqs", "--sequences", metavar="A-B", help="Sequences, both included.")
+    str | None, typer.Option("--sequences", metavar="A-B", help="Sequences, both included.")
 ]
 Subjects = Annotated[
     list[str] | None,

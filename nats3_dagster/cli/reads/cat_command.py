@@ -19,9 +19,9 @@ import typer
 
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
-from nats3_dagster.cli import message_output as output_of
-from nats3_dagster.cli.message_output import MessageFormat, Text
-from nats3_dagster.cli.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
+from nats3_dagster.cli.reads import message_output as output_of
+from nats3_dagster.cli.reads.message_output import MessageFormat, Text
+from nats3_dagster.cli.reads.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.model import Message, Selection

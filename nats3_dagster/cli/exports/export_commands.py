@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from nats3_dagster.bodies.exports import CreateExport, spec_fields
-from nats3_dagster.cli.beyond import export_views as views
+from nats3_dagster.cli.exports import export_views as views
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.processes import export_hours
 from nats3_dagster.cli.reload import reload_dagster
@@ -139,10 +139,11 @@ def run(
     name: ExportName,
     hour: Hours = None,
     first: Annotated[
-        str | None, typer.Option("--from", metavar="YYYY-MM-DD-HH:00", help="Hours that are due from this one on ...")
+        str | None,
+        typer.Option("--from-hour", metavar="YYYY-MM-DD-HH:00", help="Hours that are due from this one on ..."),
     ] = None,
     last: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM-DD-HH:00", help="... up to this one, which is included.")
+        str | None, typer.Option("--to-hour", metavar="YYYY-MM-DD-HH:00", help="... up to this one, which is included.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which hours, and export nothing.")] = False,
     output: Output = Format.table,
@@ -150,7 +151,7 @@ def run(
     """Export now: the hours that are due, or those named by --hour, exported before or not. Exporting an hour again
     gives the same files."""
     if hour and (first or last):
-        raise OperatorError("--hour and --from or --to exclude each other", "Give hours, or a range of them")
+        raise OperatorError("--hour and --from-hour or --to-hour exclude each other", "Give hours, or a range of them")
     with Workspace(Settings.load()) as workspace:
         of, export, chosen = asked(workspace, archive, name, hours=hour or (), first=first, last=last)
     if dry_run:

@@ -1,1 +1,0 @@
-"""`nats3 message`, `query`, `export` and `table`: archived messages, read and handed on."""

@@ -1,0 +1,1 @@
+"""`nats3 export`: files for other systems."""

@@ -1,0 +1,1 @@
+"""`nats3 message` and `query`: archived messages, one by one or by SQL."""
