@@ -106,9 +106,6 @@ class Archive:
         """Go on behind what was read when the token was made. Raises OperatorError if it is of another archive."""
         return Read(self._workspace, answers.resumed(self._workspace, self.name, token), follow=follow)
 
-    # A read is a cursor: it has a token.
-    cursor = read
-
     def get(self, seq: int, *, incarnation: str | None = None) -> Message:
         """The message of this stream sequence; of the newest incarnation unless another token is given."""
         return answers.get(self._workspace, self.name, seq=seq, incarnation=incarnation)

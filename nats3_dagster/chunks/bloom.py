@@ -1,5 +1,7 @@
 """The bloom filter of a chunk's subjects: a split block bloom filter as Parquet has it, of XXH64 with seed 0.
 
+https://github.com/apache/parquet-format/blob/master/BloomFilter.md
+
 Invariant: the same subjects give the same bytes, in any order. A lookup needs the 32 bytes of one block.
 """
 
