@@ -64,7 +64,6 @@ class Next(Enum):
     DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it anew"
     DECLARE_OR_CHANGE = "Declare what the archive has, or change archive {archive} to what is declared"
     DOCTOR_BUCKET = "Try a bucket by name"
-    EXPORT_HOURS = "See which hours of archive {archive} the export {export} has made"
     FORGET_TABLE = "Forget the table of archive {archive}, and create it anew"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
     GET_REPLAY = "See replay {replay}"
