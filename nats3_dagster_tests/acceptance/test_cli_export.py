@@ -183,7 +183,7 @@ def test_a_bad_change_is_refused_and_changes_nothing(settings: Settings, bucket:
     ]  # fmt: skip
     assert nats3.differences(cases) == []
     assert nats3.ok("export", "get", "events", "out", "-o", "json").json == before
-    ranged = nats3.ok("export", "run", "events", "out", "--from", hours[1], "--dry-run", "-o", "json").json
+    ranged = nats3.ok("export", "run", "events", "out", "--from-hour", hours[1], "--dry-run", "-o", "json").json
     assert [one["hour"] for one in ranged] == [hours[1]]
     taken_back = nats3.ok("export", "set", "events", "out", "--key", "", "-o", "json").json
     assert (taken_back["key"], taken_back["version"]) == (None, 2)

@@ -8,14 +8,10 @@ chunks takes more than LIMIT_MS at the median, or with 1,000,000 more than twice
 """
 
 import argparse
-import os
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from pathlib import Path
 
 import psycopg
 from rich.console import Console
@@ -24,14 +20,10 @@ from rich.table import Table
 from nats3_dagster.archive.read.points import by_sequence, first_at, locate
 from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.archive.read.references import reference
-from nats3_dagster.catalog import migrate
 from nats3_dagster.chunks.footer_cache import FooterCache
-from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.model import Archive, Message
-from nats3_dagster.objects import create_bucket
-from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.bench import servers
 from nats3_dagster_tests.bench.api import share
 from nats3_dagster_tests.bench.payloads import payloads
 from nats3_dagster_tests.points_case import T0, add_chunk, create, message
@@ -62,23 +54,12 @@ def main() -> None:
     parser.add_argument("--reads", type=int, default=300)
     parser.add_argument("--chunks", type=lambda text: [int(n) for n in text.split(",")], default=[1000, 1_000_000])
     arguments = parser.parse_args()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nats3-bench-")))
-        postgres = stack.enter_context(Postgres(folder / "postgres"))
-        s3 = stack.enter_context(S3Server(folder / "s3"))
-        os.environ.update({
-            "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint, "AWS_REGION": s3.region,
-            "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-        })  # fmt: skip
-        settings = Settings.load()
-        migrate(settings.postgres)
-        create_bucket(settings.store, "bench")
-        workspace = stack.enter_context(Workspace(settings))
-        archive = create(workspace, "bench")
+    with servers.workspace() as workspace:
+        archive = create(workspace, servers.BUCKET)
         _objects(workspace, archive)
         filled, medians = OBJECTS, {}
         for chunks in sorted(arguments.chunks):
-            fill(settings.postgres, filled, chunks)
+            fill(workspace.settings.postgres, filled, chunks)
             filled = chunks
             medians[chunks] = measure(workspace, archive, chunks, arguments.reads)
     sys.exit(_verdict(medians))
