@@ -67,7 +67,8 @@ def test_python(folder: Path, engine_name: str, request: pytest.FixtureRequest) 
         request.getfixturevalue("spark")
     (example,) = [text for text in examples("python") if re.search(rf"(import|from) {engine_name}\b", text)]
     names = dict[str, Any]()
-    exec(example, names)
+    # The JVM has the working directory of the test that started it.
+    exec(example.replace('"cold', f'"{folder}/cold'), names)
     assert names["errors"] == ERRORS
 
 

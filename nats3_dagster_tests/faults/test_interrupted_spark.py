@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and kill -9 of a process with a JVM: the JVM is gone, and Java has written nothing."""
 
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -44,10 +45,10 @@ class Driver:
         wait_for(lambda: not self.children(), 5)
 
     def end(self, number: int) -> tuple[int, str]:
-        """Signal it; its exit status and what it has written on standard error."""
+        """Signal it; its exit status and what it has written on standard error, but the progress of a slow machine."""
         self.process.send_signal(number)
         _, err = self.process.communicate(timeout=60)
-        return self.process.returncode, err
+        return self.process.returncode, re.sub(r"^replay [0-9a-f]{16}: .*\n", "", err, flags=re.MULTILINE)
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -118,8 +119,7 @@ def test_an_interrupt_while_tasks_run_leaves_no_java(
         wait_for(lambda: wire.state("BACK")["messages"] > 5)
     ended, err = driver.end(signal.SIGINT)
     lines = ["Starting Spark ...", f"Replay {replay} is not finished. To go on: nats3 load resume {replay}"]
-    shown = [line for line in err.splitlines() if "nothing new for" not in line]  # a slow machine's
-    assert (ended, shown) == (130, [*lines, "Interrupted"])
+    assert (ended, err.splitlines()) == (130, [*lines, "Interrupted"])
     driver.wait_alone()
 
 

@@ -40,7 +40,9 @@ run = dict(
     gaps=[{"sequences": BIG, "reason": reason} for reason in ("deleted", "expired", "unselected", "missing")],
 )
 finding = ("warn", "nats", Prose("after a power cut a stream may forget its newest messages, " * 5))
-resynced = dict(archive="orders_of_all_regions", chunks=12_345, sealed=12_344, replay=1, wiped=["orders/chunks"] * 3)
+resynced = dict(
+    archive="orders_of_all_regions", chunks=12_345, sealed=12_344, replay=1, exports=2, wiped=["orders/chunks"] * 3,
+)
 for items, columns in (
     ([archive], store_views.LIST), ([load], load_views.LIST), ([chunk], chunk_views.LIST), ([run], store_views.RUN),
     ([finding], doctor_command._COLUMNS), ([resynced], dev_commands._RESYNCED),
@@ -80,13 +82,13 @@ def shown_on(width: int) -> list[str]:
     ("width", "titles"),
     [
         (60, ["NAME STATE LAG STREAM", "ID STATE ARCHIVE", "ID HOUR", "HOUR MESSAGES", "AREA FOUND, AND WHAT TO DO",
-              "ARCHIVE CHUNKS SEALED REPLAY"]),
+              "ARCHIVE CHUNKS SEALED REPLAY EXPORTS"]),
         (
             80,
             [
                 "NAME STATE LAG STREAM", "ID STATE ARCHIVE PUBLISHED",
                 "ID HOUR SEQUENCES", "HOUR MESSAGES GAPS", "AREA FOUND, AND WHAT TO DO",
-                "ARCHIVE CHUNKS SEALED REPLAY",
+                "ARCHIVE CHUNKS SEALED REPLAY EXPORTS",
             ],
         ),
         (
@@ -96,7 +98,7 @@ def shown_on(width: int) -> list[str]:
                 "ID STATE ARCHIVE PUBLISHED CREATED CHUNKS INTO SUBJECTS",
                 "ID HOUR SEQUENCES MESSAGES STORED SIZE FIRST LAST RATIO",
                 "HOUR MESSAGES GAPS LOST CHUNKS STORED SIZE RATIO SECONDS MSG/S",
-                "AREA FOUND, AND WHAT TO DO", "ARCHIVE CHUNKS SEALED REPLAY WIPED",
+                "AREA FOUND, AND WHAT TO DO", "ARCHIVE CHUNKS SEALED REPLAY EXPORTS WIPED",
             ],
         ),
     ],
