@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -17,7 +18,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
-from nats3_dagster.hours import format_time, parse_time
+from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Message, Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -94,10 +95,9 @@ class Archive:
         """The messages of a selection; all conditions narrow it together. `subjects`: NATS filters, one must match.
         `hours`: keys `2026-11-21-07:00`, UTC. `sequences`: both ends included. `follow`: go on into the live stream."""
         span = sequences if sequences is None or isinstance(sequences, str) else f"{sequences[0]}-{sequences[1]}"
-        selection = Selection.parse(
-            subjects=_listed(subjects), hours=_listed(hours), sequences=span,
-            from_time=from_time if from_time is None else format_time(_ns(from_time)),
-            to_time=to_time if to_time is None else format_time(_ns(to_time)),
+        selection = replace(
+            Selection.parse(subjects=_listed(subjects), hours=_listed(hours), sequences=span),
+            from_ns=None if from_time is None else _ns(from_time), to_ns=None if to_time is None else _ns(to_time),
         )  # fmt: skip
         cursor = answers.cursor(self._workspace, self.name, selection, over_gaps=over_gaps)
         return Read(self._workspace, cursor, follow=follow)

@@ -5,7 +5,6 @@ goes out and no message is left out silently.
 """
 
 import hashlib
-import io
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from nats3_dagster.chunks.columns import SCHEMA, body_sizes, check_subjects, pay
 from nats3_dagster.chunks.footer import DAMAGED, RowGroup, read_footer
 from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.meta import SubjectTally, by_minute, meta_of, ranges_between
+from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
 from nats3_dagster.model.messages import MESSAGES
@@ -238,25 +238,12 @@ class _Asked(Exception):
     """A `_Probe` was read."""
 
 
-class _Probe(io.RawIOBase):
+class _Probe(SizedFile):
     """A file that remembers where it was read first, and has nothing."""
 
     def __init__(self, size: int) -> None:
+        super().__init__(size)
         self.asked: list[tuple[int, int]] = []
-        self._size, self._at = size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence] + offset
-        return self._at
 
     def read(self, size: int = -1) -> bytes:
         self.asked.append((self._at, size))

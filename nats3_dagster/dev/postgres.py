@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
+
 from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
 
@@ -113,9 +115,12 @@ class Postgres:
             self.process.stop()
 
     def kill(self) -> None:
-        """kill -9 of the postmaster; its sessions end by themselves."""
+        """kill -9 of the postmaster; returns when its sessions have ended by themselves: another one does not start
+        before."""
         if self.process:
+            sessions = self.process.children
             self.process.kill()
+            psutil.wait_procs(sessions, 10)
 
     def __enter__(self) -> "Postgres":
         return self.start()

@@ -139,6 +139,13 @@ class Process:
         return ()
 
     @property
+    def children(self) -> list[psutil.Process]:
+        """What it has started and that has not ended."""
+        with suppress(psutil.Error):
+            return psutil.Process(self.pid).children(recursive=True)
+        return []
+
+    @property
     def started_s(self) -> float:
         """When it was started, in seconds since 1970; 0 when it has ended."""
         with suppress(psutil.Error):

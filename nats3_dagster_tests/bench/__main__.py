@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -21,14 +20,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from nats3_dagster.catalog import migrate
-from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.bench import rows, spark_rows
+from nats3_dagster_tests.bench import rows, servers, spark_rows
 from nats3_dagster_tests.bench.rows import Case
 from nats3_dagster_tests.integration.test_jetstream_cluster import three_servers
 
@@ -50,25 +45,18 @@ CLUSTER = "_r3"
 def main() -> None:
     arguments = _arguments()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nats3-bench-")))
-        nats = stack.enter_context(NatsServer(folder / "nats"))
-        postgres = stack.enter_context(Postgres(folder / "postgres"))
-        s3 = stack.enter_context(S3Server(folder / "s3"))
-        os.environ.update({
-            "NATS3_NATS_URL": nats.url, "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint,
-            "AWS_REGION": s3.region, "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-        })  # fmt: skip
-        settings = Settings.load()
-        migrate(settings.postgres)
-        create_bucket(settings.store, spark_rows.BUCKET)
+        started = stack.enter_context(servers.running(nats=True))
+        folder, settings, nats = started.folder, started.settings, started.nats
+        assert nats
+        create_bucket(settings.store, servers.BUCKET)
         results: list[dict[str, Any]] = []
         for size in arguments.sizes:
             results += _measure(settings, [n for n in arguments.only if CLUSTER not in n], arguments, size)
             _print(results)  # after each size: a bench takes minutes, and may be stopped
         if in_cluster := [n for n in arguments.only if CLUSTER in n]:
             nats.stop()  # three servers have two cores less to share
-            servers = stack.enter_context(three_servers(folder / "cluster"))
-            os.environ["NATS3_NATS_URL"] = servers[0].url
+            cluster = stack.enter_context(three_servers(folder / "cluster"))
+            os.environ["NATS3_NATS_URL"] = cluster[0].url
             settings = Settings.load()
             for size in arguments.sizes:
                 results += _measure(settings, in_cluster, arguments, size, 3)

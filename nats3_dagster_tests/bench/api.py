@@ -13,7 +13,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -24,14 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from nats3_dagster.archive.create import create
-from nats3_dagster.catalog import migrate
-from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.bench import servers
 from nats3_dagster_tests.wire import Wire
 
 ARCHIVES, CHUNKS, REPLAYS = 10, 10_000, 20
@@ -140,17 +136,10 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=0.25)
     arguments = parser.parse_args()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nats3-bench-")))
-        nats = stack.enter_context(NatsServer(folder / "nats"))
-        postgres = stack.enter_context(Postgres(folder / "postgres"))
-        s3 = stack.enter_context(S3Server(folder / "s3"))
-        os.environ.update({
-            "NATS3_NATS_URL": nats.url, "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint,
-            "AWS_REGION": s3.region, "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-        })  # fmt: skip
-        settings = Settings.load()
-        migrate(settings.postgres)
-        fill(settings, nats.url)
+        started = stack.enter_context(servers.running(nats=True))
+        settings = started.settings
+        assert started.nats
+        fill(settings, started.nats.url)
         command = [sys.executable, "-m", "nats3_dagster.cli", "serve", "--port", "0"]
         server = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         stack.callback(server.terminate)

@@ -7,11 +7,8 @@ files count.
 """
 
 import argparse
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,21 +17,17 @@ from rich.console import Console
 from rich.table import Table
 
 from nats3_dagster.archive.proof.seal import seal_hours
-from nats3_dagster.catalog import migrate
 from nats3_dagster.chunks import ChunkWriter
-from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, ExportSpec, Incarnation, SeqRange, StreamState
 from nats3_dagster.model.messages import MESSAGES
-from nats3_dagster.objects import create_bucket
 from nats3_dagster.pipeline.export_run import run_export
 from nats3_dagster.pipeline.session import session
-from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.bench import spark_rows
+from nats3_dagster_tests.bench import servers, spark_rows
+from nats3_dagster_tests.bench.servers import BUCKET
 
-BUCKET, HOUR, CHUNK = "bench", "2026-11-21-07:00", 125_000
+HOUR, CHUNK = "2026-11-21-07:00", 125_000
 ORDERS = Incarnation("ORDERS", hour_start(HOUR) - 1)
 STORES = 20
 # What is asked of each row: messages a second on two cores.
@@ -57,17 +50,7 @@ def main() -> None:
     parser.add_argument("--only", type=lambda text: [n for n in ROWS if n in text.split(",")], default=list(ROWS))
     arguments = parser.parse_args()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nats3-bench-")))
-        postgres = stack.enter_context(Postgres(folder / "postgres"))
-        s3 = stack.enter_context(S3Server(folder / "s3"))
-        os.environ.update({
-            "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint, "AWS_REGION": s3.region,
-            "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-        })  # fmt: skip
-        settings = Settings.load()
-        migrate(settings.postgres)
-        create_bucket(settings.store, BUCKET)
-        workspace = stack.enter_context(Workspace(settings))
+        workspace = stack.enter_context(servers.workspace())
         archive = _fill(workspace, arguments.messages)
         spark = stack.enter_context(session())
         spark_rows.peak_mb(spark)  # starts the workers and their imports

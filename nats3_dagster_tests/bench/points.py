@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 
-import psycopg
 from rich.console import Console
 from rich.table import Table
 
@@ -34,8 +33,6 @@ OBJECTS, MESSAGES, SIZE = 8, 62_500, 256
 SUBJECTS = 100
 # Between two messages.
 STEP_NS = 50_000_000
-# Indexes of the table of chunks, which are made again when it is full.
-_INDEXES = ("chunk_key", "chunk_hour", "chunk_order", "chunk_times", "chunk_reach", "chunk_no_overlap")
 _FILL = """
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes,
                          largest_bytes, stored_bytes, sha256, bucket, key)
@@ -76,20 +73,10 @@ def _objects(workspace: Workspace, archive: Archive) -> None:
 
 def fill(postgres: str, begin: int, end: int) -> None:
     """Rows of chunks without objects behind the real ones, until the catalog has `end` chunks."""
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        found: dict[str, str] = dict(
-            connection.execute("select indexname, indexdef from pg_indexes where schemaname = 'nats3'").fetchall()
-        )
-        connection.execute("alter table nats3.chunk disable trigger user")
-        connection.execute("alter table nats3.chunk drop constraint if exists chunk_no_overlap")
-        for name in _INDEXES:
-            connection.execute(f"drop index if exists nats3.{name}".encode())
+    with servers.bulk(postgres) as connection:
         values = {"first": OBJECTS * MESSAGES + 1, "begin": begin, "end": end, "chunks": end}
         connection.execute(_FILL, values)
         connection.execute(_COVER, values)
-        for name in _INDEXES:
-            connection.execute(found[name].encode())
-        connection.execute("vacuum analyze")
 
 
 def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> dict[str, float]:

@@ -26,8 +26,8 @@ from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import begin_replay
 from nats3_dagster_tests.bench.rows import Case
+from nats3_dagster_tests.bench.servers import BUCKET
 
-BUCKET = "bench"
 _names = count()
 
 

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 
-import psycopg
 from rich.console import Console
 from rich.table import Table
 
@@ -30,7 +29,6 @@ MESSAGES, SIZE, OTHERS = 62_500, 256, 1000
 # Where the newest chunk begins.
 NEWEST = 1 << 41
 STEP_NS = 50_000_000
-_INDEXES = ("chunk_key", "chunk_hour", "chunk_order", "chunk_times", "chunk_reach", "chunk_no_overlap")
 _FILL = """
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes,
                          largest_bytes, stored_bytes, sha256, bucket, key, subjects)
@@ -73,21 +71,10 @@ def _add(workspace: Workspace, archive: Archive, first: int, subject: bytes) -> 
 
 def fill(postgres: str, begin: int, end: int) -> None:
     """Rows of chunks without objects between the two, until there are `end` of them."""
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        found: dict[str, str] = dict(
-            connection.execute("select indexname, indexdef from pg_indexes where schemaname = 'nats3'").fetchall()
-        )
-        for table in ("chunk", "chunk_subject"):
-            connection.execute(f"alter table nats3.{table} disable trigger user".encode())
-        connection.execute("alter table nats3.chunk drop constraint if exists chunk_no_overlap")
-        for name in _INDEXES:
-            connection.execute(f"drop index if exists nats3.{name}".encode())
+    with servers.bulk(postgres) as connection:
         values = {"first": MESSAGES + 1, "begin": begin, "end": end, "others": OTHERS, "newest": NEWEST}
         connection.execute(_FILL, values)
         connection.execute(_FILL_SUBJECTS, values)
-        for name in _INDEXES:
-            connection.execute(found[name].encode())
-        connection.execute("vacuum analyze")
 
 
 def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> dict[str, float]:

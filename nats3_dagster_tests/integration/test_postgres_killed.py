@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from nats3_dagster.archive import remove
 from nats3_dagster.archive.create import create
@@ -15,7 +14,7 @@ from nats3_dagster.archive.take import durables
 from nats3_dagster.catalog import migrate
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.errors import CatalogError, Conflict, EngineError
+from nats3_dagster.errors import CatalogError, Conflict
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.workspace import Workspace
@@ -70,10 +69,7 @@ def interrupted(own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Call
         assert killed
         assert "\n" not in str(raised.value)
         assert raised.value.hint
-        # Its other processes notice in their own time that it is gone, and a new one refuses to start before.
-        Retrying(
-            retry=retry_if_exception_type(EngineError), wait=wait_fixed(0.1), stop=stop_after_delay(20), reraise=True
-        )(own_postgres.start)
+        own_postgres.start()
         return str(raised.value)
 
     return interrupt

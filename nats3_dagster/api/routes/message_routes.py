@@ -1,5 +1,6 @@
 """`/archive/{name}/...`: messages of an archive."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -14,7 +15,6 @@ from nats3_dagster.bodies.base import Text
 from nats3_dagster.model import Selection
 from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.views import messages as views
-from nats3_dagster.views.values import time_of
 
 # Messages of a page, and bytes of their headers and payloads unless a single message has more.
 MOST, MOST_BYTES = 1000, 1 << 20
@@ -103,10 +103,10 @@ def list_messages(
 ) -> Response:  # fmt: skip
     """A page of the messages of a selection, in the order of the stream. 409 if some of them were lost, unless
     `over_gaps`."""
-    selection = Selection.parse(
-        hours=hour, from_time=from_time and time_of(time_in("from_time", from_time)),
-        to_time=to_time and time_of(time_in("to_time", to_time)), sequences=sequences, subjects=subject,
-    )  # fmt: skip
+    selection = replace(
+        Selection.parse(hours=hour, sequences=sequences, subjects=subject),
+        from_ns=time_in("from_time", from_time), to_ns=time_in("to_time", to_time),
+    )
     page = answers.page(
         work, name, None if cursor and selection == Selection() else selection, cursor, over_gaps=over_gaps,
         limit=limit, most_bytes=MOST_BYTES,

@@ -4,13 +4,12 @@ Invariant: a footer is acted on only if its digest matches and it is that of the
 are read with their checksums.
 """
 
-import io
-
 import pyarrow as pa
 
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.read import ChunkReader, footer_length, open_parsed, parse_footer, prove_identity
+from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import Chunk
 from nats3_dagster.objects import Bucket
@@ -49,12 +48,12 @@ def _footer(file: "_Object") -> ParsedFooter:
     return parse_footer(tail, file.size)
 
 
-class _Object(io.RawIOBase):
+class _Object(SizedFile):
     """An object as a file, of which single parts are here."""
 
     def __init__(self, bucket: Bucket, key: str, size: int) -> None:
-        self.size = size
-        self._bucket, self._key, self._at = bucket, key, 0
+        super().__init__(size)
+        self._bucket, self._key = bucket, key
         # The parts that are here: the end of the object, if it was read, and the last part that was fetched.
         self._parts: dict[str, tuple[int, memoryview]] = {}
 
@@ -66,20 +65,6 @@ class _Object(io.RawIOBase):
         data = self._bucket.get_range(self._key, start, length)
         self._parts["end" if start + length == self.size else "last"] = start, data
         return data
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
-        self._at = start + offset
-        return self._at
 
     def read(self, size: int = -1) -> memoryview | bytes:
         rest = max(0, self.size - self._at)

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from nats3_dagster.cli.terminal.options import format_of
 from nats3_dagster.cli.terminal.output import as_yaml
-from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Message
 from nats3_dagster.views import messages as documents
 
@@ -25,24 +25,10 @@ class MessageFormat(StrEnum):
     raw = "raw"
 
 
-def _format(context: typer.Context, value: MessageFormat) -> MessageFormat:
-    """Without an option the format is that of the setting `output_format`."""
-    source = context.get_parameter_source("output")
-    if context.resilient_parsing or source is None or source.name != "DEFAULT":
-        return value
-    from nats3_dagster.settings.sources import find_values
-
-    try:
-        found = find_values().get("output_format")
-    except OperatorError:  # the command itself says what is wrong
-        return value
-    return MessageFormat(found.value) if found and found.value in list(MessageFormat) else value
-
-
 Output = Annotated[
     MessageFormat,
     typer.Option(
-        "--output", "-o", callback=_format,
+        "--output", "-o", callback=format_of(MessageFormat),
         help="table as the nats command prints it; json or yaml, headers and data in base64; raw the payload alone.",
     ),
 ]

@@ -10,7 +10,7 @@ import typer
 
 from nats3_dagster.cli.reads.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
 from nats3_dagster.cli.terminal import completing
-from nats3_dagster.cli.terminal.options import Hours
+from nats3_dagster.cli.terminal.options import Hours, format_of
 from nats3_dagster.cli.terminal.output import Format, Size, counted, print_document, show
 from nats3_dagster.cli.terminal.progress import note, step
 from nats3_dagster.errors import OperatorError
@@ -27,17 +27,6 @@ class Rows(StrEnum):
     json = "json"
     yaml = "yaml"
     csv = "csv"
-
-
-def _format(context: typer.Context, value: Rows) -> Rows:
-    """Without an option the format is that of the setting `output_format`."""
-    source = context.get_parameter_source("output")
-    if context.resilient_parsing or source is None or source.name != "DEFAULT":
-        return value
-    from nats3_dagster.settings.sources import find_values
-
-    found = find_values().get("output_format")
-    return Rows(found.value) if found and found.value in list(Rows) else value
 
 
 def query(
@@ -58,7 +47,8 @@ def query(
     subject: Subjects = None,
     over_gaps: OverGaps = False,
     output: Annotated[
-        Rows, typer.Option("--output", "-o", callback=_format, help="table for people, the others for programs.")
+        Rows,
+        typer.Option("--output", "-o", callback=format_of(Rows), help="table for people, the others for programs."),
     ] = Rows.table,
 ) -> None:
     """Run SQL over archives, with DuckDB: only chunks that may have what is asked for are fetched.

@@ -1,6 +1,8 @@
 """Options that several commands share, and how sizes and durations are written."""
 
-from typing import Annotated
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -9,6 +11,8 @@ from nats3_dagster.cli.terminal.output import Format
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.quantities import parse_duration as parse_duration
 from nats3_dagster.model.quantities import parse_size as parse_size
+
+Formats = TypeVar("Formats", bound=StrEnum)
 
 
 class UsageFault(typer.TyperException):
@@ -31,23 +35,29 @@ def one_of(name: str | None, job_id: str | None, context: typer.Context, metavar
     return chosen
 
 
-def _format(context: typer.Context, value: Format) -> Format:
-    """Without an option the format is that of the setting `output_format`. A setting that is wrong is refused by the
-    command itself, which loads all of them."""
-    source = context.get_parameter_source("output")
-    if context.resilient_parsing or source is None or source.name != "DEFAULT":
-        return value
-    from nats3_dagster.settings.sources import find_values
+def format_of(kind: type[Formats]) -> Callable[[typer.Context, Formats], Formats]:
+    """The callback of an option `-o` with these formats: without the option the format is that of the setting
+    `output_format`, where it is one of them. A setting that is wrong is refused by the command itself, which loads all
+    of them."""
 
-    try:
-        found = find_values().get("output_format")
-        return Format(found.value) if found else value
-    except (OperatorError, ValueError):
-        return value
+    def format_(context: typer.Context, value: Formats) -> Formats:
+        source = context.get_parameter_source("output")
+        if context.resilient_parsing or source is None or source.name != "DEFAULT":
+            return value
+        from nats3_dagster.settings.sources import find_values
+
+        try:
+            found = find_values().get("output_format")
+            return kind(found.value) if found else value
+        except (OperatorError, ValueError):
+            return value
+
+    return format_
 
 
 Output = Annotated[
-    Format, typer.Option("--output", "-o", callback=_format, help="table for people, json or yaml for programs.")
+    Format,
+    typer.Option("--output", "-o", callback=format_of(Format), help="table for people, json or yaml for programs."),
 ]
 ArchiveName = Annotated[
     str, typer.Argument(metavar="ARCHIVE", help="Name of the archive.", autocompletion=completing.archives)

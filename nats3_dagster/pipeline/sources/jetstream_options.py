@@ -94,11 +94,7 @@ def read_schema(values: Mapping[str, Any]) -> StructType:
         names = [name for name in COLUMNS if name != "size" and not (name == "headers" and form == "none")]
     for name in names:
         if name not in COLUMNS:
-            near = nearest(name, COLUMNS)
-            raise OperatorError(
-                f"{name} is not a column of {SOURCE}",
-                f"Did you mean {near}?" if near else f"There are {', '.join(COLUMNS)}", field="columns",
-            )  # fmt: skip
+            raise _unknown_column(name, field="columns")
     if len(set(names)) < len(names):
         raise OperatorError("The option columns names a column twice", "Name each once", field="columns")
     if "headers" in names and form == "none":
@@ -111,14 +107,18 @@ def check_schema(schema: StructType) -> None:
     for column in schema.fields:
         types = COLUMNS.get(column.name)
         if types is None:
-            near = nearest(column.name, COLUMNS)
-            hint = f"Did you mean {near}?" if near else f"There are {', '.join(COLUMNS)}"
-            raise OperatorError(f"{column.name} is not a column of {SOURCE}", hint)
+            raise _unknown_column(column.name)
         if column.dataType not in types:
             raise OperatorError(
                 f"Column {column.name} of {SOURCE} is not {column.dataType.simpleString()}",
                 f"Write it as {' or '.join(type_.simpleString() for type_ in types)}",
             )
+
+
+def _unknown_column(name: str, *, field: str = "") -> OperatorError:
+    near = nearest(name, COLUMNS)
+    hint = f"Did you mean {near}?" if near else f"There are {', '.join(COLUMNS)}"
+    return OperatorError(f"{name} is not a column of {SOURCE}", hint, field=field)
 
 
 def _type(name: str, form: str) -> DataType:

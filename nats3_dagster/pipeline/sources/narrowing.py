@@ -5,7 +5,6 @@ Invariant: it only takes away what the filters refuse. Spark applies every filte
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import datasource as ds
@@ -13,17 +12,9 @@ from pyspark.sql import datasource as ds
 from nats3_dagster.hours import LAST_NS
 from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.model.stream import MAX_SEQUENCE
+from nats3_dagster.pipeline.sources.comparisons import bounds_of, cut
 
-# What a comparison with a value leaves of whole numbers: the first and the last one, both included; None for no bound.
-_BOUNDS: dict[type[ds.Filter], Callable[[int], tuple[int | None, int | None]]] = {
-    ds.EqualTo: lambda value: (value, value),
-    ds.EqualNullSafe: lambda value: (value, value),
-    ds.GreaterThan: lambda value: (value + 1, None),
-    ds.GreaterThanOrEqual: lambda value: (value, None),
-    ds.LessThan: lambda value: (None, value - 1),
-    ds.LessThanOrEqual: lambda value: (None, value),
-}
-# The same of a text.
+# What a comparison with a text leaves.
 _ACCEPTS: dict[type[ds.Filter], Callable[[str, Any], bool]] = {
     ds.EqualTo: lambda text, value: text == value,
     ds.EqualNullSafe: lambda text, value: text == value,
@@ -36,7 +27,6 @@ _ACCEPTS: dict[type[ds.Filter], Callable[[str, Any], bool]] = {
     ds.StringEndsWith: lambda text, value: text.endswith(value),
     ds.StringContains: lambda text, value: value in text,
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +55,13 @@ class Narrowing:
         if value is None:
             return self
         if column == ("seq",):
-            return replace(self, seqs=_cut(self.seqs, _whole(each, value)))
+            return replace(self, seqs=cut(self.seqs, bounds_of(each, value)[0]))
         if column == ("time_ns",):
-            return replace(self, times_ns=_cut(self.times_ns, _whole(each, value)))
+            return replace(self, times_ns=cut(self.times_ns, bounds_of(each, value)[0]))
         if column == ("time",):
-            first, last = _whole(each, value)
+            (first, last), _ = bounds_of(each, value)
             # A microsecond is a thousand nanoseconds, of which a message may have any.
-            bounds = None if first is None else first * 1000, None if last is None else last * 1000 + 999
-            return replace(self, times_ns=_cut(self.times_ns, bounds))
+            return replace(self, times_ns=cut(self.times_ns, (first * 1000, last * 1000 + 999)))
         if type(each) not in _ACCEPTS:
             return self
         if column == ("subject",):
@@ -88,9 +77,9 @@ class Narrowing:
         has, and not for what is archived."""
         seqs, times = self.seqs, self.times_ns
         if selection.sequences:
-            seqs = _cut(seqs, (selection.sequences.first, selection.sequences.last))
+            seqs = cut(seqs, (selection.sequences.first, selection.sequences.last))
         if selection.times:
-            times = _cut(times, (selection.times[0], selection.times[1] - 1))
+            times = cut(times, (selection.times[0], selection.times[1] - 1))
         if seqs[0] > seqs[1] or times[0] > times[1]:
             return None
         sequences = selection.sequences
@@ -119,25 +108,3 @@ class Narrowing:
 
 def _accepted(filters: Iterable[ds.Filter], text: str) -> bool:
     return all(_ACCEPTS[type(each)](text, getattr(each, "value", None)) for each in filters)
-
-
-def _whole(each: ds.Filter, value: Any) -> tuple[int | None, int | None]:
-    """The bounds that a filter sets to a number, or to the microseconds of a time."""
-    if isinstance(each, ds.In):
-        numbers = [_number(item) for item in value if item is not None]
-        known = [number for number in numbers if number is not None]
-        return (min(known), max(known)) if known and len(known) == len(numbers) else (None, None)
-    number = _number(value)
-    return _BOUNDS[type(each)](number) if number is not None and type(each) in _BOUNDS else (None, None)
-
-
-def _number(value: Any) -> int | None:
-    if isinstance(value, datetime):
-        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value
-        return (moment - _EPOCH) // timedelta(microseconds=1)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _cut(range_: tuple[int, int], bounds: tuple[int | None, int | None]) -> tuple[int, int]:
-    first, last = bounds
-    return max(range_[0], range_[0] if first is None else first), min(range_[1], range_[1] if last is None else last)

@@ -5,9 +5,8 @@ applies the others.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import datasource as ds
@@ -15,19 +14,9 @@ from pyspark.sql import datasource as ds
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.model.stream import MAX_SEQUENCE
+from nats3_dagster.pipeline.sources.comparisons import MOST, bounds_of, cut
 from nats3_dagster.subjects import check_filter, covers, matches
 
-# What a comparison with a whole number leaves: the first and the last one, both included.
-_BOUNDS: dict[type[ds.Filter], Callable[[int], tuple[int, int]]] = {
-    ds.EqualTo: lambda value: (value, value),
-    ds.EqualNullSafe: lambda value: (value, value),
-    ds.GreaterThan: lambda value: (value + 1, _MOST),
-    ds.GreaterThanOrEqual: lambda value: (value, _MOST),
-    ds.LessThan: lambda value: (-_MOST, value - 1),
-    ds.LessThanOrEqual: lambda value: (-_MOST, value),
-}
-_MOST = 1 << 64
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # More subjects than a consumer should have filters.
 _SUBJECTS = 64
 # The text of a byte that is not UTF-8 (subjects.readable): the same text may stand for several subjects.
@@ -43,7 +32,7 @@ class Narrowed:
     # Sequences, both included.
     seqs: tuple[int, int] = (1, MAX_SEQUENCE)
     # Store times in nanoseconds, both included, as the stream's clocks may err.
-    times_ns: tuple[int, int] = (-_MOST, _MOST)
+    times_ns: tuple[int, int] = (-MOST, MOST)
 
     def take(self, filters: Iterable[ds.Filter]) -> list[ds.Filter]:
         """Narrow by these, all of which a row must pass. Returns those that Spark must apply."""
@@ -56,15 +45,15 @@ class Narrowed:
         if value is None:
             return False
         if column == ("seq",):
-            bounds, is_exact = _bounds(each, value)
-            self.seqs = _cut(self.seqs, bounds)
+            bounds, is_exact = bounds_of(each, value)
+            self.seqs = cut(self.seqs, bounds)
             return is_exact
         if column in (("time",), ("time_ns",)):
             scale = 1000 if column == ("time",) else 1
-            (first, last), _ = _bounds(each, value)
+            (first, last), _ = bounds_of(each, value)
             # A sequence says little of a time: a stream's next leader may have another clock. So Spark compares times.
             margin = CLOCKS_S * SECOND_NS
-            self.times_ns = _cut(self.times_ns, (first * scale - margin, last * scale + scale + margin))
+            self.times_ns = cut(self.times_ns, (first * scale - margin, last * scale + scale + margin))
             return False
         return column == ("subject",) and self._take_subject(each, value)
 
@@ -102,28 +91,3 @@ def _is_name(text: Any) -> bool:
     except (OperatorError, TypeError):
         return False
     return not _ESCAPED.search(text) and not {"*", ">"} & set(text.split("."))
-
-
-def _bounds(each: ds.Filter, value: Any) -> tuple[tuple[int, int], bool]:
-    """The first and last number, or microsecond of a time, that a filter leaves; and whether it leaves all between."""
-    if isinstance(each, ds.In):
-        numbers = [_number(item) for item in value if item is not None]
-        known = [number for number in numbers if number is not None]
-        if not known or len(known) < len(numbers):
-            return (-_MOST, _MOST), False
-        return (min(known), max(known)), max(known) - min(known) + 1 == len(set(known))
-    number = _number(value)
-    if number is None or type(each) not in _BOUNDS:
-        return (-_MOST, _MOST), False
-    return _BOUNDS[type(each)](number), True
-
-
-def _number(value: Any) -> int | None:
-    if isinstance(value, datetime):
-        moment = value.astimezone(UTC)
-        return (moment - _EPOCH) // timedelta(microseconds=1)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _cut(range_: tuple[int, int], bounds: tuple[int, int]) -> tuple[int, int]:
-    return max(range_[0], bounds[0]), min(range_[1], bounds[1])
