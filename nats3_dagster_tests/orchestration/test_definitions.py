@@ -177,18 +177,21 @@ def test_no_secret_is_in_what_dagster_stores_of_the_definitions(loaded: Definiti
 def test_loading_200_archives_is_fast_and_imports_neither_spark_nor_nats(settings: Settings, two_days_ago: int) -> None:
     for n in range(200):
         add_archive(settings, f"archive_{n:03d}", f"STREAM{n % 50}", two_days_ago)
-    # Processor time: a wall clock would measure what else the machine does.
+    # Processor time, as a multiple of what Dagster itself takes to import: a wall clock would measure what else the
+    # machine does, and seconds how fast it is.
     code = """
 import sys, time
+import dagster
+imported = time.process_time()
 import nats3_dagster.definitions as d
 d.defs.get_repository_def()
 heavy = [m for m in ("pyspark", "py4j", "nats", "boto3", "pyarrow") if m in sys.modules]
-print([time.process_time(), len(d.defs.resolve_asset_graph().get_all_asset_keys()), heavy])
+print([time.process_time() / imported, len(d.defs.resolve_asset_graph().get_all_asset_keys()), heavy])
 """
     run = partial(subprocess.run, [sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT)
     ran = [ast.literal_eval(run().stdout.decode()) for _ in range(2)]
     assert ran[0][1:] == [650, []]
-    assert min(seconds for seconds, *_ in ran) < 3
+    assert min(times for times, *_ in ran) < 6, ran
 
 
 @pytest.mark.parametrize(
