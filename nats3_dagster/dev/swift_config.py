@@ -79,7 +79,8 @@ def _proxy(default: Mapping[str, Any], secret: str, *, create_lock: bool) -> dic
     }
     sections: dict[str, Mapping[str, Any]] = {
         "DEFAULT": default,
-        "pipeline:main": {"pipeline": f"{_PIPELINE}{' createlock' if create_lock else ''} proxy-server"},
+        "pipeline:main": {"pipeline": f"infocache {_PIPELINE}{' createlock' if create_lock else ''} proxy-server"},
+        "filter:infocache": {"paste.filter_factory": "nats3_dagster.dev.swift_cache:factory"},
         "filter:createlock": {"paste.filter_factory": "nats3_dagster.dev.create_lock:factory"},
         "app:proxy-server": {
             "use": "egg:swift#proxy", "account_autocreate": "true", "node_timeout": 60, "conn_timeout": 10,

@@ -3,7 +3,7 @@
     python -m nats3_dagster_tests.bench.points [--reads 300] [--chunks 1000,1000000]
 
 A cold read knows no footer: two requests to the store; a warm one is one. `request` is such a request alone, the
-server's own time. Few objects are real; the other rows of the catalog are made by SQL. Fails if a read with 1,000
+server's own time, and `catalog` the lookup of the chunk. Few objects are real; the other rows of the catalog are made by SQL. Fails if a read with 1,000
 chunks takes more than LIMIT_MS at the median, or with 1,000,000 more than twice as long.
 """
 
@@ -100,6 +100,9 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
     chunk = locate(workspace, archive, 1)
     start, length = open_ranged(workspace, chunk).span(1)
 
+    def catalog(seq: int) -> object:
+        return locate(workspace, archive, seq)
+
     def request(_: int) -> object:
         return workspace.bucket(chunk.meta.bucket).get_range(chunk.meta.key, start, length)
 
@@ -108,7 +111,7 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
         table.add_column(column, justify="left" if column == "read" else "right")
     medians = {}
     kinds: dict[str, Callable[[int], object]] = {
-        "request": request, "cold": cold, "warm": warm, "at a time": at_time, "reference": refer,
+        "request": request, "catalog": catalog, "cold": cold, "warm": warm, "at a time": at_time, "reference": refer,
     }  # fmt: skip
     for name, read in kinds.items():
         if read is not cold:
