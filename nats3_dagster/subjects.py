@@ -65,6 +65,11 @@ def matches(filter_: str, subject: str) -> bool:
     return len(filters) == len(tokens)
 
 
+def is_exact(filter_: str) -> bool:
+    """Whether the filter takes one subject only: it has no wildcard."""
+    return not {"*", ">"} & set(filter_.split("."))
+
+
 def covers(wide: str, narrow: str) -> bool:
     """Whether every subject that `narrow` takes is taken by `wide`."""
     wides, narrows = wide.split("."), narrow.split(".")

@@ -106,6 +106,13 @@ class Subjects:
         place, bits = probe or (None, None)
         return self._places("next_uncounted", archive, incarnation, since=since, place=place, bits=bits).get("")
 
+    def without(self, chunk_ids: Sequence[int], probes: Sequence[Probe]) -> set[int]:
+        """Those of the chunks without counts that have none of these subjects, by their bloom filters."""
+        with self._session.reading() as sql:
+            places = [p.place for p in probes]
+            bits = ["{" + ",".join(map(str, p.bits)) + "}" for p in probes]
+            return set(sql.values(int, "without_subjects", chunks=list(chunk_ids), places=places, bits=bits))
+
     def near(self, archive: Archive, incarnation: Incarnation, since: int, limit: int) -> list[NearRow]:
         """The first chunks that begin at `since` or behind it, with their subjects."""
         with self._session.reading() as sql:

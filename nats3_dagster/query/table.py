@@ -87,7 +87,7 @@ class ArchiveTable(ds.Dataset):
         may be true were lost."""
         if not self._over_gaps and (lost := [r for r in self._lost if _may_be(filter, [self._guarantee(r)])]):
             raise lost_of_selection(lost)
-        chunks = with_subjects(self._chunks, self._selection)
+        chunks = with_subjects(self._workspace, self._chunks, self._selection)
         taken = [chunk for chunk in chunks if _may_be(filter, _guarantees(chunk, self._selection))]
         self._scanned.selected += len(chunks)
         return taken

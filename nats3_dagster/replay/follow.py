@@ -44,7 +44,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
         archive = archive_of(workspace, job.id, spec.archive)
         over = is_over(workspace, archive, spec.selection)
         found = ahead(workspace, archive, spec.selection, after, over_gaps=spec.over_gaps, limit=ROUND)
-        chunks = with_subjects(found.chunks, spec.selection)
+        chunks = with_subjects(workspace, found.chunks, spec.selection)
         if chunks:
             check_more(workspace, archive, job, chunks)
             fault_point("replay.before_extend")

@@ -3,8 +3,9 @@
     python -m nats3_dagster_tests.bench.points [--reads 300] [--chunks 1000,1000000]
 
 A cold read knows no footer: two requests to the store; a warm one is one. `request` is such a request alone, the
-server's own time, and `catalog` the lookup of the chunk. Few objects are real; the other rows of the catalog are made by SQL. Fails if a read with 1,000
-chunks takes more than LIMIT_MS at the median, or with 1,000,000 more than twice as long.
+server's own time, and `catalog` the lookup of the chunk. Few objects are real; the other rows of the catalog are made
+by SQL. Fails if a read with 1,000 chunks takes more than LIMIT_MS at the median, or with 1,000,000 more than twice as
+long.
 """
 
 import argparse

@@ -1,7 +1,6 @@
 """A cursor: each message once and in order, wherever it was saved, and never past what is missing."""
 
 import base64
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 from nats3_dagster.archive.captures import capture
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.read import cursor as cursor_module
+from nats3_dagster.archive.read import live, progress
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.errors import LostMessages, OperatorError, SourceError, StreamChanged
@@ -31,8 +31,8 @@ from nats3_dagster_tests.wire import Wire
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cursor_module, "POLL_S", 0.02)
-    monkeypatch.setattr(cursor_module, "LOOK_S", 0.2)
+    monkeypatch.setattr(live, "POLL_S", 0.02)
+    monkeypatch.setattr(live, "LOOK_S", 0.2)
 
 
 @pytest.fixture
@@ -244,10 +244,10 @@ def test_a_token_that_does_not_fit_is_refused(workspace: Workspace, bucket: str)
     cursor = Cursor.begin(workspace, archive, Selection())
     assert seqs(cursor.batches()) == [1]
     token = cursor.token()
-    saved = json.loads(base64.urlsafe_b64decode(token + "=="))
+    saved = progress._loads(token)
 
     def changed(**more: Any) -> str:
-        return base64.urlsafe_b64encode(json.dumps(saved | more).encode()).decode().rstrip("=")
+        return progress._dumps({**saved, **more})
 
     for text, why in [
         ("", "is not a cursor"), ("AAAA", "is not a cursor"), (token[:-9], "is not a cursor"), ("é", "is not a cursor"),
@@ -264,6 +264,20 @@ def test_a_token_that_does_not_fit_is_refused(workspace: Workspace, bucket: str)
     points_case.create(workspace, bucket)
     with pytest.raises(OperatorError, match="of another archive logs: one that was deleted"):
         Cursor.resume(workspace, token)
+
+
+def test_a_token_in_which_a_digit_changed_is_refused(workspace: Workspace, bucket: str) -> None:
+    archive = points_case.create(workspace, bucket)
+    add_chunk(workspace, archive, [message(seq) for seq in range(1, 10)], group_rows=3)
+    cursor = Cursor.begin(workspace, archive, Selection())
+    next(cursor.batches())
+    cursor.advance()
+    token = cursor.token()
+    text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    at = text.index(b",3]") + 1  # the sequence: it is JSON with another digit too, of a position further on
+    damaged = base64.urlsafe_b64encode(text[:at] + b"7" + text[at + 1 :]).decode().rstrip("=")
+    with pytest.raises(OperatorError, match="is not a cursor"):
+        Cursor.resume(workspace, damaged)
 
 
 def test_nothing_is_taken_from_a_queue(workspace: Workspace, wire: Wire, bucket: str) -> None:

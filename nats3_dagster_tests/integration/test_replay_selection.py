@@ -120,11 +120,11 @@ def test_hours_times_and_sequences_narrow_it_together(
 def test_chunks_without_a_selected_subject_are_left_out(ws: Workspace) -> None:
     archive = archive_of(ws, (10, 1, 100))
     chunks = chunks_of(ws, archive, Selection())
-    assert with_subjects(chunks, Selection(subjects=("other.>", "*"))) == chunks
-    assert with_subjects(chunks, Selection(subjects=("other.>",))) == ()
+    assert with_subjects(ws, chunks, Selection(subjects=("other.>", "*"))) == chunks
+    assert with_subjects(ws, chunks, Selection(subjects=("other.>",))) == ()
     # Without counts by subject nothing says what is in it.
     unknown = [replace(c, meta=replace(c.meta, subjects=None)) for c in chunks]
-    assert len(with_subjects(unknown, Selection(subjects=("other.>",)))) == 1
+    assert len(with_subjects(ws, unknown, Selection(subjects=("other.>",)))) == 1
 
 
 @pytest.mark.parametrize("reason", ["superseded", "ttl", "deleted"])

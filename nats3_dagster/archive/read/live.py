@@ -4,22 +4,84 @@ Invariant: a sequence is passed without a message only where the stream's leader
 may have removed it, and the archive does not have it either.
 """
 
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.archive.captures.absence import Absences
+from nats3_dagster.archive.read.progress import Progress
+from nats3_dagster.archive.source import made_again, rewritten, shorter, source_state
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
-from nats3_dagster.model import LOSSES, Archive, Incarnation, SeqRange, StreamState
+from nats3_dagster.model import LOSSES, Archive, Coverage, Incarnation, Selection, SeqRange, StreamState
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.workspace import Workspace
 
+# How often the stream is asked for new messages, and how long before the archive is looked at again.
+POLL_S, LOOK_S = 0.25, 10.0
+
+
+def tail(
+    workspace: Workspace, archive: Archive, progress: Progress, coverages: Sequence[Coverage], *, is_open: bool
+) -> Generator[pa.RecordBatch, None, SeqRange | None]:
+    """Read the stream behind what is archived, for a while; what only the archive can tell of ends it, and is the
+    generator's value. `coverages`: as they were before the archive was read. `is_open`: there is a hole, which a
+    capture may fill. Raises StreamChanged, SourceError."""
+    newest, selection = coverages[-1], progress.selection
+    life = newest.incarnation
+    began = time.monotonic()
+    while not progress.is_at_end:
+        state = source_state(workspace, archive)
+        if changed := made_again(archive, coverages, state):
+            raise changed
+        if state.incarnation != life:
+            return None
+        done = progress.done_of(life)
+        if done is not None:
+            if changed := shorter(archive, state, done):
+                raise changed
+            if progress.witness and (changed := rewritten(workspace.link, archive, state, progress.witness)):
+                raise changed
+        behind = newest.start if done is None else done + 1
+        first, last = max(behind, newest.last + 1), state.last_seq
+        if is_open:
+            own = done is not None if progress.position else len(coverages) == 1
+            holes = workspace.catalog.coverage.missing(archive, life, SeqRange(behind, newest.last))
+            if not own or selection.times or not holes:
+                return None  # a capture has to fill it
+            first, last = holes[0].first, min(holes[0].last, state.last_seq)
+        if selection.sequences:
+            first, last = max(first, selection.sequences.first), min(last, selection.sequences.last)
+        if first <= last:
+            parts = _read(workspace, archive, state, SeqRange(first, last), over_gaps=progress.over_gaps)
+            while True:
+                try:
+                    part = next(parts)
+                except StopIteration as end:
+                    unsure: SeqRange | None = end.value
+                    if unsure is not None:
+                        return unsure
+                    break
+                yield from progress.hand_over(_timed(part.batch, selection), life, part.last)
+        if is_open or time.monotonic() - began > LOOK_S:
+            return None
+        time.sleep(POLL_S)
+    return None
+
+
+def _timed(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
+    if not selection.times or not batch.num_rows:
+        return batch
+    stamps = batch.column("time_ns").to_numpy()
+    first, end = selection.times
+    return batch.filter(pa.array((stamps >= first) & (stamps < end)))
+
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class _Part:
     """A part of the stream that was read."""
 
     # Of the columns MESSAGES; without rows where there was no message.
@@ -28,9 +90,9 @@ class Part:
     last: int
 
 
-def read_live(
+def _read(
     workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqRange, *, over_gaps: bool
-) -> Generator[Part, None, SeqRange | None]:
+) -> Generator[_Part, None, SeqRange | None]:
     """The messages of these sequences, which the stream has reached, ascending, that the archive takes. The generator's
     value: sequences behind the last part of which only the archive can tell, because the stream no longer has them or
     the archive has them by now; None where all were read. `state`: the stream before this read. `over_gaps`: pass what
@@ -51,16 +113,16 @@ def read_live(
                 if unsure:
                     rows = int(np.searchsorted(numbers, unsure.first))
                     if rows:
-                        yield Part(batch.slice(0, rows), unsure.first - 1)
+                        yield _Part(batch.slice(0, rows), unsure.first - 1)
                     return unsure
-            yield Part(batch, last)
+            yield _Part(batch, last)
             following = last + 1
         if following <= part.last:
             rest = SeqRange(following, part.last)
             unsure = _unsure(workspace, archive, life, absences, [rest], rest, over_gaps)
             if unsure:
                 return unsure
-            yield Part(pa.RecordBatch.from_pylist([], schema=MESSAGES), part.last)
+            yield _Part(pa.RecordBatch.from_pylist([], schema=MESSAGES), part.last)
     return None
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from nats3_dagster.archive.read.edges import expired, uncaptured, without_chunks
+from nats3_dagster.catalog.subjects import Probe
+from nats3_dagster.chunks.bloom import probe
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped
 from nats3_dagster.steps import Next
+from nats3_dagster.subjects import is_exact
 from nats3_dagster.workspace import Workspace
 
 
@@ -19,11 +22,15 @@ def chunks_of(workspace: Workspace, archive: Archive, selection: Selection) -> t
     )
 
 
-def with_subjects(chunks: Iterable[Chunk], selection: Selection) -> tuple[Chunk, ...]:
-    """The chunks that have, or may have, a message of the selected subjects."""
-    return tuple(
-        c for c in chunks if c.meta.subjects is None or any(selection.takes_subject(s) for s in c.meta.subjects)
-    )
+def with_subjects(workspace: Workspace, chunks: Iterable[Chunk], selection: Selection) -> tuple[Chunk, ...]:
+    """The chunks that have, or may have, a message of the selected subjects: by their counts, or where they have too
+    many subjects to count, by their bloom filter. A filter with a wildcard may be met by any chunk without counts."""
+    taken = [c for c in chunks if c.meta.subjects is None or any(map(selection.takes_subject, c.meta.subjects))]
+    uncounted = [c.id for c in taken if c.meta.subjects is None]
+    if not uncounted or not selection.subjects or not all(map(is_exact, selection.subjects)):
+        return tuple(taken)
+    without = workspace.catalog.subjects.without(uncounted, [Probe(*probe(s)) for s in selection.subjects])
+    return tuple(c for c in taken if c.id not in without)
 
 
 def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk]) -> list[SeqRange]:

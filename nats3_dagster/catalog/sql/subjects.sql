@@ -95,6 +95,16 @@ where c.archive_id = :archive and c.deleted_at is null and c.subjects is null
 order by lower(c.seqs)
 limit 1;
 
+-- name: without_subjects(chunks, places, bits)
+-- Those of the chunks whose bloom filters have none of the subjects of these places and bits (each an array as text).
+select b.chunk_id
+from nats3.chunk_bloom b
+where b.chunk_id = any(:chunks::bigint[])
+  and not exists (
+      select from unnest(:places::bigint[], :bits::text[]) as s(place, bits)
+      where nats3.may_have(b.blocks, s.place, s.bits::integer[])
+  );
+
 -- name: near_chunks(archive, stream, created_ns, since, limit_to)
 -- The first live chunks that begin at `since` or behind it, each with its subjects; null where they are not counted.
 select c.first_seq, c.chunk_id, (

@@ -56,7 +56,7 @@ def partitions_of(
         chunks = tuple(c for c in chunks if clipped([c.meta.covers], seqs))
     if fail_on_data_loss:
         _check_whole(workspace, archive, narrowed, chunks, seqs)
-    taken = [c for c in with_subjects(chunks, narrowed) if _may_have(c, narrowing)]
+    taken = [c for c in with_subjects(workspace, chunks, narrowed) if _may_have(c, narrowing)]
     # The counts by subject are for the plan alone: thousands of them would travel with every task.
     light = [replace(c, meta=replace(c.meta, subjects=None, minutes=None, deleted=None)) for c in taken]
     return [

@@ -15,7 +15,7 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.pipeline.sources.comparisons import MOST, bounds_of, cut
-from nats3_dagster.subjects import check_filter, covers, matches
+from nats3_dagster.subjects import check_filter, covers, is_exact, matches
 
 # More subjects than a consumer should have filters.
 _SUBJECTS = 64
@@ -90,4 +90,4 @@ def _is_name(text: Any) -> bool:
         check_filter(text)
     except (OperatorError, TypeError):
         return False
-    return not _ESCAPED.search(text) and not {"*", ">"} & set(text.split("."))
+    return not _ESCAPED.search(text) and is_exact(text)

@@ -197,7 +197,7 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
         )
     if not spec.over_gaps and (lost := uncovered(workspace, archive, spec.selection, chunks)):
         raise lost_of_selection(lost)
-    selected = with_subjects(chunks, spec.selection)
+    selected = with_subjects(workspace, chunks, spec.selection)
     if not selected:
         raise OperatorError(
             f"Archive {archive.name} has no subject that {spec.read_subject!r} takes in this selection",
@@ -212,7 +212,7 @@ def _chunks_to_follow(workspace: Workspace, archive: Archive, spec: ReplaySpec) 
     found = ahead(workspace, archive, spec.selection, None, over_gaps=spec.over_gaps)
     if found.lost:
         raise lost_of_selection(found.lost)
-    return with_subjects(found.chunks, spec.selection)
+    return with_subjects(workspace, found.chunks, spec.selection)
 
 
 def check_no_loop(spec: ReplaySpec, transform: Transform) -> None:
