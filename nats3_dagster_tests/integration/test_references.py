@@ -177,6 +177,20 @@ def test_the_examples_of_the_page_run(case: Case, capsys: pytest.CaptureFixture[
     assert "read row 41 of row group 1" in capsys.readouterr().out
 
 
+def test_the_program_of_the_page_reads_the_row(case: Case, tmp_path: Path) -> None:
+    """As it stands but for the URL and where the ranges are in this object."""
+    rows = large(1, 300)
+    add_chunk(case.workspace, case.archive, rows, group_rows=100)
+    ref = reference(case.workspace, case.archive, 142, 60)
+    (program,) = (example for example in EXAMPLES if example.startswith("import tempfile"))
+    group = ref.group_start, ref.group_start + ref.group_bytes - 1
+    footer = ref.footer_start, ref.footer_start + ref.footer_bytes - 1
+    program, urls = re.subn(r"(?m)^URL = .*$", f"URL = {ref.url!r}", program)
+    program, ranges = re.subn(r"(?m)^RANGES = \[.*\]  #", f"RANGES = [{group}, {footer}]  #", program)
+    assert (urls, ranges) == (1, 1)
+    assert run_alone(program, tmp_path)["data"] == rows[141]["data"]
+
+
 def test_the_program_of_the_page_is_that_of_a_reference() -> None:
     (program,) = (example for example in EXAMPLES if example.startswith("import tempfile"))
     url = next(line for line in program.splitlines() if line.startswith("URL = ")).removeprefix("URL = ")

@@ -61,8 +61,9 @@ class Progress:
                 Witness(*map(int, witness)) if witness else None,
             )  # fmt: skip
         except (binascii.Error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            what = f"{token[:40]!r} is not a cursor"
-            raise OperatorError(what, "Give the whole text that was saved", field="cursor") from error
+            what = f"{token[:40]!r} is not a cursor, or one that was cut or changed"
+            hint = "Give the whole text that was saved, or begin a new cursor"
+            raise OperatorError(what, hint, field="cursor") from error
 
     def token(self) -> str:
         """The progress as text, safe in URLs: a checksum and JSON, in base64. It holds no secret."""
