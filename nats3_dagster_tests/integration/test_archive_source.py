@@ -195,16 +195,16 @@ def test_what_is_wrong_is_an_error_before_anything_is_read(events: Workspace) ->
     cases = [
         ({"archive": "event"}, "There is no archive event. Did you mean events?"),
         ({"archve": "x"}, "archve is not an option of nats3. Did you mean archive?"),
-        ({"sequences": "9-5"}, "9-5 is not a sequence range"),
-        ({"sequences": "a-b"}, "a-b"),
-        ({"hours": "yesterday"}, "'yesterday' is not an hour"),
+        ({"sequences": "9-5"}, "The option sequences of nats3 is malformed: 9-5 is not a sequence range"),
+        ({"sequences": "a-b"}, "The option sequences of nats3 is malformed: 'a-b'"),
+        ({"hours": "yesterday"}, "The option hours of nats3 is malformed: 'yesterday' is not an hour"),
         ({"from": "soon"}, "The option from of nats3 is malformed: 'soon' is not a time"),
         ({"subjects": "a..b"}, "The option subjects of nats3 is malformed: 'a..b' is not a subject filter"),
         ({"headers": "json"}, "Write one of map, binary"),
         ({"failOnDataLoss": "perhaps"}, "Write true or false"),
         ({"partitionBytes": "0"}, "Write a size from 1 byte on"),
-        ({"columns": "seq,subjet"}, "'subjet' is not a column of nats3. Did you mean subject?"),
-        ({"columns": "seq,seq"}, "The column seq is named twice"),
+        ({"columns": "seq,subjet"}, "columns of nats3 names 'subjet', which it does not have. Did you mean subject?"),
+        ({"columns": "seq,seq"}, "The option columns of nats3 names seq twice"),
     ]  # fmt: skip
     for options, error in cases:
         with pytest.raises(OperatorError) as raised:
@@ -213,7 +213,7 @@ def test_what_is_wrong_is_an_error_before_anything_is_read(events: Workspace) ->
 
 
 def test_without_a_name_and_with_a_schema_that_does_not_fit(events: Workspace) -> None:
-    with pytest.raises(OperatorError, match="none is named. Give the option archive"):
+    with pytest.raises(OperatorError, match="The option archive of nats3 is not given"):
         Nats3DataSource(ds.CaseInsensitiveDict()).schema()
     with pytest.raises(Unknown):
         source(archive="other").schema()

@@ -1,27 +1,30 @@
 """Options of the Spark data sources: documented as they are, checked as they are documented. No Spark, no server."""
 
 import inspect
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import datasource as ds
+from pyspark.sql.types import StructType
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS, parse_time
+from nats3_dagster.pipeline.sources.archive_source import OPTIONS, Nats3DataSource
 from nats3_dagster.pipeline.sources.connection import CONNECTION, nats_options
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 from nats3_dagster.pipeline.sources.jetstream_options import (
     BATCH,
     READ,
     STREAMING,
-    batch_values,
     read_schema,
     read_values,
-    streaming_values,
 )
-from nats3_dagster.pipeline.sources.options import option_rows
+from nats3_dagster.pipeline.sources.jetstream_writer import WRITE, WRITE_STREAM
+from nats3_dagster.pipeline.sources.options import Option, option_rows
 from nats3_dagster.pipeline.sources.pushdown import Narrowed
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -36,47 +39,124 @@ def test_every_option_is_documented_as_it_is(text: str) -> None:
         assert row in rows
 
 
-@pytest.mark.parametrize(
-    ("given", "what"),
-    [
-        ({"startSeqq": "1"}, "startseqq is not an option of .*Did you mean startSeq"),
-        ({"passwrd": SECRET}, "passwrd is not an option of .*Did you mean password"),
-        ({"nothing like it": "1"}, "is not an option of .*There are stream, subjects"),
-        ({"startSeq": "x"}, "startSeq of .* is malformed. Write a stream sequence"),
-        ({"startSeq": "0"}, "startSeq of .* is malformed"),
-        ({"endSeq": str(1 << 63)}, "endSeq of .* is malformed"),
-        ({"numPartitions": "2.5"}, "numPartitions of .* is malformed. Write a whole number from 1"),
-        ({"failOnDataLoss": "maybe"}, "failOnDataLoss of .* is malformed. Write true or false"),
-        ({"headers": "json"}, "headers of .* is malformed. Write one of map, binary, none"),
-        ({"startTime": "noon"}, "startTime of .* is malformed: 'noon' is not a time"),
-        ({"subjects": "a.b,a..b"}, "subjects of .* is malformed: 'a..b' is not a subject filter: token 2 is empty"),
-        ({"subjects": "a.>.b"}, "> may only be the last token"),
-        ({"stream": " "}, "stream of .* is malformed"),
-        ({"startSeq": "5", "endSeq": "4"}, "startSeq of .* is above endSeq"),
-        ({"startSeq": "5", "startTime": "-2h"}, "startSeq and startTime of .* are both given"),
-        ({"numPartitions": "5", "messagesPerPartition": "3"}, "are both given"),
-        ({"startingOffsets": "earliest"}, "startingoffsets is not an option of spark.read"),
-    ],
-)
-def test_bad_options_of_a_batch(given: dict[str, str], what: str) -> None:
-    with pytest.raises(OperatorError, match=what) as caught:
-        batch_values({"stream": "EV"} | {key.lower(): value for key, value in given.items()})
-    assert SECRET not in str(caught.value)
+class Case(NamedTuple):
+    """A source or a sink as Spark asks it, with options of which one is wrong."""
+
+    # As errors name it.
+    source: str
+    table: tuple[Option, ...]
+    # Options without which nothing is read or written.
+    needed: dict[str, str]
+    ask: Callable[[dict[str, str]], object]
+
+
+PLAIN = StructType().add("subject", "string").add("data", "string")
+
+
+def jetstream(given: dict[str, str]) -> JetStreamDataSource:
+    return JetStreamDataSource(ds.CaseInsensitiveDict(given))
+
+
+CASES = {
+    # Spark asks for the columns before it says which of both reads it is, unless the user gives a schema.
+    "columns": Case("jetstream", ALL, {"stream": "EV"}, lambda given: jetstream(given).schema()),
+    "read": Case(
+        "spark.read.format('jetstream')", (*READ, *BATCH, *CONNECTION), {"stream": "EV"},
+        lambda given: jetstream(given).reader(PLAIN),
+    ),
+    "readStream": Case(
+        "spark.readStream.format('jetstream')", (*READ, *STREAMING, *CONNECTION), {"stream": "EV"},
+        lambda given: jetstream(given).streamReader(PLAIN),
+    ),
+    "write": Case(
+        "df.write.format('jetstream')", (*WRITE, *CONNECTION), {"stream": "EV"},
+        lambda given: jetstream(given).writer(PLAIN, overwrite=False),
+    ),
+    "writeStream": Case(
+        "df.writeStream.format('jetstream')", (*WRITE_STREAM, *CONNECTION), {"stream": "EV"},
+        lambda given: jetstream(given).streamWriter(PLAIN, overwrite=False),
+    ),
+    "nats3": Case(
+        "nats3", OPTIONS, {"archive": "events"}, lambda given: Nats3DataSource(ds.CaseInsensitiveDict(given)).schema(),
+    ),
+}  # fmt: skip
+# What no option of a kind can be; of a text that may be anything, an empty one.
+MALFORMED = {
+    "true or false": ["maybe", ""], "number": ["0", "-1", "2.5", "many", str(1 << 63)],
+    "sequence": ["0", "x", str(1 << 63)], "time": ["noon", "2026-13-01", ""], "duration": ["soon", "0s"],
+    "size": ["0", "much"], "id": ["a b", "a:b", ""], "subject filters": ["a..b", "a.>.b", "a, "],
+    "earliest, latest, sequence or time": ["first", "0"],
+}  # fmt: skip
+# Of options whose kind does not say it.
+OF_OPTION = {
+    "stream": ["a.b", " ", "x" * 256], "hours": ["yesterday", "2026-11-21-07:00,", "2026-11-31-07:00"],
+    "sequences": ["9-5", "a-b", "0-3", f"1-{1 << 70}"], "url": ["http://x", "nats://h:port", "nats://h,,nats://i"],
+    "domain": ["a b", "a.b"], "apiPrefix": ["a..b", "a b"], "inboxPrefix": ["a..b", ">"],
+}  # fmt: skip
+EVERY = [(case, option) for case in CASES.values() for option in case.table]
+
+
+def error_of(case: Case, given: dict[str, str]) -> str:
+    """The error of a source that asks nobody: where NATS is nobody listens, and it would name that."""
+    needed = case.needed if case.source == "nats3" else case.needed | {"url": "nats://127.0.0.1:1"}
+    with pytest.raises(OperatorError) as caught:
+        case.ask({key.lower(): value for key, value in (needed | given).items()})
+    text = str(caught.value)
+    assert "\n" not in text
+    assert caught.value.field or "both given" in text or "above" in text, text
+    return text
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_an_unknown_option_is_named_with_the_known_one_that_is_nearest(case: Case) -> None:
+    for option in case.table:
+        wrong = f"{option.name}x"
+        assert error_of(case, {wrong: SECRET}) == (
+            f"{wrong.lower()} is not an option of {case.source}. Did you mean {option.name}?"
+        )
+    names = ", ".join(option.name for option in case.table)
+    assert error_of(case, {"nothing like it": SECRET}) == (
+        f"nothing like it is not an option of {case.source}. There are {names}"
+    )
 
 
 @pytest.mark.parametrize(
-    ("given", "what"),
+    ("case", "option"), EVERY, ids=[f"{name}-{o.name}" for name, case in CASES.items() for o in case.table]
+)
+def test_a_malformed_value_is_an_error_that_names_the_option_and_says_what_to_write(
+    case: Case, option: Option
+) -> None:
+    kind = option.kind
+    words = kind.name.split(" or ") if kind.form.startswith("one of") else []
+    for value in OF_OPTION.get(option.name) or MALFORMED.get(kind.name) or [" ".join(words)]:
+        what, _, hint = error_of(case, {option.name: value}).partition(". ")
+        if option.name == "columns":
+            assert what.startswith("The option columns of"), value
+        else:
+            assert what.startswith(f"The option {option.name} of {case.source} is malformed"), value
+        assert all(word in hint for word in words)
+        assert hint, value
+
+
+@pytest.mark.parametrize(
+    ("of", "given", "what"),
     [
-        ({"startingOffsets": "first"}, "startingOffsets of .* is malformed: 'first' is not a time"),
-        ({"startingOffsets": "0"}, "startingOffsets of .* is malformed. Write earliest, latest, a sequence from 1"),
-        ({"maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger of .* is malformed"),
-        ({"endSeq": "4"}, "endseq is not an option of spark.readStream"),
-        ({"pushFilters": "true"}, "pushfilters is not an option of spark.readStream"),
+        ("read", {"startSeqq": "1"}, "startseqq is not an option of .*Did you mean startSeq"),
+        ("read", {"passwrd": SECRET}, "passwrd is not an option of .*Did you mean password"),
+        ("read", {"startSeq": "5", "endSeq": "4"}, "startSeq of .* is above endSeq"),
+        ("read", {"startSeq": "5", "startTime": "-2h"}, "startSeq and startTime of .* are both given"),
+        ("read", {"numPartitions": "5", "messagesPerPartition": "3"}, "are both given"),
+        ("read", {"startingOffsets": "earliest"}, "startingoffsets is not an option of spark.read"),
+        ("readStream", {"endSeq": "4"}, "endseq is not an option of spark.readStream"),
+        ("readStream", {"pushFilters": "true"}, "pushfilters is not an option of spark.readStream"),
+        ("writeStream", {"writeId": "a"}, "writeid is not an option of df.writeStream"),
+        ("nats3", {"from": "-1h", "to": "-2h"}, "The options from and to of nats3: The selection's start is not"),
     ],
 )
-def test_bad_options_of_a_stream(given: dict[str, str], what: str) -> None:
-    with pytest.raises(OperatorError, match=what):
-        streaming_values({"stream": "EV"} | {key.lower(): value for key, value in given.items()})
+def test_options_of_another_use_and_options_that_do_not_fit(of: str, given: dict[str, str], what: str) -> None:
+    text = error_of(CASES[of], given)
+    assert re.search(what, text)
+    assert SECRET not in text
 
 
 def test_a_stream_is_required() -> None:
@@ -95,9 +175,9 @@ def test_columns() -> None:
     assert names(columns="size, headers", headers="binary") == ["size int", "headers binary"]
     assert names(headers="none")[-2:] == ["subject string", "data binary"]
     for columns, what in (
-        ("seq,dat", "dat is not a column of jetstream. Did you mean data"),
-        ("seq,seq", "names a column twice"),
-        ("", "is not a column"),
+        ("seq,dat", "The option columns of jetstream names 'dat', which it does not have. Did you mean data"),
+        ("seq,seq", "names seq twice"),
+        ("", "names '', which it does not have. There are seq, time"),
     ):
         with pytest.raises(OperatorError, match=what):
             names(columns=columns)
@@ -149,11 +229,12 @@ def test_secrets_come_from_files_and_variables(tmp_path: Path, monkeypatch: pyte
     assert login(url=url, user="u", passwordFile=str(tmp_path / "password"))[1:3] == ("u", SECRET)
     assert login(url=url, tokenEnv="A_TOKEN")[3] == SECRET
     for options, what in (
-        ({"user": "u", "passwordFile": "/no/such"}, "passwordFile: /no/such cannot be read"),
+        ({"user": "u", "passwordFile": "/no/such"}, "passwordFile of jetstream names a file that cannot be read: /no"),
         ({"tokenEnv": "NO_TOKEN"}, "names a variable that is not set: NO_TOKEN"),
         ({"token": SECRET, "tokenEnv": "A_TOKEN"}, "token and tokenEnv of jetstream are both given"),
         ({"password": SECRET}, "a password without a user"),
         ({"user": "u", "token": SECRET}, "more than one login"),
+        ({"tlsKey": "/a.pem"}, "The option tlsKey of jetstream needs the option tlsCert"),
         ({"domain": "a", "apiPrefix": "b"}, "domain and apiPrefix of jetstream are both given"),
     ):
         with pytest.raises(OperatorError, match=what) as caught:

@@ -7,7 +7,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    DataType,
     LongType,
     MapType,
     StringType,
@@ -20,6 +19,7 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Selection
 from nats3_dagster.model.quantities import parse_size
 from nats3_dagster.pipeline.sources.archive_reader import ArchiveRead, ArchiveReader, FilteringArchiveReader
+from nats3_dagster.pipeline.sources.chosen_columns import Columns, check_names, check_schema
 from nats3_dagster.pipeline.sources.options import (
     FILTERS,
     FLAG,
@@ -30,12 +30,13 @@ from nats3_dagster.pipeline.sources.options import (
     Kind,
     Option,
     choice,
+    not_given,
     parse_options,
 )
 from nats3_dagster.settings import Settings
-from nats3_dagster.settings.names import nearest
 from nats3_dagster.workspace import Workspace
 
+SOURCE = "nats3"
 PARTITION_BYTES = 64 << 20
 
 
@@ -46,13 +47,24 @@ def _size(text: str) -> int:
     return size
 
 
+def _hours(text: str) -> tuple[str, ...]:
+    return Selection.parse(hours=(part.strip() for part in text.split(","))).hours
+
+
+def _sequences(text: str) -> str:
+    Selection.parse(sequences=text)
+    return text
+
+
+HOURS = Kind("names", _hours, "hours YYYY-MM-DD-HH:00 in UTC, joined by commas")
+SEQUENCES = Kind("text", _sequences, "sequences like 1000-2000, both included, or one")
 SIZE = Kind("size", _size, "a size from 1 byte on, like 64MiB")
 OPTIONS = (
     Option("archive", TEXT, "required", "The archive's name."),
-    Option("hours", NAMES, "all", "Hours `YYYY-MM-DD-HH:00` in UTC, joined by commas."),
+    Option("hours", HOURS, "all", "Hours `YYYY-MM-DD-HH:00` in UTC, joined by commas."),
     Option("from", TIME, "the first", "The earliest store time."),
     Option("to", TIME, "the last", "The store time before which messages are read."),
-    Option("sequences", TEXT, "all", "Stream sequences `A-B`, both included, or one."),
+    Option("sequences", SEQUENCES, "all", "Stream sequences `A-B`, both included, or one."),
     Option("subjects", FILTERS, "all", "Subject filters, joined by commas: one of them must match."),
     Option("headers", choice("map", "binary"), "map", "Headers as a map, or the block as it was on the wire."),
     Option("columns", NAMES, "all", "The columns that are read, joined by commas; others are not fetched into Spark."),
@@ -62,10 +74,10 @@ OPTIONS = (
 )
 _MAP = MapType(StringType(), ArrayType(StringType()))
 # The columns, in order. `headers` is binary with the option `headers` so.
-_COLUMNS: dict[str, DataType] = {
-    "seq": LongType(), "time": TimestampType(), "time_ns": LongType(), "subject": StringType(),
-    "subject_bytes": BinaryType(), "hour": StringType(), "headers": _MAP, "data": BinaryType(),
-    "stream_created_ns": LongType(),
+_COLUMNS: Columns = {
+    "seq": (LongType(),), "time": (TimestampType(),), "time_ns": (LongType(),), "subject": (StringType(),),
+    "subject_bytes": (BinaryType(),), "hour": (StringType(),), "headers": (_MAP,), "data": (BinaryType(),),
+    "stream_created_ns": (LongType(),),
 }  # fmt: skip
 
 
@@ -109,7 +121,7 @@ class Nats3DataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return "nats3"
+        return SOURCE
 
     def schema(self) -> StructType:
         """Raises OperatorError if an option is wrong or there is no such archive, CatalogError."""
@@ -117,32 +129,13 @@ class Nats3DataSource(DataSource):
         with Workspace(Settings.load()) as workspace:
             workspace.catalog.archives.get(values["archive"])
         columns = _columns(values)
-        for name in (names := values.get("columns", tuple(columns))):
-            if name not in columns or names.count(name) > 1:
-                near = nearest(name, columns)
-                known = name in columns
-                what = f"The column {name} is named twice" if known else f"{name!r} is not a column of nats3"
-                raise OperatorError(
-                    what,
-                    f"Did you mean {near}?" if near and near != name else f"There are {', '.join(columns)}",
-                    field="columns",
-                )
-        return StructType([StructField(name, columns[name]) for name in names])
+        names = values.get("columns", tuple(columns))
+        return StructType([StructField(name, columns[name][0]) for name in names])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Raises OperatorError if an option is wrong, or a column of a schema that the user gave."""
         values = self._values()
-        columns = _columns(values)
-        for field in schema.fields:
-            if field.name not in columns:
-                raise OperatorError(
-                    f"nats3 has no column {field.name!r}", f"Leave it out of the schema: there are {', '.join(columns)}"
-                )
-            if _ddl(field.dataType) != (known := _ddl(columns[field.name])):
-                raise OperatorError(
-                    f"The column {field.name} of nats3 is {known}, and the schema says {_ddl(field.dataType)}",
-                    "Give it that type in the schema, and cast it afterwards",
-                )
+        check_schema(SOURCE, schema, _columns(values))
         read = ArchiveRead(
             values["archive"], _selection(values), values.get("failOnDataLoss", True),
             values.get("partitionBytes", PARTITION_BYTES),
@@ -156,10 +149,15 @@ class Nats3DataSource(DataSource):
         )
 
     def _values(self) -> dict[str, Any]:
-        values = parse_options("nats3", OPTIONS, self.options)
+        values = parse_options(SOURCE, OPTIONS, self.options)
         if "archive" not in values:
-            raise OperatorError("nats3 reads an archive, and none is named", "Give the option archive", field="archive")
-        _selection(values)
+            raise not_given(SOURCE, "archive")
+        check_names(SOURCE, values.get("columns", ()), _COLUMNS)
+        try:
+            _selection(values)
+        except OperatorError as error:  # each of them is right, and they do not fit
+            what = f"The options from and to of {SOURCE}: {error.what}"
+            raise OperatorError(what, error.hint, field="from") from None
         return values
 
 
@@ -170,10 +168,5 @@ def _selection(values: Mapping[str, Any]) -> Selection:
     )  # fmt: skip
 
 
-def _columns(values: Mapping[str, Any]) -> dict[str, DataType]:
-    return _COLUMNS | ({"headers": BinaryType()} if values.get("headers") == "binary" else {})
-
-
-def _ddl(type_: DataType) -> str:
-    """The type without whether it takes nulls."""
-    return type_.simpleString()
+def _columns(values: Mapping[str, Any]) -> Columns:
+    return {**_COLUMNS, "headers": (BinaryType(),)} if values.get("headers") == "binary" else _COLUMNS

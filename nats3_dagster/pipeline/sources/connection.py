@@ -5,20 +5,42 @@ login is for the settings' server.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.pipeline.sources.options import FLAG, TEXT, Option
+from nats3_dagster.pipeline.sources.options import FLAG, TEXT, Kind, Option
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.nats_context import read_context
 
+
+def _text_for(field: str) -> Callable[[str], str]:
+    """Takes what this field of NatsOptions can be, whose errors name settings and not options."""
+
+    def parse(text: str) -> str:
+        try:
+            if field == "servers":
+                for server in text.split(","):
+                    NatsOptions((server.strip(),))
+            else:
+                replace(NatsOptions(("nats://localhost",)), **{field: text})
+        except OperatorError:
+            raise ValueError from None
+        return text
+
+    return parse
+
+
+URL = Kind("text", _text_for("servers"), "nats://host:4222 or tls://host:4222; several are joined by commas")
+DOMAIN = Kind("text", _text_for("domain"), "the domain's name: one word without dots, spaces, * and >")
+_WORDS = "words joined by dots, without spaces, *, > and a dot at its end"
 _SETTINGS = "of the settings"
 CONNECTION = (
     Option("context", TEXT, "none", "The context of the `nats` CLI that names the server and the login."),
-    Option("url", TEXT, _SETTINGS, "The server's URL; several are joined by commas.", secret=True),
+    Option("url", URL, _SETTINGS, "The server's URL; several are joined by commas.", secret=True),
     Option("user", TEXT, "none", "The user's name."),
     Option("passwordFile", TEXT, "none", "The file with the user's password."),
     Option("passwordEnv", TEXT, "none", "The variable of the driver's environment with the user's password."),
@@ -32,9 +54,15 @@ CONNECTION = (
     Option("tlsCert", TEXT, "none", "The client's certificate (PEM), at the same path on every executor."),
     Option("tlsKey", TEXT, "none", "The key of `tlsCert` (PEM), at the same path on every executor."),
     Option("tlsFirst", FLAG, "false", "Whether TLS begins before the server's first line."),
-    Option("domain", TEXT, "that of the server", "The JetStream domain of the stream."),
-    Option("apiPrefix", TEXT, "none", "What the subjects of JetStream's API begin with; instead of a domain."),
-    Option("inboxPrefix", TEXT, "_INBOX", "What the subjects begin with on which answers come."),
+    Option("domain", DOMAIN, "that of the server", "The JetStream domain of the stream."),
+    Option(
+        "apiPrefix", Kind("text", _text_for("api_prefix"), _WORDS), "none",
+        "What the subjects of JetStream's API begin with; instead of a domain.",
+    ),
+    Option(
+        "inboxPrefix", Kind("text", _text_for("inbox_prefix"), _WORDS), "_INBOX",
+        "What the subjects begin with on which answers come.",
+    ),
 )
 # The setting that each option stands for; secrets also come from a file or a variable.
 _KEYS = {
@@ -69,6 +97,8 @@ def nats_options(source: str, values: Mapping[str, Any]) -> NatsOptions:
         base = {key: value for key, value in base.items() if key not in _ALL_LOGINS}
     if {"nats_domain", "nats_api_prefix"} & own.keys():
         base = {key: value for key, value in base.items() if key not in ("nats_domain", "nats_api_prefix")}
+    if "tlsKey" in values and "nats_tls_cert" not in base | own:
+        raise OperatorError(f"The option tlsKey of {source} needs the option tlsCert", "Give it as well")
     return Settings(**base | own).nats
 
 
@@ -90,7 +120,7 @@ def _add_secret(source: str, name: str, values: Mapping[str, Any], own: dict[str
     if len(given) > 1:
         raise OperatorError(f"The options {' and '.join(given)} of {source} are both given", "Give one of them")
     if f"{name}File" in values:
-        own[_KEYS[name]] = _content(f"{name}File", values[f"{name}File"])
+        own[_KEYS[name]] = _content(f"The option {name}File of {source}", values[f"{name}File"])
     elif f"{name}Env" in values:
         variable = values[f"{name}Env"]
         own[_KEYS[name]] = os.environ.get(variable, "")
@@ -106,7 +136,9 @@ def _content(option: str, path: str) -> str:
         text = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise OperatorError(f"{option}: {path} cannot be read: {reason}", "Correct the path, or its mode") from None
+        raise OperatorError(
+            f"{option} names a file that cannot be read: {path}: {reason}", "Correct the path, or its mode"
+        ) from None
     if not text:
         raise OperatorError(f"{option} names an empty file: {path}", "Write the value into it")
     return text

@@ -17,6 +17,7 @@ from pyspark.sql.types import (
 )
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.pipeline.sources.chosen_columns import check_names
 from nats3_dagster.pipeline.sources.connection import CONNECTION
 from nats3_dagster.pipeline.sources.options import (
     COUNT,
@@ -25,20 +26,20 @@ from nats3_dagster.pipeline.sources.options import (
     NAMES,
     PUSH_FILTERS,
     SEQUENCE,
-    TEXT,
+    STREAM,
     TIME,
     Option,
     choice,
+    not_given,
     parse_options,
 )  # fmt: skip
 from nats3_dagster.pipeline.sources.starting import STARTING
-from nats3_dagster.settings.names import nearest
 
 SOURCE = "jetstream"
 MESSAGES_PER_PARTITION = 1_000_000
 # Of both reads.
 READ = (
-    Option("stream", TEXT, "required", "The stream's name."),
+    Option("stream", STREAM, "required", "The stream's name."),
     Option("subjects", FILTERS, "all", "Messages whose subject one of these filters takes."),
     Option("columns", NAMES, "all but size", "The columns, of those below, in this order."),
     Option("headers", choice("map", "binary", "none"), "map", "The form of the column headers."),
@@ -92,33 +93,12 @@ def read_schema(values: Mapping[str, Any]) -> StructType:
         names = values["columns"]
     else:
         names = [name for name in COLUMNS if name != "size" and not (name == "headers" and form == "none")]
-    for name in names:
-        if name not in COLUMNS:
-            raise _unknown_column(name, field="columns")
-    if len(set(names)) < len(names):
-        raise OperatorError("The option columns names a column twice", "Name each once", field="columns")
     if "headers" in names and form == "none":
-        raise OperatorError("The option columns names headers, and the option headers is none", "Change one of them")
+        raise OperatorError(
+            f"The option columns of {SOURCE} names headers, and the option headers is none", "Change one of them",
+            field="columns",
+        )  # fmt: skip
     return StructType([StructField(name, _type(name, form)) for name in names])
-
-
-def check_schema(schema: StructType) -> None:
-    """Raises OperatorError if a schema that the user gave has columns that are not of this source."""
-    for column in schema.fields:
-        types = COLUMNS.get(column.name)
-        if types is None:
-            raise _unknown_column(column.name)
-        if column.dataType not in types:
-            raise OperatorError(
-                f"Column {column.name} of {SOURCE} is not {column.dataType.simpleString()}",
-                f"Write it as {' or '.join(type_.simpleString() for type_ in types)}",
-            )
-
-
-def _unknown_column(name: str, *, field: str = "") -> OperatorError:
-    near = nearest(name, COLUMNS)
-    hint = f"Did you mean {near}?" if near else f"There are {', '.join(COLUMNS)}"
-    return OperatorError(f"{name} is not a column of {SOURCE}", hint, field=field)
 
 
 def _type(name: str, form: str) -> DataType:
@@ -128,7 +108,8 @@ def _type(name: str, form: str) -> DataType:
 
 def _checked(values: dict[str, Any]) -> dict[str, Any]:
     if "stream" not in values:
-        raise OperatorError(f"The option stream of {SOURCE} is not given", 'Write .option("stream", "<name>")')
+        raise not_given(SOURCE, "stream")
+    check_names(SOURCE, values.get("columns", ()), COLUMNS)
     for one, other in (("startSeq", "startTime"), ("endSeq", "endTime"), ("numPartitions", "messagesPerPartition")):
         if one in values and other in values:
             raise OperatorError(f"The options {one} and {other} of {SOURCE} are both given", "Give one of them")

@@ -23,9 +23,8 @@ from nats3_dagster.jetstream.publish.sink import REFUSALS, Refusal
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import StreamState
 from nats3_dagster.model.quantities import parse_duration
-from nats3_dagster.model.stream import check_stream_name
 from nats3_dagster.pipeline.sources.connection import CONNECTION, nats_options
-from nats3_dagster.pipeline.sources.options import COUNT, FLAG, TEXT, Kind, Option, choice, parse_options
+from nats3_dagster.pipeline.sources.options import COUNT, FLAG, STREAM, Kind, Option, choice, not_given, parse_options
 from nats3_dagster.pipeline.sources.sink_columns import check_columns
 from nats3_dagster.pipeline.sources.sink_task import SinkPlan, Written, write_rows
 
@@ -52,7 +51,7 @@ def _id(text: str) -> str:
 DURATION = Kind("duration", _seconds, "a duration from 1s on, like 30s or 2m")
 ID = Kind("id", _id, "a text without white space and colons, of 100 characters at most")
 _BOTH = (
-    Option("stream", TEXT, "required", "The stream that takes the messages."),
+    Option("stream", STREAM, "required", "The stream that takes the messages."),
     Option("expectedStream", FLAG, "true", "Whether each message has a header by which any other stream refuses it."),
     Option("rejects", choice("fail", "report"), "fail", "Whether refused rows fail the write, or are only logged."),
     Option("maxPending", COUNT, str(MAX_PENDING), "Messages without an acknowledgement that each task has at most."),
@@ -154,11 +153,11 @@ def _planned(
             'Write with mode("append"), or stream with outputMode("append")',
         )
     if "stream" not in values:
-        raise OperatorError(f"The option stream of {SINK} is not given", 'Write .option("stream", "<name>")')
+        raise not_given(SINK, "stream")
     check_columns(SINK, schema)
     nats: NatsOptions = nats_options(source, values)
     with Link(nats) as link:
-        state = stream_state(link, check_stream_name(values["stream"]))
+        state = stream_state(link, values["stream"])
     plan = SinkPlan(
         nats, state.name, values.get("expectedStream", True), values.get("maxPending", MAX_PENDING),
         values.get("ackTimeout", ACK_TIMEOUT_S), values.get("retryTimeout", RETRY_S),

@@ -9,6 +9,7 @@ from typing import Any
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
+from nats3_dagster.model.stream import check_stream_name
 from nats3_dagster.settings.names import nearest
 from nats3_dagster.subjects import check_filter
 
@@ -78,6 +79,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 TEXT = Kind("text", _text, "a text that is not empty")
+STREAM = Kind("text", check_stream_name, "the name of a stream")
 FLAG = Kind("true or false", _flag, "true or false")
 COUNT = Kind("number", _number(1), "a whole number from 1")
 SEQUENCE = Kind("sequence", _number(1), "a stream sequence: a whole number from 1")
@@ -118,6 +120,12 @@ def parse_options(source: str, table: Sequence[Option], given: Mapping[str, str]
             raise OperatorError(f"{key} is not an option of {source}", hint, field=key)
         values[option.name] = _value(source, option, text)
     return values
+
+
+def not_given(source: str, name: str) -> OperatorError:
+    """The error for a required option that is missing."""
+    what = f"The option {name} of {source} is not given"
+    return OperatorError(what, f'Write .option("{name}", "<name>")', field=name)
 
 
 def option_rows(table: Sequence[Option]) -> list[str]:

@@ -20,8 +20,9 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import Incarnation, SeqRange, StreamState, clipped
+from nats3_dagster.pipeline.sources.chosen_columns import check_schema
 from nats3_dagster.pipeline.sources.columns import Columns
-from nats3_dagster.pipeline.sources.jetstream_options import MESSAGES_PER_PARTITION, check_schema
+from nats3_dagster.pipeline.sources.jetstream_options import COLUMNS, MESSAGES_PER_PARTITION, SOURCE
 from nats3_dagster.pipeline.sources.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class Reading:
     @classmethod
     def of(cls, values: Mapping[str, Any], snapshot: Snapshot, schema: StructType) -> "Reading":
         """The read that options ask for. Raises OperatorError if the schema has other columns than the source."""
-        check_schema(schema)
+        check_schema(SOURCE, schema, COLUMNS)
         return cls(
             snapshot.nats, snapshot.state.incarnation, values.get("subjects", ()), Columns(schema),
             values.get("failOnDataLoss", True), values.get("numPartitions"),

@@ -9,7 +9,6 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import StreamState
-from nats3_dagster.model.stream import check_stream_name
 from nats3_dagster.pipeline.sources.connection import nats_options
 
 
@@ -26,7 +25,7 @@ def take_snapshot(source: str, values: Mapping[str, Any]) -> Snapshot:
     """The stream that the options name. Raises OperatorError, SourceError if NATS does not answer, UnknownStream."""
     nats = nats_options(source, values)
     with Link(nats) as link:
-        state = stream_state(link, check_stream_name(values["stream"]))
+        state = stream_state(link, values["stream"])
     check_readable(state)
     return Snapshot(nats, state)
 
