@@ -17,19 +17,33 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from nats3_dagster.catalog import grant
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
+from nats3_dagster_tests.acceptance.test_secrets import forms
+from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.integration.test_grants import PASSWORD, ROLE, role
+from nats3_dagster_tests.replay_case import archived
 from nats3_dagster_tests.wire import Wire
 
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
+DRIVER = "nats3_dagster_tests.acceptance.cluster_driver"
+SECRET = "planted-7Zq"
 
 
 @pytest.fixture(scope="module")
-def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def cluster_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the master, the workers and the executors write."""
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def spark_master(cluster_folder: Path) -> Iterator[str]:
     """The URL of a master with two workers of one core each."""
-    tmp_path = tmp_path_factory.mktemp("cluster")
+    tmp_path = cluster_folder
     environment = os.environ | {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path),
@@ -125,38 +139,66 @@ def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
         assert numbers == list(range(count))
 
 
-# A driver of its own, whose session knows nothing of this project: the executors get from it how to reach NATS.
-SOURCES = """
-import sys
-from pyspark.sql import SparkSession
-master, folder = sys.argv[1:]
-spark = (
-    SparkSession.builder.master(master).config("spark.cores.max", "2").config("spark.executor.memory", "512m")
-    .config("spark.driver.host", "127.0.0.1").config("spark.ui.enabled", "false").getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
-rows = spark.read.format("jetstream").options(stream="EV", numPartitions="4", headers="binary").load()
-print(rows.count(), rows.rdd.getNumPartitions(), [bytes(row.data) for row in rows.select("data").take(3)])
-stream = spark.readStream.format("jetstream").options(stream="EV", columns="seq", maxMessagesPerTrigger="600").load()
-query = stream.writeStream.option("path", f"{folder}/out").option("checkpointLocation", f"{folder}/checkpoint")
-query.trigger(availableNow=True).start().awaitTermination()
-print(sorted(row.seq for row in spark.read.parquet(f"{folder}/out").collect()) == list(range(1, 1501)))
-spark.stop()
-"""
-
-
-@pytest.mark.timeout(240)
-def test_executors_read_a_stream_as_the_driver_says(
-    settings: Settings, nats: NatsServer, spark_master: str, tmp_path: Path
-) -> None:
-    with Wire(nats.url) as wire:
+@pytest.mark.timeout(300)
+def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_killed(
+    settings: Settings, nats_factory: NatsFactory, postgres_url: str, bucket: str, spark_master: str,
+    cluster_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    count = 3000
+    users = f"{{user: planted, password: {SECRET}}}, {{user: wire, password: wire}}"
+    server = nats_factory(f"authorization {{users: [{users}]}}\nno_auth_user: wire")
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    with Wire(server.url) as wire, role(postgres_url) as url:
+        grant(postgres_url, ROLE)
         wire.create_stream("EV", "ev.>")
-        wire.publish([(f"ev.{n % 5}", b"", b"%d" % n) for n in range(1500)])
-    ran = subprocess.run(
-        [sys.executable, "-c", SOURCES, spark_master, str(tmp_path)], capture_output=True, text=True, timeout=200,
-        check=False, env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-    )  # fmt: skip
-    assert ran.stdout.splitlines() == ["1500 4 [b'0', b'1', b'2']", "True"], ran.stderr[-3000:]
+        with Workspace(settings.model_copy(update={"nats_url": server.url})) as workspace:
+            for numbers in (range(count // 2), range(count // 2, count)):
+                wire.publish([(f"ev.{n % 5}", b"NATS/1.0\r\nN: %d\r\n\r\n" % n, b"%d" % n) for n in numbers])
+                archived(workspace, wire, "EV", bucket, "events")
+        wire.create_stream("COPY", "copy.>")
+        wire.create_stream("AGAIN", "again.>")
+        planted = {
+            "NATS3_NATS_URL": server.url, "NATS3_NATS_USER": "planted", "NATS3_NATS_PASSWORD": SECRET,
+            "NATS3_POSTGRES_URL": url, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+        }  # fmt: skip
+        command = [sys.executable, "-m", DRIVER, spark_master, server.url, str(folder)]
+        with (folder / "driver.log").open("w") as log, subprocess.Popen(
+            command, env=os.environ | planted, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
+        ) as process:  # fmt: skip
+            for stream in ("COPY", "AGAIN"):
+                while not count // 10 < wire.state(stream)["messages"]:
+                    assert process.poll() is None, (folder / "driver.log").read_text()[-3000:]
+                    time.sleep(0.05)
+                for executor in executors():
+                    executor.kill()
+                assert wire.state(stream)["messages"] < count  # it was in the middle
+            assert process.wait(200) == 0, (folder / "driver.log").read_text()[-3000:]
+        output = (folder / "driver.log").read_text()
+        said: dict[str, Any] = {}
+        for line in re.findall(r"^said:(.*)$", output, re.MULTILINE):
+            said |= json.loads(line)
+        assert said == {
+            "read": [count, 4, ["0", "1", "2"]], "archive": [count, 2], "copied": count, "streamed": [1500] * 2
+        }  # fmt: skip
+        copies = list(wire.messages("COPY"))
+        assert sorted((m.subject, int(m.data)) for m in copies) == sorted((f"copy.{n % 5}", n) for n in range(count))
+        assert all(b"Nats-Msg-Id: copy-%d\r\nN: %b\r\n" % (int(m.data) + 1, m.data) in m.headers for m in copies)
+        again = sorted((m.subject, int(m.data)) for m in wire.messages("AGAIN"))
+        assert again == sorted((f"again.{n % 5}", n) for n in range(count))
+    # What Spark shows: logs of the driver, the master, the workers and the executors, the event log, pages of the UI.
+    seen = {path: path.read_bytes() for at in (folder, cluster_folder) for path in at.rglob("*") if path.is_file()}
+    everything = b"\n".join(seen.values())
+    for there in (
+        b"SparkListenerSQLExecutionStart", b"Running task", b" DEBUG ", b"created_ns", b"sparkProperties",
+        b"concat(copy.",
+    ):  # fmt: skip
+        assert there in everything, there
+    assert len([path for path in seen if path.name == "stderr"]) >= 4
+    assert settings.s3_secret_access_key
+    for secret in (SECRET, PASSWORD, settings.s3_secret_access_key.get_secret_value()):
+        for form in forms(secret):
+            assert [str(path) for path, content in seen.items() if form.encode() in content] == []
 
 
 def executors() -> list[psutil.Process]:
