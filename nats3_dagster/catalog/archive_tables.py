@@ -25,6 +25,8 @@ class _State:
     chunks: int
     ids: list[int]
     hours: list[str]
+    retired_ids: list[int]
+    retired_hours: list[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,15 +107,17 @@ class ArchiveTables:
         with self._session.transaction() as sql:
             sql.run("note_table_failed", archive=archive_id, error=error.replace("\0", "")[:_ERROR_CHARS])
 
-    def state(self, archive_id: int, last_chunk: int = 0) -> TableState:
-        """What the table shall have: the live chunks with an id above `last_chunk`, and how many there are in all.
+    def state(self, archive_id: int, last_chunk: int = 0, revision: int = 0) -> TableState:
+        """What the table shall have: the live chunks with an id above `last_chunk`, and how many there are in all; and
+        those up to it that were retired after `revision`.
 
         Within an archive ids ascend in the order of commits, because a commit holds the archive before it adds chunks.
         So the live chunks up to an id that was live once are those of then without the ones retired since."""
         with self._session.reading() as sql:
-            row = sql.row(_State, "table_state", archive=archive_id, last_chunk=last_chunk)
+            row = sql.row(_State, "table_state", archive=archive_id, last_chunk=last_chunk, revision=revision)
         assert row is not None
-        return TableState(row.revision, row.chunks, tuple(row.ids), tuple(row.hours))
+        retired = tuple(zip(row.retired_hours, row.retired_ids, strict=True))
+        return TableState(row.revision, row.chunks, tuple(row.ids), tuple(row.hours), retired)
 
     def files(self, chunk_ids: Sequence[int], *, subjects: bool = True) -> Iterator[TableFile]:
         """These chunks, live or not, in this order; `subjects`: with their bounds."""

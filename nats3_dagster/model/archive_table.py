@@ -41,6 +41,7 @@ class TableState:
     chunks: int  # all live ones
     ids: tuple[int, ...]  # live chunks, those above the id that was asked for; by hour
     hours: tuple[str, ...]  # the hour of each of these
+    retired: tuple[tuple[str, int], ...]  # hour and id of those up to it that were live at the revision asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

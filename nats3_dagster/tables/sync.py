@@ -8,7 +8,7 @@ and two at once end with what one alone would have made.
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-# Files of a commit; an hour is never divided, so that what replaces a chunk comes in the snapshot that removes it.
-BATCH = 5000
+# Files of a commit, and so of a manifest; an hour is never divided, so that what replaces a chunk comes in the snapshot
+# that removes it.
+BATCH = 2000
 # Commits that other processes may win before this one gives up.
 ATTEMPTS = 10
 # Snapshots that a table's metadata names: at a kilobyte each.
@@ -57,13 +58,14 @@ class _Work:
     state: TableState
     last_chunk: int  # the highest id of a chunk that the table has afterwards; 0 without any
     add: tuple[tuple[str, int], ...]  # hour and id of a chunk
-    remove: tuple["DataFile", ...]
+    retire: tuple[tuple[str, int], ...]  # the same, of a chunk that the table has and that is live no more
+    remove: tuple["DataFile", ...]  # what the table has besides and should not
 
 
 def sync(workspace: Workspace, known: ArchiveTable, *, full: bool = False) -> Synced:
-    """Commit what the table lacks, and take out what is live no more; no file is written. `full`: compare every file,
-    also where the newest snapshot says that it has all of them. Raises TableError, CatalogError, StoreError, Conflict;
-    and notes the error."""
+    """Commit what the table lacks, and take out what is live no more; no chunk is written. `full`: compare every file,
+    also where the newest snapshot says which ones it has. Raises TableError, CatalogError, StoreError, Conflict; and
+    notes the error."""
     try:
         with opened(workspace.settings, known.catalog) as catalog:
             return _sync(workspace, known, catalog, full)
@@ -90,7 +92,7 @@ def load(catalog: "Catalog", known: ArchiveTable) -> "Table":
 
 
 def _sync(workspace: Workspace, known: ArchiveTable, catalog: "Catalog", full: bool) -> Synced:
-    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
 
     added = removed = commits = 0
     for _ in range(ATTEMPTS):
@@ -98,11 +100,14 @@ def _sync(workspace: Workspace, known: ArchiveTable, catalog: "Catalog", full: b
         fault_point("table.loaded")
         work = _all_work(workspace, known, table) if full else _work(workspace, known, table)
         try:
-            for add, remove, is_last in _batches(work):
-                _commit(workspace, table, add, remove, _summary(known, work) if is_last else {})
-                added, removed, commits = added + len(add), removed + len(remove), commits + 1
+            for batch in _batches(work):
+                _commit(workspace, table, batch, _summary(known, work) if batch.is_last else {})
+                added, removed, commits = added + len(batch.add), removed + batch.removed, commits + 1
                 fault_point("table.committed")
         except CommitFailedException:
+            continue
+        except ValidationException:
+            full = True  # what its snapshot says that it has is not there
             continue
         snapshot = table.current_snapshot()
         done = Synced(
@@ -116,16 +121,16 @@ def _sync(workspace: Workspace, known: ArchiveTable, catalog: "Catalog", full: b
 
 
 def _work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Work:
-    """By what the newest snapshot says of itself, if nothing but new chunks came since: then no manifest is read."""
+    """By what the newest snapshot says of itself, and what came and went since: no manifest is read for it."""
     snapshot = table.current_snapshot()
     says = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     if says.get(_ARCHIVE) == str(known.archive_id) and says.keys() >= {_REVISION, _CHUNKS, _LAST}:
         revision, chunks, last = (int(says[name]) for name in (_REVISION, _CHUNKS, _LAST))
-        state = workspace.catalog.tables.state(known.archive_id, last)
+        state = workspace.catalog.tables.state(known.archive_id, last, revision)
         # A Postgres that was brought back from an old copy has fewer revisions.
-        if revision <= state.revision and state.chunks == chunks + len(state.ids):
+        if revision <= state.revision and state.chunks == chunks - len(state.retired) + len(state.ids):
             add = tuple(zip(state.hours, state.ids, strict=True))
-            return _Work(state, max((last, *state.ids)), add, ())
+            return _Work(state, max((last, *state.ids)), add, state.retired, ())
     return _all_work(workspace, known, table)
 
 
@@ -138,38 +143,53 @@ def _all_work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Wor
             Next.FORGET_TABLE(archive=known.archive),
         )
     add = tuple(zip(found.hours, found.missing, strict=True))
-    return _Work(found.state, max((0, *found.state.ids)), add, found.wrong)
+    return _Work(found.state, max((0, *found.state.ids)), add, (), found.wrong)
 
 
-def _batches(work: _Work) -> Iterator[tuple[list[int], "list[DataFile]", bool]]:
-    """What to add, by id, and to remove in each commit, whole hours at a time; and whether it is the last commit."""
-    hours = sorted([(hour, chunk, None) for hour, chunk in work.add] + [(f.partition[0], 0, f) for f in work.remove],
-                   key=lambda item: item[:2])  # fmt: skip
-    left, add, remove = len(hours), [], []
-    for _, items in groupby(hours, key=lambda item: item[0]):
-        for _, chunk, file in items:
+@dataclass(slots=True)
+class _Batch:
+    """What one commit adds and removes: whole hours."""
+
+    add: list[int] = field(default_factory=list)  # ids of chunks
+    retire: list[int] = field(default_factory=list)  # the same
+    remove: "list[DataFile]" = field(default_factory=list)
+    is_last: bool = False
+
+    @property
+    def removed(self) -> int:
+        return len(self.retire) + len(self.remove)
+
+
+def _batches(work: _Work) -> Iterator[_Batch]:
+    changes: list[tuple[str, str, int | DataFile]] = [
+        *((hour, "add", chunk) for hour, chunk in work.add), *((hour, "retire", chunk) for hour, chunk in work.retire),
+        *((file.partition[0], "remove", file) for file in work.remove),
+    ]  # fmt: skip
+    changes.sort(key=lambda change: change[0])
+    left, batch = len(changes), _Batch()
+    for _, of_hour in groupby(changes, key=lambda change: change[0]):
+        for _, kind, one in of_hour:
             left -= 1
-            if file is None:
-                add.append(chunk)
-            else:
-                remove.append(file)
-        if not left or len(add) + len(remove) >= BATCH:
-            yield add, remove, not left
-            add, remove = [], []
+            getattr(batch, kind).append(one)
+        batch.is_last = not left
+        if batch.is_last or len(batch.add) + batch.removed >= BATCH:
+            yield batch
+            batch = _Batch()
 
 
-def _commit(
-    workspace: Workspace, table: "Table", add: list[int], remove: "list[DataFile]", summary: dict[str, str]
-) -> None:
+def _commit(workspace: Workspace, table: "Table", batch: _Batch, summary: dict[str, str]) -> None:
     from pyiceberg.table.update.snapshot import ExpireSnapshots
 
     with table.transaction() as transaction:
         update = transaction.update_snapshot(snapshot_properties=summary)
-        with update.overwrite() if remove else update.merge_append() as snapshot:
-            for file in chunk_files(workspace, add):
+        with update.overwrite() if batch.removed else update.merge_append() as snapshot:
+            for file in chunk_files(workspace, batch.add):
                 snapshot.append_data_file(layout.entry(file, layout.path_of(workspace.settings, file)))
-            for file in remove:
-                snapshot.delete_data_file(file)
+            # Found by its path in the manifests of its partition alone. What is not there refuses the commit.
+            for file in workspace.catalog.tables.files(batch.retire, subjects=False):
+                snapshot.delete_data_file(layout.entry(file, layout.path_of(workspace.settings, file)))
+            for data_file in batch.remove:
+                snapshot.delete_data_file(data_file)
         if old := _to_forget(table):
             ExpireSnapshots(transaction).by_ids(old).commit()
         fault_point("table.in_commit")

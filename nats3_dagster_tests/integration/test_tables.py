@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.manifest import ManifestFile
 
 from nats3_dagster import fault_points
 from nats3_dagster.archive.remove import delete
@@ -82,6 +83,45 @@ def test_a_sync_of_what_is_synced_commits_nothing_and_reads_no_manifest(
     assert (behind.is_behind, behind.lacking, behind.surplus) == (True, 1, 0)
     assert synced(workspace).added == 1
     assert seqs(workspace) == numbers((1, 30))
+
+
+def test_a_removal_reads_the_manifests_of_its_hours_alone(
+    workspace: Workspace, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing, "compare", lambda *_: pytest.fail("every file was compared"))
+    hours = [f"2026-11-21-{hour}:00" for hour in range(10, 16)]
+    for n, hour in enumerate(hours):
+        put(workspace, archive, rows(21 + 10 * n, 30 + 10 * n, hour), hour=hour)
+        synced(workspace)
+    read: list[str] = []
+    real = ManifestFile.fetch_manifest_entry
+
+    def reading(self: ManifestFile, *args: Any, **options: Any) -> Any:
+        read.append(self.manifest_path)
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", reading)
+    gone = [chunk.id for chunk in live(workspace, archive) if chunk.meta.hour == hours[2]]
+    workspace.catalog.chunks.retire(archive, gone)
+    assert (synced(workspace).removed, len(set(read))) == (1, 1)
+    monkeypatch.undo()
+    assert checked(workspace).faults == ()
+    assert seqs(workspace) == numbers((1, 40), (51, 80))
+
+
+def test_a_table_without_what_its_snapshot_says_is_compared(workspace: Workspace, archive: Archive) -> None:
+    """Files that another program took out in a snapshot that repeats our words."""
+    first, second = live(workspace, archive)
+    with iceberg(workspace) as table:
+        said = {key: value for key, value in table.current_snapshot().summary.additional_properties.items()
+                if key.startswith("nats3.")}  # fmt: skip
+        with table.transaction() as other, other.update_snapshot(snapshot_properties=said).overwrite() as snapshot:
+            for task in table.scan().plan_files():
+                snapshot.delete_data_file(task.file)
+    workspace.catalog.chunks.retire(archive, [first.id])
+    done = synced(workspace)
+    assert (done.added, done.removed) == (1, 0)
+    assert files(workspace) == {workspace.settings.object_url(second.meta.bucket, second.meta.key)}
 
 
 def test_what_replaces_a_chunk_comes_in_the_snapshot_that_removes_it(

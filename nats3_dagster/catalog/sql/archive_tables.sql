@@ -39,17 +39,24 @@ where archive_id = :archive and coalesce(revision, 0) <= :revision;
 -- Notes why the table could not be made equal to its archive.
 update nats3.archive_table set error = :error, failed_at = now() where archive_id = :archive;
 
--- name: table_state(archive, last_chunk)
--- The archive's revision, its number of live chunks, and those of them with an id above `last_chunk`, by hour: all as of
--- one moment, since it is one statement.
+-- name: table_state(archive, last_chunk, revision)
+-- The archive's revision, its number of live chunks, those of them with an id above `last_chunk`, and those up to it that
+-- were retired after `revision`, by hour: all as of one moment, since it is one statement.
 select a.revision, (select coalesce(sum(chunks), 0)::bigint from nats3.coverage where archive_id = a.id) as chunks,
-       n.ids, n.hours
+       n.ids, n.hours, o.ids as retired_ids, o.hours as retired_hours
 from nats3.archive a
 cross join lateral (
     select coalesce(array_agg(id order by hour, id), '{}') as ids,
            coalesce(array_agg(hour order by hour, id), '{}') as hours
     from nats3.chunk where archive_id = a.id and deleted_at is null and id > :last_chunk::bigint
 ) n
+cross join lateral (
+    select coalesce(array_agg(id order by hour, id), '{}') as ids,
+           coalesce(array_agg(hour order by hour, id), '{}') as hours
+    from nats3.chunk
+    where archive_id = a.id and deleted_at is not null and retired_revision > :revision::bigint
+      and id <= :last_chunk::bigint
+) o
 where a.id = :archive;
 
 -- name: table_files(chunks, subjects)

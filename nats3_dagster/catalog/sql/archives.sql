@@ -70,7 +70,8 @@ update nats3.archive set deleted_at = now() where id = :archive;
 
 -- name: retire_archive(archive)!
 -- Retires all live chunks of the archive.
-update nats3.chunk set deleted_at = now() where archive_id = :archive and deleted_at is null;
+update nats3.chunk c set deleted_at = now(), retired_revision = a.revision + 1
+from nats3.archive a where a.id = :archive and c.archive_id = a.id and c.deleted_at is null;
 
 -- name: archive_versions()
 -- The archives that are not deleted, by id, with numbers that go up when their seals, replays and exports change.

@@ -62,9 +62,10 @@ group by s.chunk_id;
 
 -- name: retire_chunks(archive, chunks)
 -- Retires those of the chunks that are live; their ids.
-update nats3.chunk set deleted_at = now()
-where archive_id = :archive and id = any(:chunks::bigint[]) and deleted_at is null
-returning id;
+update nats3.chunk c set deleted_at = now(), retired_revision = a.revision + 1
+from nats3.archive a
+where a.id = :archive and c.archive_id = a.id and c.id = any(:chunks::bigint[]) and c.deleted_at is null
+returning c.id;
 
 -- name: add_retired_gaps(chunks, run_id)
 -- Makes the sequences of these chunks gaps of the reason `retired`.

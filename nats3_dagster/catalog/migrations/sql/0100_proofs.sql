@@ -18,7 +18,7 @@ create trigger chunk_minutes_immutable before update of minutes on nats3.chunk
     for each row execute function nats3.refuse();
 create trigger chunk_absent_reason_immutable before update of absent_reason on nats3.chunk
     for each row execute function nats3.refuse();
-create trigger chunk_retired_once before update of deleted_at on nats3.chunk for each row
+create trigger chunk_retired_once before update of deleted_at, retired_revision on nats3.chunk for each row
     when (old.deleted_at is not null or new.deleted_at is null) execute function nats3.refuse();
 create trigger chunk_live_kept before delete on nats3.chunk for each row
     when (old.deleted_at is null) execute function nats3.refuse();

@@ -133,7 +133,10 @@ create table nats3.chunk (
     dagster_run_id text,
     committed_at   timestamptz not null default now(),
     deleted_at     timestamptz,
+    -- The revision of the archive that was the first without it; null while it is live.
+    retired_revision bigint,
     foreign key (archive_id, incarnation_id) references nats3.coverage,
+    constraint chunk_retired_account check ((retired_revision is null) = (deleted_at is null)),
     constraint chunk_seqs_proper check (coalesce(lower(seqs) >= 1, false) and not upper_inf(seqs)),
     constraint chunk_accounts check (absent >= 0),
     constraint chunk_deleted_accounts check (deleted is null or (deleted <@ seqs and nats3.size(deleted) = absent)),
@@ -157,6 +160,7 @@ create index chunk_times on nats3.chunk using gist (archive_id, int8range(first_
 create index chunk_reach on nats3.chunk using gist (archive_id, incarnation_id, lower(seqs), last_ns)
     where deleted_at is null;
 create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
+create index chunk_retired on nats3.chunk (archive_id, retired_revision) where deleted_at is not null;
 create index chunk_dead_object on nats3.chunk (bucket, key) where deleted_at is not null;
 -- What was once in a chunk is of that chunk's hour.
 create index chunk_dead_seqs on nats3.chunk using gist (archive_id, incarnation_id, seqs) where deleted_at is not null;
