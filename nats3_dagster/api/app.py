@@ -21,6 +21,7 @@ from nats3_dagster.api.routes import (
     metrics_routes,
     status_routes,
     store_routes,
+    table_routes,
 )
 from nats3_dagster.api.security import Gate, document_tokens
 from nats3_dagster.api.tokens import Tokens
@@ -30,7 +31,8 @@ from nats3_dagster.workspace import Workspace
 
 # Which of their routes need a token: security.py.
 OPEN_ROUTERS = (status_routes.router,)
-ROUTERS = (store_routes.router, load_routes.router, chunk_routes.router, message_routes.router, metrics_routes.router)
+ROUTERS = (store_routes.router, load_routes.router, chunk_routes.router, message_routes.router, metrics_routes.router,
+           table_routes.router)  # fmt: skip
 PREFIXES = ("", "/api/v1")
 # Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;
 # a creation uses two more.

@@ -85,6 +85,14 @@ def find(workspace: Workspace, job_id: UUID) -> Archive:
     return row[0]
 
 
+def known(workspace: Workspace, job_id: UUID) -> Archive:
+    """The archive of the job, or of a deleted one. Raises Unknown when there never was one."""
+    row = workspace.catalog.archives.of_job(job_id)
+    if row is None:
+        raise _unknown(job_id)
+    return row[0]
+
+
 def named(workspace: Workspace, name: str) -> Archive:
     """The archive of this job id, else of this name, else of the job of this name. Raises Unknown if there is none."""
     if (job_id := as_id(name)) and (row := workspace.catalog.archives.of_job(job_id)) and row[1]:

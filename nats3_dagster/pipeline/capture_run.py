@@ -26,7 +26,7 @@ from nats3_dagster.model import Archive, OnProgress, Progress, SeqRange
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
-from nats3_dagster.tables.follow import follow
+from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
 # Another capture of the hour may commit first, and the next plan then asks for less. A third time is no coincidence.
@@ -45,11 +45,11 @@ def run_capture(
     with Workspace(settings) as workspace:
         archive = workspace.catalog.archives.get(archive_name)
         capture_once = _take if archive.spec.mode == "consumer" else _read
-        result = noted(
-            workspace, archive, hour, run_id,
-            lambda: capture_once(spark, workspace, archive, hour, run_id, adopt, on_progress),
-        )  # fmt: skip
-        follow(workspace, [archive.name])
+        with followed(workspace, archive.name):
+            result = noted(
+                workspace, archive, hour, run_id,
+                lambda: capture_once(spark, workspace, archive, hour, run_id, adopt, on_progress),
+            )  # fmt: skip
         return replace(result, seconds=time.monotonic() - began)
 
 

@@ -6,7 +6,8 @@ so long: an Iceberg catalog may take a connection and stay silent.
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from threading import Thread
 
@@ -16,8 +17,21 @@ from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 45.0
+# For who answers a request meanwhile: a process that lives on goes on by itself.
+ANSWER_S = 5.0
 # So long after a failure a sensor leaves the table alone.
 PAUSE_S = 60.0
+
+
+@contextmanager
+def followed(workspace: Workspace, archive: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """Sync the table of the archive after a block that changes it, also after one that failed half-way."""
+    try:
+        yield
+    except Nats3Error:
+        follow(workspace, [archive], patience_s=patience_s)
+        raise
+    follow(workspace, [archive], patience_s=patience_s)
 
 
 def follow(

@@ -17,6 +17,7 @@ from nats3_dagster.archive.jobs import JobStatus
 from nats3_dagster.bodies.store_jobs import CreateStoreJob
 from nats3_dagster.runs.reload import reload_locations
 from nats3_dagster.settings import Settings
+from nats3_dagster.tables.follow import ANSWER_S, followed
 from nats3_dagster.views import store_jobs as views
 
 log = logging.getLogger(__name__)
@@ -48,8 +49,10 @@ def delete_store_job(
         bool, Query(description="Delete the objects too, for good; also of an archive that was deleted before.")
     ] = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Delete an archive. Its data stays in the bucket unless `purge` is true."""
-    archive, deleted = use_cases.delete(work, job_id, purge=purge)
+    """Delete an archive. Its data stays in the bucket unless `purge` is true. Its Iceberg table has no files then, in
+    some seconds at the latest unless its catalog is down."""
+    with followed(work, use_cases.known(work, job_id).name, patience_s=ANSWER_S):
+        archive, deleted = use_cases.delete(work, job_id, purge=purge)
     later.add_task(_reload_dagster, work.settings)
     return views.deleted(archive, deleted)
 

@@ -1,6 +1,7 @@
 """`nats3 store seal`, `nats3 chunk verify` and `nats3 chunk repair`: what proves that an archive is whole."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Chunk, Seal, SeqRange
 from nats3_dagster.settings import Settings
-from nats3_dagster.tables.follow import follow
+from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
 
@@ -67,9 +68,8 @@ def verify(
         seals = status.seals(workspace, archive, hour)
         bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
         unlisted = [] if hour else list(list_orphans(workspace, archive))
-        from_stream = _compare_source(workspace, archive, hour, correct=correct) if source else None
-        if correct:
-            follow(workspace, [archive.name])
+        with followed(workspace, archive.name) if correct else nullcontext():
+            from_stream = _compare_source(workspace, archive, hour, correct=correct) if source else None
     for seal, error in bad_seals:
         note(f"Bad manifest of {seal.hour}: {error.text_in(WORDS)}")
     if unlisted:
@@ -110,7 +110,7 @@ def repair(
         chunks, bad = _verify(workspace, archive, hour)
         planned = repairs.plan_repair(workspace, archive, bad, every=None if hour else len(chunks))
         repaired: list[repairs.Repaired] = []
-        with bar(f"repair {name}", "chunks") as on_progress:
+        with followed(workspace, archive.name), bar(f"repair {name}", "chunks") as on_progress:
             for one in repairs.repair(workspace, archive, state, planned, accept_loss=accept_loss):
                 repaired.append(one)
                 on_progress(len(repaired), len(planned.bad))
@@ -121,7 +121,6 @@ def repair(
                         f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} still "
                         f"has {one.messages:,} of them"
                     )
-        follow(workspace, [archive.name])
     done = [one for one in repaired if one.done]
     refused = [one for one in repaired if not one.done and not one.conflict]
     lost = sum(one.lost for one in done)

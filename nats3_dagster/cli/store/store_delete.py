@@ -16,7 +16,7 @@ from nats3_dagster.cli.terminal.output import Format, Size, counted, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
-from nats3_dagster.tables.follow import follow
+from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
 
@@ -57,14 +57,14 @@ def delete(
         else:
             left = counted(planned.left, "object")
             confirm(f"Archive {name} was deleted before. This deletes {left} of it for good", yes)
-        if purge:
-            with bar("Deleting objects", "objects") as on_progress:
-                deleted = remove.delete(
-                    workspace, name, purge=True, keep_consumer=keep_consumer, on_progress=on_progress
-                )
-        else:
-            deleted = remove.delete(workspace, name, keep_consumer=keep_consumer)
-        follow(workspace, [name])
+        with followed(workspace, name):
+            if purge:
+                with bar("Deleting objects", "objects") as on_progress:
+                    deleted = remove.delete(
+                        workspace, name, purge=True, keep_consumer=keep_consumer, on_progress=on_progress
+                    )
+            else:
+                deleted = remove.delete(workspace, name, keep_consumer=keep_consumer)
     view = {
         "name": name, "deleted": True, "chunks": deleted.chunks, "objects_deleted": deleted.objects,
         "consumer_deleted": deleted.consumer,
