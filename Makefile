@@ -34,6 +34,7 @@ bench: setup
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.points)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.subjects)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.exports)
+	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.query)
 
 latency: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)

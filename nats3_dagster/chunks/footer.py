@@ -39,6 +39,11 @@ class RowGroup(NamedTuple):
     first_ns: int  # smallest store time
     last_ns: int  # largest store time
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether it has every sequence from the first to the last: the bounds then say what the column `seq` has."""
+        return self.rows == self.last_seq - self.first_seq + 1
+
 
 @dataclass(frozen=True, slots=True)
 class Footer:

@@ -6,7 +6,7 @@ goes out and no message is left out silently.
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -146,12 +146,14 @@ class ChunkReader:
         seqs: SeqRange | None = None,
         times: tuple[int, int] | None = None,
         dictionary: bool = False,
+        groups: Collection[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The messages in order, one batch for each row group that has any.
 
         `columns`: names in the order wanted, by default those of MESSAGES. `seqs`: both ends included. `times`:
         `[from, to)` in nanoseconds. Row groups out of either are not read. `dictionary`: `subject` comes as a
-        dictionary array, for work that is done once a subject. Raises ChunkError when a page does not match."""
+        dictionary array, for work that is done once a subject. `groups`: the row groups that are read, by index. Raises
+        ChunkError when a page does not match."""
         names = list(columns) if columns is not None else MESSAGES.names
         wanted = {*names, "seq", *(["time_ns"] if times else [])}
         ordered = [name for name in SCHEMA.names if name in wanted]
@@ -168,10 +170,15 @@ class ChunkReader:
                 continue
             if times is not None and (group.last_ns < times[0] or group.first_ns >= times[1]):
                 continue
-            if self._prepare is not None:
-                self._prepare(*self.span(index, ordered))
-            with _arrow_errors():
-                batch = _whole(file.read_row_group(index, columns=ordered, use_threads=False), group, index)
+            if groups is not None and index not in groups:
+                continue
+            if ordered == ["seq"] and group.is_dense:
+                batch = pa.record_batch([np.arange(group.first_seq, group.last_seq + 1)], schema=pa.schema([SCHEMA[0]]))
+            else:
+                if self._prepare is not None:
+                    self._prepare(*self.span(index, ordered))
+                with _arrow_errors():
+                    batch = _whole(file.read_row_group(index, columns=ordered, use_threads=False), group, index)
             if seqs is not None:
                 numbers = batch.column("seq").to_numpy()
                 first = int(np.searchsorted(numbers, max(seqs.first, group.first_seq)))

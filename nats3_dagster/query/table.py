@@ -1,4 +1,4 @@
-"""An archive as a table that DuckDB scans: the catalog decides which chunks are fetched, and each is proven.
+"""An archive as a table that DuckDB scans: the catalog decides which chunks are read, their footers which row groups.
 
 Invariant: a scan gives every archived message that its filter takes, or fails. Sequences that were lost and that the
 filter may take make it fail, unless it may go over gaps.
@@ -6,8 +6,9 @@ filter may take make it fail, unless it may go over gaps.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from nats3_dagster.archive.read.fetch import fetch_chunks
+from nats3_dagster.archive.read.groups import read_groups
 from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
-from nats3_dagster.chunks import SCHEMA, ChunkReader
+from nats3_dagster.archive.read.ranged import RangedChunk
+from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
 from nats3_dagster.subjects import matches
@@ -26,8 +28,8 @@ from nats3_dagster.workspace import Workspace
 # A chunk's columns, its hour `YYYY-MM-DD-HH:00`, and the incarnation of the stream as in the keys of chunks.
 COLUMNS: Final = pa.schema([*SCHEMA, pa.field("hour", pa.string(), False), pa.field("incarnation", pa.string(), False)])
 _OF_CHUNK = ("hour", "incarnation")
-# Chunks that are fetched while one is scanned: each may take 64 MiB of memory.
-_AHEAD = 1
+# The columns of which a footer has the bounds in each row group.
+_OF_GROUP = {"seq", "time", "time_ns"}
 # Above this many subjects a chunk is pruned by its smallest and largest subject.
 _MOST_SUBJECTS = 64
 _CLOCKS_NS = CLOCKS_S * SECOND_NS
@@ -37,11 +39,19 @@ _CLOCKS_NS = CLOCKS_S * SECOND_NS
 class Scanned:
     """What the scans of a query took."""
 
-    # Objects that were fetched, and their bytes as stored.
+    # Chunks of which something was read, and the bytes that were fetched of them.
     chunks: int = 0
-    stored_bytes: int = 0
+    fetched_bytes: int = 0
     # Chunks of the selections, before filters left some of them out.
     selected: int = 0
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def add(self, *, chunks: int = 0, fetched_bytes: int = 0, selected: int = 0) -> None:
+        """From any thread."""
+        with self._lock:
+            self.chunks += chunks
+            self.fetched_bytes += fetched_bytes
+            self.selected += selected
 
 
 class ArchiveTable(ds.Dataset):
@@ -85,12 +95,36 @@ class ArchiveTable(ds.Dataset):
     def _pruned(self, filter: pc.Expression | None) -> list[Chunk]:
         """The chunks that may have messages for which the filter is true. Raises OperatorError if messages of which it
         may be true were lost."""
-        if not self._over_gaps and (lost := [r for r in self._lost if _may_be(filter, [self._guarantee(r)])]):
+        if not self._over_gaps and (lost := self._lost_of(filter)):
             raise lost_of_selection(lost)
         chunks = with_subjects(self._workspace, self._chunks, self._selection)
-        taken = [chunk for chunk in chunks if _may_be(filter, _guarantees(chunk, self._selection))]
-        self._scanned.selected += len(chunks)
-        return taken
+        self._scanned.add(selected=len(chunks))
+        if filter is None:
+            return list(chunks)
+        by_subject = "subject" in _names(filter)
+        guarantees = [(at, one) for at, chunk in enumerate(chunks) for one in self._of_chunk(chunk, by_subject)]
+        possible = {guarantees[at][0] for at in _possible(filter, [one for _, one in guarantees])}
+        return [chunks[at] for at in sorted(possible)]
+
+    def _of_chunk(self, chunk: Chunk, by_subject: bool) -> list[pc.Expression]:
+        """Expressions of which one is true of each selected message of the chunk."""
+        meta = chunk.meta
+        common = (
+            _bounds(meta.covers.first, meta.covers.last, meta.first_ns, meta.last_ns)
+            & (pc.field("hour") == meta.hour) & (pc.field("incarnation") == meta.incarnation.token)
+        )  # fmt: skip
+        subjects = sorted(_readable(meta.subjects, self._selection)) if by_subject else []
+        if not subjects:
+            return [common]
+        if len(subjects) <= _MOST_SUBJECTS:
+            return [common & (pc.field("subject") == subject) for subject in subjects]
+        return [common & (pc.field("subject") >= subjects[0]) & (pc.field("subject") <= subjects[-1])]
+
+    def _lost_of(self, filter: pc.Expression | None) -> list[SeqRange]:
+        """The sequences that were lost, and of whose messages the filter may be true."""
+        if filter is None:
+            return self._lost
+        return [self._lost[at] for at in _possible(filter, [self._guarantee(one) for one in self._lost])]
 
     def _guarantee(self, lost: SeqRange) -> pc.Expression:
         """What is true of each message that was lost with these sequences."""
@@ -110,28 +144,36 @@ class ArchiveTable(ds.Dataset):
     ) -> Iterator[pa.RecordBatch]:
         """The messages, one batch for each row group that has any."""
         try:
-            for chunk, reader in fetch_chunks(self._workspace.bucket, chunks, _AHEAD):
-                self._scanned.chunks += 1
-                self._scanned.stored_bytes += chunk.meta.stored_bytes
-                yield from self._batches(chunk, reader, columns, filter)
+            yield from self._batches(chunks, columns, filter)
         except Exception as error:
             self.failure = error
             raise
 
     def _batches(
-        self, chunk: Chunk, reader: ChunkReader, columns: Sequence[str], filter: pc.Expression | None
+        self, chunks: Sequence[Chunk], columns: Sequence[str], filter: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        needed = {*columns, *_names(filter), *(["subject"] if self._selection.subjects else [])}
+        names = _names(filter)
+        needed = {*columns, *names, *(["subject"] if self._selection.subjects else [])}
         stored = [name for name in SCHEMA.names if name in needed] or ["seq"]
         subjects = dict[str, bool]()
-        for batch in reader.batches(stored, seqs=self._selection.sequences, times=self._selection.times):
-            if self._selection.subjects:
-                batch = _of_subjects(batch, self._selection, subjects)
+
+        def wanted(one: RangedChunk) -> Sequence[int]:
+            self._scanned.add(chunks=1)
+            groups = one.parsed.footer.row_groups
+            if filter is None or not _OF_GROUP.intersection(names):
+                return range(len(groups))
+            return _possible(filter, [_bounds(g.first_seq, g.last_seq, g.first_ns, g.last_ns) for g in groups])
+
+        for chunk, batch in read_groups(
+            self._workspace, chunks, stored, wanted, seqs=self._selection.sequences, times=self._selection.times,
+            count=lambda length: self._scanned.add(fetched_bytes=length),
+        ):  # fmt: skip
+            selected = _of_subjects(batch, self._selection, subjects) if self._selection.subjects else batch
             constants = {"hour": chunk.meta.hour, "incarnation": chunk.meta.incarnation.token}
             for name in _OF_CHUNK:
                 if name in needed:
-                    batch = batch.append_column(COLUMNS.field(name), pa.repeat(constants[name], batch.num_rows))
-            table = pa.Table.from_batches([batch])
+                    selected = selected.append_column(COLUMNS.field(name), pa.repeat(constants[name], len(selected)))
+            table = pa.Table.from_batches([selected])
             if filter is not None:
                 table = table.filter(filter)
             yield from table.select(columns).cast(_schema(columns)).to_batches()
@@ -173,25 +215,14 @@ def _names(filter: pc.Expression | None) -> list[str]:
     return [name for name in COLUMNS.names if name in words]
 
 
-def _guarantees(chunk: Chunk, selection: Selection) -> list[pc.Expression]:
-    """Expressions of which one is true of each selected message of the chunk."""
-    meta = chunk.meta
-    common = (
-        (pc.field("seq") >= meta.covers.first) & (pc.field("seq") <= meta.covers.last)
-        & _times(meta.first_ns, meta.last_ns)
-        & (pc.field("hour") == meta.hour) & (pc.field("incarnation") == meta.incarnation.token)
-    )  # fmt: skip
-    subjects = sorted(_readable(meta.subjects, selection))
-    if not subjects:
-        return [common]
-    if len(subjects) <= _MOST_SUBJECTS:
-        return [common & (pc.field("subject") == subject) for subject in subjects]
-    return [common & (pc.field("subject") >= subjects[0]) & (pc.field("subject") <= subjects[-1])]
-
-
 def _readable(counts: Mapping[str, int] | None, selection: Selection) -> list[str]:
     """The selected subjects of a chunk as they are in its column `subject`; empty where the catalog has none."""
     return [subject for subject in counts or () if selection.takes_subject(subject)]
+
+
+def _bounds(first_seq: int, last_seq: int, first_ns: int, last_ns: int) -> pc.Expression:
+    """No message is out of these sequences and times, ends included."""
+    return (pc.field("seq") >= first_seq) & (pc.field("seq") <= last_seq) & _times(first_ns, last_ns)
 
 
 def _times(from_ns: int | None = None, to_ns: int | None = None) -> pc.Expression:
@@ -208,13 +239,13 @@ def _micros(time_ns: int) -> Any:
     return pa.scalar(time_ns // 1000, pa.int64()).cast(COLUMNS.field("time").type)
 
 
-def _may_be(filter: pc.Expression | None, guarantees: Sequence[pc.Expression]) -> bool:
-    """Whether the filter can be true of a message of which one of the guarantees is true."""
-    if filter is None:
-        return True
-    fragments = [_FORMAT.make_fragment("", _NOWHERE, partition_expression=given) for given in guarantees]
-    pruned = ds.FileSystemDataset(fragments, COLUMNS, _FORMAT, _NOWHERE).get_fragments(filter=filter)
-    return next(iter(pruned), None) is not None
+def _possible(filter: pc.Expression, guarantees: Sequence[pc.Expression]) -> list[int]:
+    """Which of the guarantees, by index, may be true of a message for which the filter is true."""
+    fragments = [
+        _FORMAT.make_fragment(str(at), _NOWHERE, partition_expression=given) for at, given in enumerate(guarantees)
+    ]
+    left = ds.FileSystemDataset(fragments, COLUMNS, _FORMAT, _NOWHERE).get_fragments(filter=filter)
+    return sorted(int(fragment.path) for fragment in left)
 
 
 # Fragments are made for their expressions, and never opened.

@@ -4,8 +4,8 @@ import json
 import sys
 
 from nats3_dagster.settings import Settings
+from nats3_dagster_tests.bench.memory import own_peak_mb
 from nats3_dagster_tests.bench.rows import ROWS, Case
-from nats3_dagster_tests.bench.spark_rows import own_peak_mb
 
 name, messages, size, batched, replicas = sys.argv[1:]
 seconds = ROWS[name](Case(Settings.load(), int(messages), int(size), batched == "1", int(replicas)))

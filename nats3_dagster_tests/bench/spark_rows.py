@@ -4,12 +4,9 @@ Invariant: the session is started and its workers have run once before the clock
 and commits included.
 """
 
-import re
-import resource
 import time
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -25,6 +22,7 @@ from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import begin_replay
+from nats3_dagster_tests.bench.memory import own_peak_mb
 from nats3_dagster_tests.bench.rows import Case
 from nats3_dagster_tests.bench.servers import BUCKET
 
@@ -91,11 +89,3 @@ def peak_mb(spark: SparkSession) -> float:
 def _own_peak(task: int) -> Iterator[float]:
     time.sleep(0.05)  # so that every worker gets one
     yield own_peak_mb()
-
-
-def own_peak_mb() -> float:
-    """Peak resident memory of this process in MB. Not by getrusage on Linux: a fork begins with its parent's peak."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024 / 1e6  # type: ignore[index]
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # macOS counts bytes

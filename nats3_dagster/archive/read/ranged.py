@@ -4,6 +4,9 @@ Invariant: a footer is acted on only if its digest matches and it is that of the
 are read with their checksums.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import pyarrow as pa
 
 from nats3_dagster.chunks.footer import DAMAGED
@@ -20,21 +23,51 @@ from nats3_dagster.workspace import Workspace
 TAIL_BYTES = 128 << 10
 
 
+@dataclass(frozen=True, slots=True)
+class RangedChunk:
+    """A chunk whose footer is here. Its row groups may be read by several threads, each with a reader of its own."""
+
+    chunk: Chunk
+    # Proven, and of this chunk.
+    parsed: ParsedFooter
+    _file: "_Object"
+
+    def reader(self) -> ChunkReader:
+        """A reader that fetches each row group, from the first to the last column wanted, by one request."""
+        return self._open(self._file.again())
+
+    def reader_of(self, start: int, length: int) -> ChunkReader:
+        """A reader that has these bytes of the object, by one request. Raises StoreError, ObjectMissing."""
+        file = self._file.again()
+        file.fetch(start, length)
+        return self._open(file)
+
+    def _open(self, file: "_Object") -> ChunkReader:
+        meta = self.chunk.meta
+        source = pa.PythonFile(file, mode="r")
+        return open_parsed(
+            self.parsed, source, sha256=meta.sha256, stored_bytes=meta.stored_bytes, prepare=file.fetch
+        )
+
+
 def open_ranged(workspace: Workspace, chunk: Chunk) -> ChunkReader:
     """A reader of the chunk's messages that fetches what it is asked for: the footer now, by one request, or none if it
     is known; and each row group, from the first to the last column wanted, by one request. An object of up to
     TAIL_BYTES is fetched as a whole. Raises StoreError, ObjectMissing or ChunkError, and so does reading."""
+    return open_parts(workspace, chunk).reader()
+
+
+def open_parts(workspace: Workspace, chunk: Chunk, count: Callable[[int], object] | None = None) -> RangedChunk:
+    """The chunk with its footer, as `open_ranged` has it. `count` is called with the bytes of each request, from the
+    thread that makes it. Raises StoreError, ObjectMissing or ChunkError."""
     meta = chunk.meta
-    file = _Object(workspace.bucket(meta.bucket), meta.key, meta.stored_bytes)
+    file = _Object(workspace.bucket(meta.bucket), meta.key, meta.stored_bytes, count)
     known = workspace.footers.get(meta.bucket, meta.key, meta.sha256)
-    parsed = known or _footer(file)
-    reader = open_parsed(
-        parsed, pa.PythonFile(file, mode="r"), sha256=meta.sha256, stored_bytes=meta.stored_bytes, prepare=file.fetch
-    )
-    prove_identity(reader.meta, meta)
+    parts = RangedChunk(chunk, known or _footer(file), file)
+    prove_identity(parts.reader().meta, meta)
     if known is None:
-        workspace.footers.put(meta.bucket, meta.key, meta.sha256, parsed)
-    return reader
+        workspace.footers.put(meta.bucket, meta.key, meta.sha256, parts.parsed)
+    return parts
 
 
 def _footer(file: "_Object") -> ParsedFooter:
@@ -51,11 +84,17 @@ def _footer(file: "_Object") -> ParsedFooter:
 class _Object(SizedFile):
     """An object as a file, of which single parts are here."""
 
-    def __init__(self, bucket: Bucket, key: str, size: int) -> None:
+    def __init__(self, bucket: Bucket, key: str, size: int, count: Callable[[int], object] | None = None) -> None:
         super().__init__(size)
-        self._bucket, self._key = bucket, key
+        self._bucket, self._key, self._count = bucket, key, count
         # The parts that are here: the end of the object, if it was read, and the last part that was fetched.
         self._parts: dict[str, tuple[int, memoryview]] = {}
+
+    def again(self) -> "_Object":
+        """The same object, with the parts that are here, for another reader."""
+        other = _Object(self._bucket, self._key, self.size, self._count)
+        other._parts = dict(self._parts)
+        return other
 
     def fetch(self, start: int, length: int) -> memoryview:
         """This part of the object, by one request unless it is here."""
@@ -63,6 +102,8 @@ class _Object(SizedFile):
             if begin <= start and start + length <= begin + len(data):
                 return data[start - begin : start - begin + length]
         data = self._bucket.get_range(self._key, start, length)
+        if self._count is not None:
+            self._count(length)
         self._parts["end" if start + length == self.size else "last"] = start, data
         return data
 

@@ -88,7 +88,7 @@ def _print(output: Rows, result: engine.Result) -> None:
     scanned = result.scanned
     note(
         f"{counted(len(rows), 'row')}; {scanned.chunks:,} of {counted(scanned.selected, 'chunk')} read, "
-        f"{Size(scanned.stored_bytes).human_readable(separator=' ')}"
+        f"{Size(scanned.fetched_bytes).human_readable(separator=' ')}"
     )
 
 
