@@ -54,7 +54,11 @@ COMMANDS = {
                 f"{_CLI}.load.load_create:create",
                 "Replay archived messages into NATS: nothing lost, nothing doubled.",
                 epilog="What a replay does to headers, times and sequences: docs/replays.md.",
-            )
+            ),
+            "progress": Lazy(
+                f"{_CLI}.load.load_progress:progress",
+                "How far a replay is, once or, with --watch, until it has ended.",
+            ),
         },
     ),
     "export": Lazy(
@@ -140,7 +144,7 @@ COMMANDS = {
 _DATA_COMMANDS = ("store", "load", "message", "query", "export", "table", "chunk", "stream", "metrics", "permissions")
 _JOB_COMMANDS = ("create", "list", "get", "pause", "resume", "delete")
 _REMOTE = {(group, name) for group in ("store", "load") for name in _JOB_COMMANDS} | {("chunk", "list")}
-_REMOTE |= {("message", name) for name in ("get", "next", "last", "ref")}
+_REMOTE |= {("load", "progress")} | {("message", name) for name in ("get", "next", "last", "ref")}
 
 app = typer.Typer(
     name="nats3",

@@ -82,6 +82,11 @@ class Server:
         """By id of the job or the replay, or name of its job."""
         return replay_of(self._find("load", name))
 
+    def progress(self, name: str) -> dict[str, Any]:
+        """How far a load job is (views.load_jobs.progress); by id of the job or the replay, or name of its job."""
+        job_id = name if as_id(name) else self._find("load", name)["id"]
+        return self._ask("GET", "/load/job/progress", job_id=job_id)
+
     def create_replay(self, body: dict[str, Any]) -> dict[str, Any]:
         """The replay; or its plan, if the body asks for a dry run."""
         answer = self._ask("POST", "/load/job", body=body)

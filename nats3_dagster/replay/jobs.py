@@ -20,6 +20,8 @@ from nats3_dagster.workspace import Workspace
 
 JobStatus = Literal["Created", "Running", "Paused", "Success", "Failure"]
 JOB_STATUSES: tuple[JobStatus, ...] = get_args(JobStatus)
+# After these a job goes on only if somebody resumes it. A paused one is about to be resumed.
+ENDS: tuple[JobStatus, ...] = ("Success", "Failure")
 # Of each state that people see (ReplayStatus.state).
 _STATUS_OF: dict[str, JobStatus] = {
     "planned": "Created", "running": "Running", "paused": "Paused", "succeeded": "Success", "failed": "Failure",

@@ -6,6 +6,9 @@ from nats3_dagster.replay.jobs import JobProgress, error_of, status_of
 from nats3_dagster.replay.status import ReplayStatus
 from nats3_dagster.views.values import stamp_of, time_of
 
+# Fields of a progress document that move with the clock alone.
+_CLOCKED = {"seconds", "rate", "eta_seconds", "updated"}
+
 
 def load_job(status: ReplayStatus) -> dict[str, Any]:
     """A load job. `next` is the request that goes on with it, where one does."""
@@ -45,6 +48,11 @@ def progress(progress: JobProgress) -> dict[str, Any]:
         "behind_messages": progress.total - progress.done if follows else None,
         "behind_chunks": status.waiting, "updated": stamp_of(record.updated_at),
     }  # fmt: skip
+
+
+def without_clock(document: dict[str, Any]) -> dict[str, Any]:
+    """What changes in a progress document only when the job goes on."""
+    return {name: value for name, value in document.items() if name not in _CLOCKED}
 
 
 def _next(status: ReplayStatus) -> str | None:

@@ -19,10 +19,6 @@ from nats3_dagster.workspace import Workspace
 
 # How often the catalog is asked, and how long the client hears nothing at most.
 LOOK_EVERY_S, HEARTBEAT_S = 1.0, 15.0
-# After these a job goes on only if somebody resumes it.
-_ENDS = ("Success", "Failure")
-# Fields that move with the clock alone.
-_CLOCKED = {"seconds", "rate", "eta_seconds", "updated"}
 
 
 async def events(request: Request, workspace: Workspace, job_id: UUID) -> AsyncGenerator[bytes]:
@@ -36,8 +32,8 @@ async def events(request: Request, workspace: Workspace, job_id: UUID) -> AsyncG
         except Nats3Error as error:
             yield _event("problem", problem(error))
             return
-        ends = document["status"] in _ENDS
-        current = {name: value for name, value in document.items() if name not in _CLOCKED}
+        ends = document["status"] in jobs.ENDS
+        current = documents.without_clock(document)
         if ends or current != last:
             yield _event("end" if ends else "progress", document)
             last, spoke_at = current, time.monotonic()

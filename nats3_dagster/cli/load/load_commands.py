@@ -5,10 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from nats3_dagster.cli.load import load_views as views
-from nats3_dagster.cli.load.load_run import Detach, run_replay
+from nats3_dagster.cli.load.load_run import Detach, ReplayId, run_replay
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.remote import server
-from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.asking import Interactive, pick
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import JobId, Output, one_of
@@ -22,13 +21,6 @@ from nats3_dagster.views import replays as documents
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
-ReplayId = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[ID]", help="Id of the replay (see nats3 load list), or name of its job.",
-        autocompletion=completing.replays,
-    ),
-]
 
 
 def _confirm_delete(replay_id: str, state: str, chunks_done: int, chunks: int, yes: bool) -> None:

@@ -196,7 +196,7 @@ def _create_at(api: Server, body: CreateLoadJob, dry_run: bool, yes: bool, outpu
         confirm(f"After the replay this deletes chunks of archive {plan['archive']} for good", yes)
     view = api.create_replay(fields)
     show_one(output, view, views.lines(view))
-    note(f"The server runs it. To see its progress: nats3 load get {view['id']}")
+    note(f"The server runs it. To see its progress: nats3 load progress {view['id']} --watch")
 
 
 def _absolute(time: str | None) -> str | None:

@@ -6,6 +6,7 @@ import typer
 
 from nats3_dagster.cli import processes
 from nats3_dagster.cli.load import load_views as views
+from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.replay import control, status
@@ -14,6 +15,13 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.views import replays as documents
 from nats3_dagster.workspace import Workspace
 
+ReplayId = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ID]", help="Id of the replay (see nats3 load list), or name of its job.",
+        autocompletion=completing.replays,
+    ),
+]
 Detach = Annotated[bool, typer.Option("--detach", help="Do not wait: run it in the background.")]
 
 
@@ -30,7 +38,7 @@ def run_replay(settings: Settings, replay_id: str, detach: bool, output: Format,
         log = log_of(replay_id)
         view |= {"pid": start_detached(["load", "resume", replay_id], log), "log": str(log)}
         show_one(output, view, view | {"pid": str(view["pid"])})
-        note(f"It runs in the background. To see its progress: nats3 load get {replay_id}")
+        note(f"It runs in the background. To see its progress: nats3 load progress {replay_id} --watch")
         return
     try:
         result = documents.result(processes.replay(settings, replay_id, launch))

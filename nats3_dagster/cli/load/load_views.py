@@ -43,6 +43,25 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
     }  # fmt: skip
 
 
+def progress_lines(view: dict[str, Any]) -> dict[str, object]:
+    """How far a load job is (views.load_jobs.progress) as a table has it."""
+    state, eta = view["state"], view["eta_seconds"]
+    return {
+        "state": f"{state}; to go on: nats3 load resume {view['id']}" if state in _RESUMABLE else state,
+        "error": view["error"],
+        "messages": f"{view['messages_done']:,} of {view['messages']:,}{' at most' if state != 'succeeded' else ''}",
+        "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}", "published": view["published"],
+        "found by a later attempt": view["found"] or None, "expired": view["expired"] or None,
+        "behind": _behind(view) if view["follows"] else None, "attempt": view["attempt"],
+        "seconds": view["seconds"] if view["attempt"] else None, "messages a second": view["rate"],
+        "ends in": None if eta is None else str(timedelta(seconds=round(eta))), "updated": when(view["updated"]),
+    }  # fmt: skip
+
+
+def _behind(view: dict[str, Any]) -> str:
+    return f"{counted(view['behind_messages'], 'message')}, {counted(view['behind_chunks'], 'chunk')}"
+
+
 def headers_of(view: dict[str, Any]) -> str | None:
     """What becomes of headers, where it is not the usual."""
     return ("live" if view["marks"] else "live, without marks") if view["live"] else None

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, TypeVar
 
 import typer
@@ -24,30 +24,36 @@ Watch = Annotated[
 ]
 
 
+def looks(seconds: float, fetch: Callable[[], D]) -> Iterator[D]:
+    """What `fetch` gives, every so many seconds, without an end. A server that fails at a later look is a note. Raises
+    what the first look raises, and OperatorError always: what is looked at is gone."""
+    yield fetch()
+    while True:
+        time.sleep(seconds)
+        try:
+            document = fetch()
+        except OperatorError:
+            raise
+        except Nats3Error as error:
+            note(f"{error.text_in(WORDS)}. Trying again in {seconds:g} s")
+            continue
+        yield document
+
+
 def watched(seconds: float | None, output: Format, fetch: Callable[[], D], show: Callable[[D], None]) -> None:
     """Show what `fetch` gives, once or every so many seconds. On a terminal each look replaces the one before, in a
-    pipe it follows it: JSON as one document a line, YAML as one document after another.
-
-    A server that fails at a later look is a note. Raises what the first look raises, and OperatorError always: what is
-    looked at is gone."""
-    document = fetch()
+    pipe it follows it: JSON as one document a line, YAML as one document after another. Raises as `looks`."""
     if seconds is None:
-        show(document)
+        show(fetch())
         return
+    has_shown = False
     try:
-        _show(output, document, show)
-        while True:
-            time.sleep(seconds)
-            try:
-                document = fetch()
-            except OperatorError:
-                raise
-            except Nats3Error as error:
-                note(f"{error.text_in(WORDS)}. Trying again in {seconds:g} s")
-                continue
+        for document in looks(seconds, fetch):
             _show(output, document, show)
+            has_shown = True
     except KeyboardInterrupt:
-        return
+        if not has_shown:
+            raise
 
 
 def _show(output: Format, document: D, show: Callable[[D], None]) -> None:
