@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.archive import MAX_NAME
+from nats3_dagster.model.archive_spec import MAX_NAME
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 

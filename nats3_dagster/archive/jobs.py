@@ -128,7 +128,9 @@ def lag(workspace: Workspace, job_id: UUID) -> Lag:
     return Lag(archive, now.waiting, time_to_loss(now.waiting, paused=archive.paused))
 
 
-def delete(workspace: Workspace, job_id: UUID, *, purge: bool = False) -> tuple[Archive, remove.Deleted]:
+def delete(
+    workspace: Workspace, job_id: UUID, *, purge: bool = False, keep_consumer: bool = False
+) -> tuple[Archive, remove.Deleted]:
     """Delete the archive of the job; with `purge` its objects too, also those of an archive that was deleted before.
     Raises Unknown when there is nothing to delete, and else as `remove.delete`."""
     row = workspace.catalog.archives.of_job(job_id)
@@ -136,7 +138,7 @@ def delete(workspace: Workspace, job_id: UUID, *, purge: bool = False) -> tuple[
         raise _unknown(job_id)
     archive, is_live = row
     if is_live:
-        return archive, remove.delete(workspace, archive.name, purge=purge)
+        return archive, remove.delete(workspace, archive.name, purge=purge, keep_consumer=keep_consumer)
     # Not by its name: the name may have another archive by now.
     removed = remove.remove_dead(workspace, archive.name)
     if not removed:

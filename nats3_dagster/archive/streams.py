@@ -10,7 +10,7 @@ from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream import streams
 from nats3_dagster.model import ArchiveSpec, StreamState
-from nats3_dagster.model.archive import Mode
+from nats3_dagster.model.archive_spec import Mode
 from nats3_dagster.model.stream import check_stream_name
 from nats3_dagster.subjects import check_filter
 from nats3_dagster.workspace import Workspace

@@ -101,6 +101,13 @@ def _termination() -> Iterator[threading.Event]:
         signal.signal(signal.SIGTERM, before)
 
 
+def take_interrupts() -> None:
+    """SIGINT ends this process from now on also where it was ignored: a shell's script starts a process in the
+    background so. What this process starts gets the signal's default again, and not the one that is ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextmanager
 def _logs(*, debug: bool) -> Iterator[None]:
     """Our own warnings are lines on stderr. What libraries log we report in our own words: it is shown with `--debug`

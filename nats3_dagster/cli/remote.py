@@ -71,8 +71,8 @@ class Server:
         """`action`: pause or resume."""
         return archive_of(self._ask("POST", f"/store/job/{action}", job_id=self._find("store", name)["id"]))
 
-    def delete_archive(self, job_id: str, *, purge: bool) -> dict[str, Any]:
-        return self._ask("DELETE", "/store/job", job_id=job_id, purge=str(purge).lower())
+    def delete_archive(self, job_id: str, *, purge: bool, keep_consumer: bool) -> dict[str, Any]:
+        return self._ask("DELETE", "/store/job", job_id=job_id, purge=purge, keep_consumer=keep_consumer)
 
     def replays(self, archive: str | None, limit: int) -> list[dict[str, Any]]:
         filters: dict[str, Any] = {"limit": limit} | ({"archive": archive} if archive else {})

@@ -6,17 +6,15 @@ Sizes are bytes.
 
 from nats3_dagster.model.archive import (
     Archive,
-    ArchiveSpec,
     ArchiveTotals,
     ArchiveVersion,
     Coverage,
     CoverageNow,
-    Declaration,
     FormerFilter,
     HourSummary,
-    Mode,
     Seal,
 )
+from nats3_dagster.model.archive_spec import ArchiveSpec, Declaration, Mode
 from nats3_dagster.model.chunk import (
     LOSSES,
     MAX_SUBJECTS,

@@ -1,6 +1,7 @@
 """`nats3 dev`: everything on this machine, and nothing left of it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -91,3 +92,28 @@ def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path)
     assert (process.returncode, out) == (0, ""), err
     assert "Traceback" not in err
     assert running(nats3) == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_in_the_background_of_a_script_a_signal_stops_it(nats3: Command, home: Path, number: signal.Signals) -> None:
+    """A shell without a terminal has what it starts so ignore SIGINT."""
+    script = '"$@" & echo $!; wait $!'
+    command = ["sh", "-c", script, "sh", sys.executable, "-m", "nats3_dagster.cli", "dev", "-o", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        pid = int(shell.stdout.readline())
+        try:
+            text = ""
+            while not text.endswith("}\n"):  # printed when the UI answers
+                line = shell.stdout.readline()
+                assert line, shell.communicate()
+                text += line
+            os.kill(pid, number)
+            _, err = shell.communicate(timeout=60)
+        except BaseException:
+            os.kill(pid, signal.SIGTERM)
+            raise
+    assert shell.returncode == 0, err
+    assert running(nats3) == set()
+    # It ended by itself: Dagster, too, was asked to, and not killed after a while.
+    assert "Stopping the Dagster UI" in err

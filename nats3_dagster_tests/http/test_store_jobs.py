@@ -15,6 +15,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import chunk
 from nats3_dagster_tests.cli_case import Command, everything
+from nats3_dagster_tests.http.load_case import listening
 from nats3_dagster_tests.wire import Wire
 
 # The fields of nats-s3-connector's StoreJob.
@@ -285,3 +286,30 @@ def test_a_purge_that_is_asked_for_later_or_again(
     problem(client.delete("/store/job", params=one | {"purge": True}), 404)
     # The job that has its name now is untouched.
     assert client.get("/store/job", params={"job_id": again["id"]}).status_code == 200
+
+
+def test_the_consumer_of_a_deleted_archive_is_kept_where_that_is_asked(
+    client: TestClient, settings: Settings, wire: Wire, bucket: str, nats3: Command
+) -> None:
+    wire.create_stream("WORK", "work.>", retention="interest")
+    ids = {}
+    for name in ("gone", "kept", "by_cli"):
+        made = client.post(
+            "/store/job", json={"name": name, "stream": "WORK", "bucket": bucket, "mode": "consumer"}
+        ).json()
+        assert made["consumer"] == f"nats3-{name}", made
+        ids[name] = made["id"]
+    kept = client.delete("/store/job", params={"job_id": ids["kept"], "keep_consumer": True})
+    assert (kept.status_code, kept.json()["consumer_deleted"]) == (200, None)
+    gone = client.delete("/store/job", params={"job_id": ids["gone"], "keep_consumer": "false"})
+    assert (gone.status_code, gone.json()["consumer_deleted"]) == (200, "nats3-gone")
+    problem(client.delete("/store/job", params={"job_id": ids["by_cli"], "keep_consumer": "perhaps"}), 422)
+    with listening(create_app(settings)) as url:
+        delete = ("store", "delete", "by_cli", "--server", url)
+        assert "Its consumer nats3-by_cli stays: stream WORK goes on" in nats3.refused(*delete, "--keep-consumer")
+        assert "It also deletes consumer nats3-by_cli of stream WORK" in nats3.refused(*delete)
+        view = nats3.ok(*delete, "--keep-consumer", "--yes", "-o", "json").json
+        assert view == {
+            "name": "by_cli", "deleted": True, "chunks": 0, "objects_deleted": 0, "consumer_deleted": None,
+        }
+    assert sorted(wire.api("CONSUMER.NAMES.WORK")["consumers"]) == ["nats3-by_cli", "nats3-kept"]

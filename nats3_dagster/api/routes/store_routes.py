@@ -48,11 +48,15 @@ def delete_store_job(
     purge: Annotated[
         bool, Query(description="Delete the objects too, for good; also of an archive that was deleted before.")
     ] = False,
+    keep_consumer: Annotated[
+        bool, Query(description="Keep the durable consumer that the archive made: the stream keeps messages for it.")
+    ] = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Delete an archive. Its data stays in the bucket unless `purge` is true. Its Iceberg table has no files then, in
-    some seconds at the latest unless its catalog is down."""
+    """Delete an archive. Its data stays in the bucket unless `purge` is true. The durable consumer that it made is
+    deleted in the stream unless `keep_consumer` is true. Its Iceberg table has no files then, in some seconds at the
+    latest unless its catalog is down."""
     with followed(work, use_cases.known(work, job_id).name, patience_s=ANSWER_S):
-        archive, deleted = use_cases.delete(work, job_id, purge=purge)
+        archive, deleted = use_cases.delete(work, job_id, purge=purge, keep_consumer=keep_consumer)
     later.add_task(_reload_dagster, work.settings)
     return views.deleted(archive, deleted)
 

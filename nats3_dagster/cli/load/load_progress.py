@@ -34,7 +34,7 @@ def progress(
     ] = None,
     output: Output = Format.table,
 ) -> None:  # fmt: skip
-    """How far a replay is, once or, with --watch, until it has ended. The document: as GET /load/job/progress has it."""
+    """How far a replay is, once or, with --watch, until it has ended; as GET /load/job/progress has it."""
     chosen, settings = one_of(replay_id, job_id, context, "ID"), Settings.load()
 
     def look() -> dict[str, Any]:

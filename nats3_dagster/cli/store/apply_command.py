@@ -145,7 +145,8 @@ def _confirmed(planned: Sequence[Planned], exports: Sequence[PlannedExport], yes
     for one in counts["remove"]:
         assert one.archive
         chunks, messages = counted(one.chunks, "chunk"), counted(one.messages, "message")
-        consumer = consumer_to_delete(one.archive, keep=False)
+        spec = one.archive.spec
+        consumer = consumer_to_delete(spec.name, spec.stream, spec.durable, keep=False)
         text += f". Removed: {one.name} with {chunks} ({messages}), whose objects stay{consumer}"
     if removed := [f"{one.archive}/{one.name}" for one in exports if one.action == "remove"]:
         text += f". Removed: {', '.join(removed)}, whose files stay"

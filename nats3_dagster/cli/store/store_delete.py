@@ -14,7 +14,6 @@ from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveOrNone, JobId, Output, one_of
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
-from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
@@ -37,11 +36,9 @@ def delete(
     settings = Settings.load()
     with server(settings) as api:
         if api:
-            if keep_consumer:
-                raise OperatorError("The API does not take --keep-consumer", "Delete it where the server runs")
             if interactive and name is None and job_id is None:
                 name = pick("Archive to delete:", [one["name"] for one in api.archives()])
-            _delete_at(api, one_of(name, job_id, context, "ARCHIVE"), purge, yes, output)
+            _delete_at(api, one_of(name, job_id, context, "ARCHIVE"), purge, keep_consumer, yes, output)
             return
     with Workspace(settings) as workspace:
         if interactive and name is None and job_id is None:
@@ -49,10 +46,11 @@ def delete(
         name = jobs.name_to_delete(workspace, one_of(name, job_id, context, "ARCHIVE"))
         planned = remove.to_delete(workspace, name, purge=purge)
         if planned.holdings:
+            spec = planned.holdings.archive.spec
             chunks = counted(sum(c.chunks for c in planned.holdings.coverages), "chunk")
             messages = counted(sum(c.messages for c in planned.holdings.coverages), "message")
             objects = ", and deletes their objects for good" if purge else "; their objects stay"
-            consumer = views.consumer_to_delete(planned.holdings.archive, keep_consumer)
+            consumer = views.consumer_to_delete(name, spec.stream, spec.durable, keep_consumer)
             confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}{consumer}", yes)
         else:
             left = counted(planned.left, "object")
@@ -95,12 +93,15 @@ def sweep(
         note("A dry run: nothing was removed")
 
 
-def _delete_at(api: Server, name: str, purge: bool, yes: bool, output: Format) -> None:
+def _delete_at(api: Server, name: str, purge: bool, keep_consumer: bool, yes: bool, output: Format) -> None:
     # An id may be that of an archive that was deleted before, whose objects go now.
     known = None if purge and as_id(name) else api.archive(name)
     objects = ", and deletes its objects for good" if purge else "; its objects stay"
-    confirm(f"This deletes archive {known['name'] if known else name}{objects}", yes)
-    gone = api.delete_archive(known["job_id"] if known else name, purge=purge)
+    consumer = ""
+    if known:
+        consumer = views.consumer_to_delete(known["name"], known["stream"], known["durable"], keep_consumer)
+    confirm(f"This deletes archive {known['name'] if known else name}{objects}{consumer}", yes)
+    gone = api.delete_archive(known["job_id"] if known else name, purge=purge, keep_consumer=keep_consumer)
     view = {"name": gone["archive"], **{k: v for k, v in gone.items() if k not in ("id", "name", "archive")}}
     lines = {"deleted": gone["archive"], "chunks": gone["chunks"], "objects deleted": gone["objects_deleted"]}
     show_one(output, view, lines | ({"consumer deleted": gone["consumer_deleted"]} if gone["consumer_deleted"] else {}))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from nats3_dagster.cli.terminal.output import Columns, Prose, Size, text_of, when
-from nats3_dagster.model import Archive
+from nats3_dagster.model.archive_spec import own_durable
 
 # The state of an archive where its source is not ok.
 _SOURCE_STATES = {
@@ -18,15 +18,16 @@ def _state(view: dict[str, Any]) -> str:
     return _SOURCE_STATES.get(view["source"]["state"], wanted) if "source" in view else wanted
 
 
-def consumer_to_delete(record: Archive, keep: bool) -> str:
+def consumer_to_delete(archive: str, stream: str, durable: str | None, keep: bool) -> str:
     """What becomes of the consumer of an archive that is to be deleted, as the end of a sentence."""
-    spec = record.spec
-    if not spec.owns_durable:
-        return f". Its consumer {spec.durable} stays" if spec.durable else ""
+    if durable is None:
+        return ""
+    if durable != own_durable(archive):
+        return f". Its consumer {durable} stays"
     if keep:
-        return f". Its consumer {spec.durable} stays: stream {spec.stream} goes on keeping messages for it"
+        return f". Its consumer {durable} stays: stream {stream} goes on keeping messages for it"
     return (
-        f". It also deletes consumer {spec.durable} of stream {spec.stream}; of a stream with interest retention, "
+        f". It also deletes consumer {durable} of stream {stream}; of a stream with interest retention, "
         "messages that only it waits for go with it"
     )
 
