@@ -35,6 +35,7 @@ bench: setup
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.subjects)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.exports)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.query)
+	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.spark_sources)
 
 latency: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)
