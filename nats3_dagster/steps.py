@@ -66,6 +66,7 @@ class Next(Enum):
     DOCTOR_BUCKET = "Try a bucket by name"
     FORGET_TABLE = "Forget the table of archive {archive}, and create it anew"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
+    GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}"
     GET_REPLAY = "See replay {replay}"
     INSTALL_CONTRIB = (
         "Install the contrib package of that server (postgresql-contrib), then migrate the catalog's schema again"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from nats3_dagster.archive.condition import PATIENCE_S, Condition, conditions
 from nats3_dagster.archive.loss import Loss, time_to_loss
+from nats3_dagster.archive.outputs import Outputs, outputs
 from nats3_dagster.archive.proof.seal import newest_closed
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.link import Link
@@ -55,6 +56,7 @@ class ArchiveMeasures:
     archives: tuple[ArchiveMeasure, ...] = ()
     # Sums that only grow, of deleted archives too.
     grown: Sequence[Count] = field(default=())
+    outputs: Outputs = field(default=Outputs())
 
 
 def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> ArchiveMeasures:
@@ -62,6 +64,7 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
     measures = workspace.catalog.measures
     with workspace.catalog.together():  # some calls for each archive
         counts, grown = measures.current(newest_closed(time.time_ns())), measures.grown()
+        made = outputs(workspace)
         of_source = conditions(workspace, [sums.archive for sums in totals], aged=True)
     return ArchiveMeasures(
         tuple(
@@ -73,6 +76,7 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
             for sums in totals
         ),
         grown,
+        made,
     )  # fmt: skip
 
 

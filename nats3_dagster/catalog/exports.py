@@ -16,7 +16,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, Unknown
 from nats3_dagster.model import Archive, ExportSpec
-from nats3_dagster.model.exported import Export, ExportHour, ExportTotals, Failed, Made
+from nats3_dagster.model.exported import Export, ExportHour, ExportLag, ExportTotals, Failed, Made
 from nats3_dagster.steps import Next
 
 # An error may quote what a decoder raised.
@@ -199,6 +199,11 @@ class Exports:
         with self._session.reading() as sql:
             rows = [asdict(row) for row in sql.rows(ExportTotalsRow, "export_totals", archive=archive and archive.id)]
         return {row.pop("export_id"): ExportTotals(**row) for row in rows}
+
+    def lags(self) -> tuple[ExportLag, ...]:
+        """How far each export is behind its archive, by the names of both."""
+        with self._session.reading() as sql:
+            return tuple(sql.rows(ExportLag, "export_lags"))
 
     def record(self, archive: Archive, export: Export, hour: str, made: Made, run_id: str | None = None) -> None:
         """Record that the hour was exported. Raises Conflict when the export or its archive was deleted meanwhile."""

@@ -45,6 +45,7 @@ WORDS = {
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
     Next.FORGET_TABLE: "Forget it, and create it anew: nats3 table drop {archive}, nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
+    Next.GET_EXPORT_HOURS: "See its hours: nats3 export hours {archive} {export}",
     Next.GET_REPLAY: "See it: nats3 load get {replay}",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
     "again",

@@ -58,6 +58,7 @@ WORDS = {
     Next.FORGET_TABLE: "Forget it and create it anew, in a shell: nats3 table drop {archive}, then "
     "nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
+    Next.GET_EXPORT_HOURS: "See its hours in a shell: nats3 export hours {archive} {export}",
     Next.GET_REPLAY: "See it in a shell: nats3 load get {replay}",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
     "in a shell",

@@ -46,6 +46,22 @@ class ExportTotals:
     last_hour: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportLag:
+    """How far an export is behind its archive."""
+
+    archive: str
+    export: str
+    # Hours that are due, and those of which the newest attempt failed as well.
+    due: int
+    failed: int
+    # The newest failure after which its hour did not succeed; None where there is none.
+    error: str | None
+    failed_at: datetime | None
+    # Messages in the files of undecoded messages.
+    undecoded: int
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """What an hour's export was made of, and what it made."""

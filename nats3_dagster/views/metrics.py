@@ -23,6 +23,7 @@ from nats3_dagster.archive.condition import SOURCE_STATES
 from nats3_dagster.archive.measure import HOUR_STATES, ArchiveMeasure, ArchiveMeasures
 from nats3_dagster.model import LOSSES, Count
 from nats3_dagster.replay.measure import ATTEMPT_ENDS, REPLAY_STATES, Measurement
+from nats3_dagster.views.output_metrics import output_metrics
 
 # The levels of archive.loss, as numbers to compare with.
 _LEVELS = {"ok": 0, "paused": 1, "warn": 1, "error": 2}
@@ -63,6 +64,7 @@ class Exposition(Collector):
         names = [each.archive.name for each in measured.archives.archives]
         yield from _grown(names, totals)
         yield from _replays(names, totals)
+        yield from output_metrics(measured.archives.outputs)
 
 
 class _Totals:

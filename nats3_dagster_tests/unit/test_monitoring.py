@@ -82,5 +82,5 @@ def test_the_dashboard_asks_the_chosen_source_for_the_chosen_archives() -> None:
         assert panel["datasource"]["uid"] == "${datasource}"
         assert panel["description"]
         for target in panel["targets"]:
-            of_archive = set(re.findall(r"nats3_(?:archive|replay)_\w+", target["expr"]))
+            of_archive = set(re.findall(r"nats3_(?:archive|replay|table|export)_\w+", target["expr"]))
             assert target["expr"].count('archive=~"$archive"') == len(of_archive), target["expr"]

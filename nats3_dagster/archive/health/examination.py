@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from nats3_dagster.archive.health import catalog_health, nats_health, settings_health, store_health
+from nats3_dagster.archive.health import catalog_health, nats_health, output_health, settings_health, store_health
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
@@ -15,6 +15,7 @@ def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding
         yield from findings(settings_health.AREA, lambda: settings_health.check(settings))
         yield from findings(nats_health.AREA, lambda: nats_health.check(workspace))
         yield from findings(catalog_health.AREA, lambda: catalog_health.check(settings))
+        yield from findings(output_health.TABLES, lambda: output_health.check(workspace))
         yield from findings(store_health.AREA, lambda: store_health.check(settings, buckets or _buckets(workspace)))
 
 

@@ -93,6 +93,48 @@ from nats3.export_hour h join nats3.export e on e.id = h.export_id
 where e.deleted_at is null and (:archive::bigint is null or h.archive_id = :archive)
 group by h.export_id;
 
+-- name: export_lags()
+-- How many hours of each export of an archive that is not deleted are due, without and with a failure (see export_hours for
+-- which are sealed), its newest failure since its last success, and its undecoded messages.
+with declared as (
+    select e.id, e.archive_id, a.name as archive, e.name as export
+    from nats3.export e join nats3.archive a on a.id = e.archive_id
+    where e.deleted_at is null and a.deleted_at is null
+),
+sealed as (
+    select distinct on (archive_id, hour) archive_id, hour, revision, chunks, losses from nats3.seal
+    where archive_id in (select archive_id from declared)
+    order by archive_id, hour, number desc
+),
+has as (
+    select archive_id, hour, max(revision) as revision, sum(chunks) as chunks from nats3.hour
+    where archive_id in (select archive_id from declared)
+    group by archive_id, hour
+),
+lost as (
+    select o.archive_id, l.hour, l.sequences
+    from (select distinct archive_id from declared) o cross join lateral nats3.losses(o.archive_id, null, null) l
+),
+valid as (
+    select archive_id, hour, sealed.revision, sealed.chunks
+    from sealed left join has using (archive_id, hour) left join lost using (archive_id, hour)
+    where (sealed.revision, sealed.chunks, sealed.losses)
+          = (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0))
+)
+select d.archive, d.export, coalesce(w.due, 0) as due, coalesce(w.failed, 0) as failed, f.error, f.failed_at,
+       coalesce(u.undecoded, 0)::bigint as undecoded
+from declared d
+left join lateral (
+    select count(*) filter (where coalesce(m.failures, 0) = 0) as due, count(*) filter (where m.failures > 0) as failed
+    from valid v left join nats3.export_hour m on m.export_id = d.id and m.hour = v.hour
+    where v.archive_id = d.archive_id and (m.revision, m.chunks) is distinct from (v.revision, v.chunks)
+) w on true
+left join lateral (
+    select error, failed_at from nats3.export_hour where export_id = d.id and failures > 0 order by failed_at desc limit 1
+) f on true
+left join lateral (select sum(undecoded) as undecoded from nats3.export_hour where export_id = d.id) u on true
+order by d.archive, d.export;
+
 -- name: add_export_hour(export, archive, hour, revision, chunks, version, files, messages, dropped, undecoded, bytes, manifest, run_id)!
 -- Adds what an hour's export was made of, or replaces what was made of it before.
 insert into nats3.export_hour (export_id, archive_id, hour, revision, chunks, version, files, messages, dropped, undecoded,
