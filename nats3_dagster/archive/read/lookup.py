@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nats3_dagster.archive.read.edges import expired, uncaptured, without_chunks
 from nats3_dagster.catalog.subjects import Probe
-from nats3_dagster.chunks.bloom import probe
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.jetstream.streams import find_stream
@@ -29,6 +28,8 @@ def with_subjects(workspace: Workspace, chunks: Iterable[Chunk], selection: Sele
     uncounted = [c.id for c in taken if c.meta.subjects is None]
     if not uncounted or not selection.subjects or not all(map(is_exact, selection.subjects)):
         return tuple(taken)
+    from nats3_dagster.chunks.bloom import probe  # here, because it loads Arrow, and most callers never come here
+
     without = workspace.catalog.subjects.without(uncounted, [Probe(*probe(s)) for s in selection.subjects])
     return tuple(c for c in taken if c.id not in without)
 
