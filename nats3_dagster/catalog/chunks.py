@@ -192,10 +192,9 @@ def _add_chunks(
         for meta in (of[row.bucket, row.key],)
         for subject, messages in subjects[row.bucket, row.key].items()
     )
-    sql.copy("copy_subjects", counts)
-    for row in added:
-        if (bloom := of[row.bucket, row.key].bloom) is not None:
-            sql.run("add_bloom", chunk=row.id, blocks=bloom)
+    sql.copy("copy_subjects", ["int8", "int8", "int8", "int8", "text", "int8"], counts)
+    blooms = ((row.id, bloom) for row in added if (bloom := of[row.bucket, row.key].bloom) is not None)
+    sql.copy("copy_blooms", ["int8", "bytea"], blooms)
 
 
 def _subjects(sql: Statements, ids: list[int]) -> dict[int, dict[str, int]]:

@@ -51,9 +51,10 @@ class Statements:
         """How many rows the statement wrote, or read."""
         return self.connection.execute(_text(statement), values or None).rowcount
 
-    def copy(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        """Write the rows by `copy ... from stdin`."""
+    def copy(self, statement: str, types: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Write the rows by `copy ... from stdin (format binary)`; `types`: those of the columns."""
         with self.connection.cursor() as cursor, cursor.copy(_text(statement)) as copy:
+            copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
 

@@ -219,6 +219,34 @@ def test_what_does_not_add_up_is_refused(catalog, logs, bad, rule):
     assert catalog.chunks.select(logs) == ()
 
 
+@pytest.mark.parametrize(
+    ("chunk_id", "first_seq", "subject"),
+    [("2", 11, "b"), ("3", 21, "b"), ("1", 2, "a"), ("4", 31, "b"), ("4", 31, "a")],
+    ids=["retired", "unknown", "elsewhere", "too few", "counted already"],
+)
+def test_subjects_of_no_live_chunk_or_of_another_place_are_refused(
+    catalog, logs, postgres_url, chunk_id, first_seq, subject
+):
+    """No foreign key holds this."""
+    catalog.chunks.commit(logs, [chunk(1, 10, subjects={"a": 10}), chunk(11, 20, subjects={"b": 10})])
+    one, two = (c.id for c in catalog.chunks.select(logs))
+    catalog.chunks.retire(logs, [two])
+    catalog.chunks.commit(logs, [chunk(31, 40, subjects={"a": 5, "b": 5})])
+    four = catalog.chunks.select(logs)[-1].id
+    ids = {"1": one, "2": two, "3": four + 1, "4": four}
+    statement = "insert into nats3.chunk_subject select %s, %s, incarnation_id, %s, %s, 5 from nats3.coverage"
+    with psycopg.connect(postgres_url) as connection, pytest.raises(psycopg.IntegrityError, match="the subjects of"):
+        connection.execute(statement, [ids[chunk_id], logs.id, first_seq, subject])
+
+
+def test_postgres_reads_the_key_of_a_subject_without_a_call(catalog, logs, postgres_url):
+    """A call of a function in SQL takes longer than all else that a commit does for a row."""
+    with psycopg.connect(postgres_url) as connection:
+        plan = connection.execute("explain (verbose) select nats3.subject_key(subject) from nats3.chunk_subject")
+        (line,) = [line for (line,) in plan if "Output" in line]
+    assert "octet_length" in line
+
+
 def test_nothing_is_covered_before_the_archive_begins(catalog):
     late = catalog.archives.create(spec(), state(first=50))
     for chunks, gaps in (([chunk(49, 60)], []), ([], [_gap((1, 2))])):

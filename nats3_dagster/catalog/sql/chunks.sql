@@ -15,11 +15,11 @@ returning id, bucket, key;
 
 -- name: copy_subjects()#
 -- Takes the messages of each chunk by subject: all of a chunk at once.
-copy nats3.chunk_subject (chunk_id, archive_id, incarnation_id, first_seq, subject, messages) from stdin;
+copy nats3.chunk_subject (chunk_id, archive_id, incarnation_id, first_seq, subject, messages) from stdin (format binary);
 
--- name: add_bloom(chunk, blocks)!
--- Keeps the bloom filter of a chunk's subjects.
-insert into nats3.chunk_bloom (chunk_id, blocks) values (:chunk, :blocks);
+-- name: copy_blooms()#
+-- Takes the bloom filters of the subjects of chunks.
+copy nats3.chunk_bloom (chunk_id, blocks) from stdin (format binary);
 
 -- name: removed_since(buckets, keys, since)
 -- The key of one of these objects that was removed from the store since a time.

@@ -208,28 +208,25 @@ $$;
 create trigger chunk_retired after update on nats3.chunk
     referencing new table as retired for each statement execute function nats3.chunk_retired();
 
--- The subjects of a chunk come in one statement.
+-- The subjects of a chunk come in one statement. Rows that differ in what they say of the chunk are groups of their own,
+-- and then none of these counts all of its messages.
 create function nats3.subjects_added() returns trigger language plpgsql as $$
 declare
     wrong record;
 begin
-    select c.id, c.messages, a.messages as counted into wrong
+    select a.chunk_id, c.messages, a.messages as counted into wrong
     from (
-        select chunk_id, sum(messages) as messages, count(*) as subjects, min(archive_id) as archive_id,
-               max(archive_id) as last_archive_id, min(incarnation_id) as incarnation_id,
-               max(incarnation_id) as last_incarnation_id, min(first_seq) as first_seq, max(first_seq) as last_first_seq
-        from added group by chunk_id
+        select chunk_id, archive_id, incarnation_id, first_seq, sum(messages) as messages, count(*) as subjects
+        from added group by chunk_id, archive_id, incarnation_id, first_seq
     ) a
-    join nats3.chunk c on c.id = a.chunk_id
-    where (c.messages, c.subjects, c.archive_id, c.archive_id, c.incarnation_id, c.incarnation_id, lower(c.seqs),
-           lower(c.seqs)) is distinct from
-          (a.messages, a.subjects, a.archive_id, a.last_archive_id, a.incarnation_id, a.last_incarnation_id, a.first_seq,
-           a.last_first_seq)
-       or c.deleted_at is not null
+    left join nats3.chunk c on c.id = a.chunk_id and c.deleted_at is null
+    where (c.messages, c.subjects, c.archive_id, c.incarnation_id, lower(c.seqs)) is distinct from
+          (a.messages, a.subjects, a.archive_id, a.incarnation_id, a.first_seq)
     limit 1;
     if found then
         raise exception using errcode = 'check_violation', constraint = 'chunk_subjects_account',
-            message = format('the subjects of chunk %s count %s of its %s messages', wrong.id, wrong.counted, wrong.messages);
+            message = format('the subjects of chunk %s count %s of its %s messages', wrong.chunk_id, wrong.counted,
+                             coalesce(wrong.messages, 0));
     end if;
     return null;
 end

@@ -182,15 +182,19 @@ create index chunk_uncounted on nats3.chunk (archive_id, incarnation_id, lower(s
 
 -- The text that a subject is indexed by: itself, or its first characters and its hash, because an index entry has an end.
 -- No two subjects have the same one (none has a space), and they sort as the subjects do up to those characters.
+-- Two functions: Postgres puts the first one's text in place of its call, as it would not with `convert_to` in it.
+create function nats3.long_subject_key(subject text) returns text
+    language sql immutable parallel safe
+    return left(subject, 64) || ' ' || encode(sha256(convert_to(subject, 'UTF8')), 'hex');
 create function nats3.subject_key(subject text) returns text
     language sql immutable parallel safe
-    return (case when octet_length(subject) <= 256 then subject
-            else left(subject, 64) || ' ' || encode(sha256(convert_to(subject, 'UTF8')), 'hex') end) collate "C";
+    return (case when octet_length(subject) <= 256 then subject else nats3.long_subject_key(subject) end) collate "C";
 
 -- The messages of each live chunk by subject. Archive, incarnation and first sequence are those of the chunk, so that one
 -- index says which chunk of an archive is the next, or the newest, with a subject. Rows go when their chunk is retired.
+-- No foreign key: it would look the chunk up once for each row, and the triggers (proofs.sql) hold all that it would.
 create table nats3.chunk_subject (
-    chunk_id       bigint not null references nats3.chunk on delete cascade,
+    chunk_id       bigint not null,
     archive_id     bigint not null,
     incarnation_id bigint not null,
     first_seq      bigint not null,
