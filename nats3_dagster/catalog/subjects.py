@@ -49,8 +49,19 @@ class NearRow(NamedTuple):
     subjects: list[str] | None
 
 
+class SubjectIndex(NamedTuple):
+    """What lookups by subject have of a chunk."""
+
+    # None where its subjects are counted, or no filter was made.
+    bloom: bytes | None
+    # How many subjects it has; None where they were not counted.
+    counted: int | None
+    # How many subjects are listed, with the chunk's archive, incarnation and first sequence.
+    listed: int
+
+
 class Subjects:
-    """Lookups by subject. All of them are about one incarnation of an archive."""
+    """Lookups by subject. All of them but one are about one incarnation of an archive."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -126,6 +137,11 @@ class Subjects:
         with self._session.reading() as sql:
             values = _named(archive, incarnation)
             return sql.rows(NearRow, "near_chunks_back", upto=upto, at_ns=at_ns, limit_to=limit, **values)
+
+    def index_of(self, chunk_id: int) -> SubjectIndex | None:
+        """What lookups have of a live chunk; None when there is none."""
+        with self._session.reading() as sql:
+            return sql.row(SubjectIndex, "subject_index_of", chunk=chunk_id)
 
     def _places(
         self, statement: str, archive: Archive, incarnation: Incarnation, **values: object

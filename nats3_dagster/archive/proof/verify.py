@@ -12,6 +12,7 @@ from typing import get_args
 
 from nats3_dagster.archive.captures.absence import lost_by_reason
 from nats3_dagster.archive.read.fetch import fetch_each
+from nats3_dagster.catalog.subjects import SubjectIndex
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing
@@ -24,6 +25,7 @@ AHEAD = 2
 PAGE = 200
 # What the catalog keeps of a chunk and its footer does not say.
 _COUNTED = ("deleted", "subjects", "minutes")
+_RESTORE = "Restore the catalog from a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ def verify_chunks(workspace: Workspace, chunks: Iterable[Chunk]) -> Iterator[Ver
     """Each chunk with what is wrong with it. A store that cannot be reached is no bad chunk: it raises StoreError."""
     for chunk, reader in fetch_each(workspace.bucket, chunks, AHEAD):
         try:
-            _compare(reader.result().verify(), chunk.meta)
+            seen = reader.result().verify()
+            _compare(seen, chunk.meta)
+            _compare_index(seen, workspace.catalog.subjects.index_of(chunk.id))
             yield Verified(chunk, None)
         except (ChunkError, ObjectMissing) as error:
             yield Verified(chunk, error)
@@ -122,7 +126,19 @@ def _compare(seen: ChunkMeta, expected: ChunkMeta) -> None:
     for name in _COUNTED:
         kept = getattr(expected, name)
         if kept is not None and kept != getattr(seen, name):
-            raise ChunkError(
-                f"The catalog has other {name} for {expected.key} than the chunk holds",
-                "Restore the catalog from a backup",
-            )
+            raise _other(name, expected)
+
+
+def _compare_index(seen: ChunkMeta, index: SubjectIndex | None) -> None:
+    """Raises ChunkError where a lookup by subject would pass over the chunk though it has the subject. A chunk without
+    counts and without a filter is never passed over, and one that was retired meanwhile always."""
+    if index is None:
+        return
+    if index.counted is not None and (seen.subjects is None or index.listed != len(seen.subjects)):
+        raise _other("subjects", seen)
+    if index.bloom is not None and index.bloom != seen.bloom:
+        raise ChunkError(f"The catalog has another bloom filter for {seen.key} than its subjects make", _RESTORE)
+
+
+def _other(name: str, meta: ChunkMeta) -> ChunkError:
+    return ChunkError(f"The catalog has other {name} for {meta.key} than the chunk holds", _RESTORE)

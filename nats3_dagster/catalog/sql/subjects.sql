@@ -134,3 +134,14 @@ from (
     limit :limit_to
 ) c
 order by c.first_seq desc;
+
+-- name: subject_index_of(chunk)
+-- What lookups by subject have of a live chunk: its bloom filter; how many subjects were counted; and how many of these
+-- a lookup finds at the place where the chunk is.
+select b.blocks as bloom, c.subjects as counted, (
+    select count(*) from nats3.chunk_subject s
+    where s.chunk_id = c.id and s.archive_id = c.archive_id and s.incarnation_id = c.incarnation_id
+      and s.first_seq = lower(c.seqs)
+) as listed
+from nats3.chunk c left join nats3.chunk_bloom b on b.chunk_id = c.id
+where c.id = :chunk::bigint and c.deleted_at is null;
