@@ -7,19 +7,22 @@ counted as dropped; nothing is at its place in the destination yet.
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.exports.csv_table import CsvTable
 from nats3_dagster.exports.decoders import decoder_of
 from nats3_dagster.exports.job import MAX_FILES, ExportJob, Group, GroupResult, StagedFile, own_folder
+from nats3_dagster.exports.json_fields import Fields, fields_of
 from nats3_dagster.exports.json_lines import bytes_of, json_lines
 from nats3_dagster.exports.keys import ALL, escaped, key_of, tokens_of
 from nats3_dagster.exports.message import Message, Row, Undecodable
 from nats3_dagster.exports.paths import file_path, hour_name
-from nats3_dagster.exports.serializers import FileWriter, compressor_of, line_of, serializer_of
+from nats3_dagster.exports.serializers import CsvFile, FileWriter, compressor_of, line_of, serializer_of
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.model.numbers import Int64s
@@ -53,11 +56,11 @@ class GroupExport:
         self._undecoded_seqs: list[int] = []
         self._first_reason = ""
         self._messages = self._dropped = 0
-        # Batch by batch, where no value is looked at.
-        self._is_lines = (
-            spec.decode == "json" and spec.schema is None and spec.format == "ndjson"
-            and (spec.key is None or spec.key.startswith("subject:"))
+        # Batch by batch, where no value is looked at by itself.
+        by_batch = (
+            spec.decode == "json" and spec.schema is None and (spec.key is None or spec.key.startswith("subject:"))
         )  # fmt: skip
+        self._is_lines, self._is_table = by_batch and spec.format == "ndjson", by_batch and spec.format == "csv"
 
     def run(self) -> GroupResult:
         """Raises Nats3Error."""
@@ -84,6 +87,8 @@ class GroupExport:
             batch = batch.filter(pa.array(taken[subjects.indices.to_numpy()]))
         if batch.num_rows and self._is_lines:
             self._add_lines(batch)
+        elif batch.num_rows and self._is_table:
+            self._add_table(batch)
         elif batch.num_rows:
             self._add_rows(list(_messages(batch)))
 
@@ -116,28 +121,59 @@ class GroupExport:
         """JSON payloads as lines: a batch at a time."""
         lines, valid = json_lines(batch.column("data"))
         keys, codes = self._subject_keys(batch)
-        valid_keys = codes >= 0
-        lines = lines.filter(pa.array(valid_keys[valid]))
-        good = valid & valid_keys
+        good = valid & (codes >= 0)
         for at in np.flatnonzero(~good).tolist():
             (message,) = _messages(batch.slice(at, 1))
             self._add_undecoded(message, self._why(message))
-        seqs = batch.column("seq").to_numpy()[good]
-        if not len(seqs):
+        lines = lines.filter(pa.array(good[valid]))
+        numbers = np.cumsum(good) - 1  # of each good message, the number of its line
+        for file, places in self._split(batch, np.flatnonzero(good), keys, codes):
+            file.writer.add(bytes_of(lines.take(pa.array(numbers[places]))))
+
+    def _add_table(self, batch: pa.RecordBatch) -> None:
+        """JSON payloads as rows of CSV: a batch at a time, and one by one what `fields_of` leaves out."""
+        lines, valid = json_lines(batch.column("data"))
+        keys, codes = self._subject_keys(batch)
+        usable = codes >= 0
+        good = np.flatnonzero(valid)
+        table = CsvTable(len(batch))
+        for fields in fields_of(lines, self._job.spec.columns):
+            table.add(Fields(good[fields.rows], fields.names, fields.texts))
+        rest = np.flatnonzero(~(table.has & usable))
+        messages = list(_messages(batch.take(pa.array(rest)))) if len(rest) else []
+        for at, message, rows in zip(rest.tolist(), messages, self._decoder.rows(messages), strict=True):
+            try:
+                if isinstance(rows, Undecodable):
+                    raise rows
+                self._key_of(message, rows[0])
+                table.add_row(at, self._serializer.prepare(message, rows[0]))
+            except Undecodable as reason:
+                usable[at] = False
+                self._add_undecoded(message, reason)
+        parts = list(self._split(batch, np.flatnonzero(usable), keys, codes))
+        table.write([(cast(CsvFile, file.writer), places) for file, places in parts])
+
+    def _split(
+        self, batch: pa.RecordBatch, places: Int64s, keys: list[str], codes: Int64s
+    ) -> Iterator[tuple[_File, Int64s]]:
+        """The files that the messages at these places go to, each with its own of the places. They count from here."""
+        if not len(places):
             return
-        slots = (batch.column("time_ns").to_numpy()[good] - self._start_ns) // self._interval_ns
-        both = codes[good] * 60 + slots
+        seqs = batch.column("seq").to_numpy()
+        slots = (batch.column("time_ns").to_numpy()[places] - self._start_ns) // self._interval_ns
+        both = codes[places] * 60 + slots
         if both.min() != both.max():
             order = np.argsort(both, kind="stable")
-            lines, seqs, both = lines.take(pa.array(order)), seqs[order], both[order]
+            places, both = places[order], both[order]
         starts = np.flatnonzero(np.diff(both, prepend=both[0] - 1))
         for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(both)], strict=True):
             code, slot = divmod(int(both[first]), 60)
-            file = self._files.get((keys[code], slot)) or self._new_file(keys[code], slot, int(seqs[first]))
-            file.writer.add(bytes_of(lines[first:end]))
+            first_seq, last_seq = int(seqs[places[first]]), int(seqs[places[end - 1]])
+            file = self._files.get((keys[code], slot)) or self._new_file(keys[code], slot, first_seq)
             file.messages += end - first
-            file.last_seq = int(seqs[end - 1])
-        self._messages += len(seqs)
+            file.last_seq = last_seq
+            yield file, places[first:end]
+        self._messages += len(places)
 
     def _subject_keys(self, batch: pa.RecordBatch) -> tuple[list[str], Int64s]:
         """The keys of the messages: escaped, and for each message which it is; -1 where its subject has none."""

@@ -8,18 +8,21 @@ import csv
 import gzip
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from io import BytesIO, StringIO
+from io import BytesIO
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from nats3_dagster.exports.json_lines import bytes_of
 from nats3_dagster.exports.message import Message, Row, Undecodable
 from nats3_dagster.exports.values import AS_THEY_ARE, to_exact_json, to_field, to_json
 from nats3_dagster.model import ExportSpec
 
 _GZIP_LEVEL, _ZSTD_LEVEL = 6, 3
-# Rows that a Parquet file keeps as Python objects before they become columns.
+# Rows that a file keeps as Python objects before they become Arrow's.
 _PENDING_ROWS = 20_000
 _LENGTH = struct.Struct(">I")
 
@@ -142,31 +145,61 @@ class CsvFile:
         self._columns = dict.fromkeys(columns)
         self._fixed = bool(columns)
         self._compress = compress
-        # Rows with the columns that were known when they came: their number, and the text.
-        self._parts: list[tuple[int, StringIO]] = []
-        self._open(len(self._columns))
-
-    def _open(self, columns: int) -> None:
-        self._parts.append((columns, StringIO(newline="")))
-        self._write: Callable[[Iterable[Any]], object] = csv.writer(self._parts[-1][1], lineterminator="\n").writerow
+        # Lines without their ends, each part with the number of columns that were known when they came.
+        self._parts: list[tuple[int, pa.Array]] = []
+        self._pending: list[str] = []
+        self._write = csv_writer(self._pending).writerow
 
     def add(self, prepared: dict[str, Any]) -> None:
         if not self._fixed and not self._columns.keys() >= prepared.keys():
-            self._columns |= dict.fromkeys(prepared)
-            self._open(len(self._columns))
+            self.columns_with(prepared)
         self._write(map(prepared.get, self._columns))
+        if len(self._pending) == _PENDING_ROWS:
+            self._flush()
+
+    def columns_with(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The columns, once a row of these names is in the file."""
+        new = {} if self._fixed else {name: None for name in names if name not in self._columns}
+        if new:
+            self._flush()
+            self._columns |= new
+        return tuple(self._columns)
+
+    def add_lines(self, lines: pa.Array) -> None:
+        """Lines with all columns (binary), without their ends."""
+        self._flush()
+        self._parts.append((len(self._columns), lines))
 
     def finish(self) -> bytes:
-        out = StringIO(newline="")
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self._columns)
-        for columns, part in self._parts:
-            if columns == len(self._columns):
-                out.write(part.getvalue())
-            elif columns:  # columns that came later are empty in these rows
-                rest = [""] * (len(self._columns) - columns)
-                writer.writerows(row + rest for row in csv.reader(StringIO(part.getvalue(), newline="")))
-        return self._compress(out.getvalue().encode("utf-8", "surrogatepass"))
+        self._flush()
+        head: list[str] = []
+        csv_writer(head).writerow(self._columns)
+        out = [head[0][:-2].encode("utf-8", "surrogatepass") + b"\n"]
+        for columns, lines in self._parts:
+            # Columns that came later are empty in these lines.
+            ends = pa.scalar(b"," * (len(self._columns) - max(columns, 1)) + b"\n", pa.large_binary())
+            if len(self._columns) == 1:
+                lines = pc.if_else(pc.equal(pc.binary_length(lines), 0), pa.scalar(b'""', lines.type), lines)
+            lines = lines.cast(pa.large_binary())
+            out.append(bytes_of(pc.binary_join_element_wise(lines, ends, pa.scalar(b"", pa.large_binary()))))
+        return self._compress(b"".join(out))
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._parts.append((len(self._columns), pa.array(csv_texts(self._pending), pa.large_binary())))
+            self._pending.clear()
+
+
+def csv_writer(lines: list[str]) -> Any:
+    """A writer of CSV that appends each row to `lines`; `csv_texts` makes bytes of them."""
+    # It quotes a field with a character of its line end, and both may stand in a field.
+    sink: Any = SimpleNamespace(write=lines.append)
+    return csv.writer(sink, lineterminator="\r\n")
+
+
+def csv_texts(lines: Sequence[str]) -> list[bytes]:
+    """Rows of `csv_writer` without their ends. The writer quotes a field that is empty and alone; here it is empty."""
+    return [b"" if line == '""\r\n' else line[:-2].encode("utf-8", "surrogatepass") for line in lines]
 
 
 class ParquetFiles:
