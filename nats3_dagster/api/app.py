@@ -16,6 +16,7 @@ from nats3_dagster.api.models.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
 from nats3_dagster.api.routes import (
     chunk_routes,
+    export_routes,
     load_routes,
     message_routes,
     metrics_routes,
@@ -31,8 +32,10 @@ from nats3_dagster.workspace import Workspace
 
 # Which of their routes need a token: security.py.
 OPEN_ROUTERS = (status_routes.router,)
-ROUTERS = (store_routes.router, load_routes.router, chunk_routes.router, message_routes.router, metrics_routes.router,
-           table_routes.router)  # fmt: skip
+ROUTERS = (
+    store_routes.router, load_routes.router, chunk_routes.router, message_routes.router, export_routes.router,
+    table_routes.router, metrics_routes.router,
+)  # fmt: skip
 PREFIXES = ("", "/api/v1")
 # Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;
 # a creation uses two more.

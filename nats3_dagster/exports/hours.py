@@ -7,10 +7,10 @@ changes meanwhile makes it due again.
 from collections.abc import Callable, Sequence
 
 from nats3_dagster.errors import CatalogError, Nats3Error, OperatorError
-from nats3_dagster.exports.status import find
+from nats3_dagster.exports.status import Listed, find, listed
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, ExportResult, ExportSpec
-from nats3_dagster.model.exported import Export, ExportHour, Made
+from nats3_dagster.model.exported import Export, ExportHour, ExportTotals, Made
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -36,6 +36,20 @@ def due(
 def one_hour(workspace: Workspace, archive: Archive, export: Export, hour: str) -> ExportHour | None:
     """The hour as the catalog has it; None where it is not sealed and was not exported."""
     return next(iter(hours_of(workspace, archive, export, first=hour, last=hour)), None)
+
+
+def states(workspace: Workspace, archive_name: str | None = None) -> tuple[tuple[Listed, tuple[ExportHour, ...]], ...]:
+    """The exports of an archive, or of all, each with its hours. Raises OperatorError when there is no such archive."""
+    return tuple(
+        (one, hours_of(workspace, one.archive, one.export)) for one in listed(workspace, archive_name)
+    )  # fmt: skip
+
+
+def state_of(workspace: Workspace, archive_name: str, name: str) -> tuple[Listed, tuple[ExportHour, ...]]:
+    """One export with its hours. Raises OperatorError when there is no such archive or export."""
+    archive, export = find(workspace, archive_name, name)
+    totals = workspace.catalog.exports.totals(archive).get(export.id, ExportTotals())
+    return Listed(archive, export, totals), hours_of(workspace, archive, export)
 
 
 def changes(workspace: Workspace, export: Export) -> dict[str, int]:

@@ -29,11 +29,18 @@ def export(one: Listed) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def status(one: Listed, hours: Sequence[ExportHour]) -> dict[str, Any]:
-    """An export with the state of each of its hours, oldest first."""
+def state(one: Listed, hours: Sequence[ExportHour]) -> dict[str, Any]:
+    """An export with how many of its hours are in which state, and when one was last tried."""
     states = Counter(found.state for found in hours)
     counts = {f"hours_{state}": states[state] for state in ("done", "due", "failed", "changed")}
-    return export(one) | counts | {"hours": [hour(found) for found in hours]}
+    tries = [one.made.made_at for one in hours if one.made] + [one.failed.at for one in hours if one.failed]
+    return export(one) | counts | {"last_run_at": stamp_of(max(tries)) if tries else None}
+
+
+def status(one: Listed, hours: Sequence[ExportHour], newest: int | None = None) -> dict[str, Any]:
+    """An export with the state of each of its hours, or of the newest, oldest first."""
+    listed = hours if newest is None else hours[max(len(hours) - newest, 0) :]
+    return state(one, hours) | {"hours": [hour(found) for found in listed]}
 
 
 def hour(one: ExportHour) -> dict[str, Any]:

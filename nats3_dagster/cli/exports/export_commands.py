@@ -19,7 +19,7 @@ from nats3_dagster.cli.terminal.output import Format, Size, counted, show, show_
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.exports import status
-from nats3_dagster.exports.hours import asked, hours_of
+from nats3_dagster.exports.hours import asked, state_of, states
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import exports as documents
 from nats3_dagster.views.archives import difference
@@ -113,9 +113,9 @@ def list_(
     ] = None,
     output: Output = Format.table,
 ) -> None:  # fmt: skip
-    """All exports: what they have made, and how many of their hours failed."""
+    """All exports: what they have made, and how many of their hours are due and failed."""
     with Workspace(Settings.load()) as workspace:
-        items = [documents.export(one) for one in status.listed(workspace, archive)]
+        items = [documents.state(*one) for one in states(workspace, archive)]
     show(output, items, views.LIST)
 
 
@@ -230,9 +230,7 @@ def delete(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Out
 
 def _status(archive: str, name: str) -> dict[str, Any]:
     with Workspace(Settings.load()) as workspace:
-        of, export = status.find(workspace, archive, name)
-        (one,) = [one for one in status.listed(workspace, of.name) if one.export.id == export.id]
-        return documents.status(one, hours_of(workspace, of, export))
+        return documents.status(*state_of(workspace, archive, name))
 
 
 def _fields(

@@ -8,6 +8,7 @@ LIST: Columns = {
     "ARCHIVE": lambda e: e["archive"],
     "EXPORT": lambda e: e["name"],
     "HOURS": lambda e: e["hours_exported"],
+    "DUE": lambda e: e["hours_due"],
     "FAILED": lambda e: e["hours_failed"],
     "LAST HOUR": lambda e: e["last_hour"],
     "MESSAGES": lambda e: e["messages"],

@@ -1,0 +1,31 @@
+"""`/archive/{name}/exports`: what an archive exports, and how far it is."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.models.export_models import ExportDetail, ExportList
+from nats3_dagster.bodies.base import Text
+from nats3_dagster.exports.hours import state_of, states
+from nats3_dagster.views import exports as views
+
+MOST_HOURS = 10_000
+router = APIRouter(prefix="/archive/{name}/exports", tags=["exports"])
+Name = Annotated[Text, Path(description="Name of the archive.", examples=["logs"])]
+
+
+@router.get("", response_model=ExportList)
+def list_exports(name: Name, work: Work) -> Document:
+    """The exports of an archive: what is declared, what was made, and how many hours are due."""
+    return Document({"exports": [views.state(*one) for one in states(work, name)]})
+
+
+@router.get("/{export}", response_model=ExportDetail)
+def get_export(
+    name: Name, work: Work,
+    export: Annotated[Text, Path(description="Name of the export.", examples=["by_store"])],
+    hours: Annotated[int, Query(ge=0, le=MOST_HOURS, description="List this many hours, the newest.")] = 1000,
+) -> Document:  # fmt: skip
+    """One export and the state of its newest hours."""
+    return Document(views.status(*state_of(work, name, export), newest=hours))
