@@ -23,6 +23,7 @@ from nats3_dagster.exports.keys import ALL, escaped, key_of, tokens_of
 from nats3_dagster.exports.message import Message, Row, Undecodable
 from nats3_dagster.exports.paths import file_path, hour_name
 from nats3_dagster.exports.serializers import CsvFile, FileWriter, compressor_of, line_of, serializer_of
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.model.numbers import Int64s
@@ -240,6 +241,7 @@ class GroupExport:
     def _put(self, outlet: Outlet, path: str, name: str, data: bytes, file: _File) -> StagedFile:
         staged = f"{self._job.staging}/{self._group.number:05d}-{name}"
         outlet.put(staged, data)
+        fault_point("export.put")
         sha256 = hashlib.sha256(data).hexdigest()
         return StagedFile(path, staged, len(data), sha256, file.messages, file.first_seq, file.last_seq)
 

@@ -1,7 +1,9 @@
 """An export: files for other systems, made of an archive's hours as soon as they are sealed."""
 
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from string import Formatter
 from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
@@ -54,7 +56,7 @@ class ExportSpec:
     subjects: tuple[str, ...] = ()
     # raw, text, json, msgpack, avro, protobuf, or the function package.module:function.
     decode: str = "raw"
-    # A file: a JSON Schema, an Avro schema, or FileDescriptorSet#package.Message.
+    # The absolute path of a file: a JSON Schema, an Avro schema, or FileDescriptorSet#package.Message.
     schema: str | None = None
     # What files are split by: subject:2, subject:1,3, header:Name, field:a.b, decoder; None for no split.
     key: str | None = None
@@ -125,6 +127,11 @@ class ExportSpec:
                 "Write it as orders.pb#package.Message; protoc makes the file, with its options descriptor_set_out and "
                 "include_imports", field="schema",
             )  # fmt: skip
+        if self.schema and not self.schema.startswith("/"):
+            raise OperatorError(
+                f"The schema {self.schema!r} is a relative path: it would be another file where the export runs",
+                "Give its absolute path", field="schema",
+            )
 
     def _check_key(self) -> None:
         if self.key is None:
@@ -202,6 +209,11 @@ class ExportSpec:
                 "The path has none of {first}, {last} and {part}, so that files would have one name", hint,
                 field="path",
             )
+
+
+def schema_at(schema: str, folder: Path) -> str:
+    """The schema of an export, a relative path in it taken from this absolute folder; an empty text stays."""
+    return os.path.normpath(folder / schema) if schema else schema
 
 
 def parse_destination(url: str) -> Destination:

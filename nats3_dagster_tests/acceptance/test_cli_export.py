@@ -162,6 +162,22 @@ def test_what_cannot_run_is_refused_and_writes_nothing(
     assert everything(settings.postgres, str(settings.nats_url), s3_client, bucket) == before
 
 
+def test_a_relative_schema_is_the_file_in_this_folder(
+    settings: Settings, bucket: str, nats3: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And stays that file wherever the export runs."""
+    past(settings, 2)
+    archive(settings, bucket)
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "order.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    create = ("export", "create", "events", "out", "--to", f"s3://{bucket}/out", "--decode", "json")
+    path = str(tmp_path / "schemas" / "order.json")
+    assert nats3.ok(*create, "--schema", "schemas/order.json", "-o", "json").json["schema"] == path
+    monkeypatch.chdir(tmp_path / "schemas")
+    assert nats3.ok("export", "set", "events", "out", "--schema", "order.json", "-o", "json").json["changes"] == []
+
+
 def test_a_bad_change_is_refused_and_changes_nothing(settings: Settings, bucket: str, nats3: Command) -> None:
     hours = past(settings, 2)
     archive(settings, bucket)

@@ -1,19 +1,27 @@
 """Exports of an archive in a catalog: which hours, to which destinations, and on Spark."""
 
 import gzip
+import os
+import signal
+import subprocess
+import sys
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
-from nats3_dagster.exports import hour_export
+from nats3_dagster.exports import declare, hour_export
 from nats3_dagster.exports.checks import check_export
 from nats3_dagster.exports.hour_export import export_hour
+from nats3_dagster.exports.hours import attempt, state_of
+from nats3_dagster.exports.status import find
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.objects import Outlet, OutletOptions
 from nats3_dagster.pipeline.export_run import export_group, run_export
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, chunk, spec, state
 from nats3_dagster_tests.export_case import Case
 
@@ -83,6 +91,59 @@ def test_another_split_replaces_the_objects(workspace, archive, bucket, s3_clien
     assert gzip.decompress(data) == b"id,price\n1,8.50\n3,10\n"
 
 
+def run_declared(workspace):
+    """Export the hour as the catalog declares it, and record it: what a run does, with its tasks in this process."""
+    archive, made = find(workspace, "logs", "files")
+    return attempt(
+        workspace, archive, made, HOUR, lambda: export_hour(workspace, archive, made.spec, HOUR, perform), "a-run"
+    )
+
+
+RUN = """
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.integration.test_export import run_declared
+
+with Workspace(Settings.load()) as workspace:
+    run_declared(workspace)
+"""
+# After a part of the staged files, after all of them, between two new files, between two old ones, and after all of it,
+# before the catalog has it.
+KILLED = ["put:kill:2", "staged:kill", "moved:kill:1", "removed:kill", "done:kill"]
+
+
+@pytest.mark.parametrize("step", KILLED)
+def test_a_process_killed_at_any_step_is_made_up_by_the_next(workspace, archive, bucket, s3_client, monkeypatch, step):
+    """Of an hour that was exported by other settings: so files are replaced and removed."""
+    monkeypatch.setattr("nats3_dagster.exports.job.GROUP_MESSAGES", 2)
+    declare.create(workspace, "logs", ExportSpec("files", f"s3://{bucket}/out", decode="json", format="csv", path=PATH))
+    assert run_declared(workspace).files == 2
+    declare.change(workspace, "logs", "files", {"key": "subject:2", "compression": "none"})
+    environment = os.environ | {"NATS3_FAULT": f"export.{step}"}
+    killed = subprocess.run(
+        [sys.executable, "-c", f"import nats3_dagster.exports.job as job; job.GROUP_MESSAGES = 2\n{RUN}"],
+        env=environment, capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    staged = [path for path in objects(s3_client, bucket, "out/") if "/staging/" in path]
+    assert len(staged) == {"put:kill:2": 2, "staged:kill": 3, "moved:kill:1": 2}.get(step, 0)
+    assert state_of(workspace, "logs", "files")[1][0].state == "due"
+    result = run_declared(workspace)
+    assert (result.files, result.messages, result.undecoded, result.bytes) == (3, 3, 0, 16 + 14 + 13)
+    assert {path: data for path, data in objects(s3_client, bucket, "out/").items() if path[0] != "_"} == {
+        "milano/2026-11-21/07/00000.csv": b"id,price\n1,8.50\n",
+        "milano/2026-11-21/07/00001.csv": b"id,price\n3,10\n",
+        "napoli/2026-11-21/07/00000.csv": b"id,price\n2,7\n",
+    }
+    own = [path for path in objects(s3_client, bucket, "out/") if path[0] == "_"]
+    assert own == ["_exports/logs/files/2026-11-21-07.json"]
+    one, (hour,) = state_of(workspace, "logs", "files")
+    assert hour.made
+    assert (hour.state, hour.made.files, hour.made.messages, hour.made.version) == ("done", 3, 3, 2)
+    assert (one.totals.hours, one.totals.files, one.totals.messages, one.totals.bytes) == (1, 3, 3, result.bytes)
+    assert (run_declared(workspace).written, run_declared(workspace).removed) == (0, 0)
+
+
 def test_an_hour_that_is_not_sealed_must_be_complete(workspace, case, bucket, tmp_path):
     archive = workspace.catalog.archives.create(spec(bucket=bucket), state(last=9))
     chunks = [chunk.meta for chunk in case.chunks]
@@ -119,6 +180,18 @@ def test_a_destination_in_the_chunks_of_another_archive_is_refused(workspace, ar
         with pytest.raises(OperatorError, match="the chunks of archive other live"):
             check_export(workspace, archive, ExportSpec("files", f"s3://other-bucket{place}"))
     check_export(workspace, archive, ExportSpec("files", "s3://other-bucket/a/c"))
+
+
+def test_a_folder_where_chunks_live_is_refused_by_any_of_its_names(workspace, archive, bucket, tmp_path):
+    """The store is a folder, and so is the destination."""
+    (tmp_path / "store" / bucket).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "link").symlink_to(tmp_path / "store")
+    folder = replace(workspace.settings.store, url=f"file://{tmp_path}/store")
+    with Workspace(replace(workspace.settings, store=folder)) as local:
+        for place in ("store", "link", f"link/{bucket}", f"store/{bucket}/archive=logs/x"):
+            with pytest.raises(OperatorError, match="the chunks of archive logs live"):
+                check_export(local, archive, ExportSpec("files", f"file://{tmp_path}/{place}"))
+        check_export(local, archive, ExportSpec("files", f"file://{tmp_path}/link/{bucket}/exports"))
 
 
 def test_two_runs_of_an_hour_do_not_mix(workspace, archive, tmp_path, monkeypatch):

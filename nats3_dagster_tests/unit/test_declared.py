@@ -1,6 +1,7 @@
 """Files of archives: three formats, the peer's shape, and each problem with its line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -238,6 +239,19 @@ def test_exports_of_an_archive_come_back_as_they_were_written() -> None:
         entry = {"name": "pizza", "stream": "ORDERS", "bucket": "archive", "exports": [entry_of_export(spec)]}
         (again,) = read([("a.json", json.dumps({"archives": [entry]}))]).archives
         assert again.exports == (spec,)
+
+
+@pytest.mark.parametrize(
+    ("file", "schema", "path"),
+    [
+        ("team/a.yaml", "order.json", "{here}/team/order.json"), ("/etc/a.yaml", "../order.json", "/order.json"),
+        ("stdin", "order.json", "{here}/order.json"), ("/etc/a.yaml", "/srv/order.json", "/srv/order.json"),
+    ],
+)  # fmt: skip
+def test_a_schema_is_where_the_file_of_archives_says(file: str, schema: str, path: str) -> None:
+    text = EXPORTS.replace("decode: json", f"decode: json\n        schema: {schema}")
+    (pizza,) = read([(file, text)]).archives
+    assert pizza.exports[1].schema == path.format(here=Path.cwd())
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def made(**fields):
         ({"subjects": ("a..b",)}, "subjects", "'a..b' is not a subject filter: token 2 is empty"),
         ({"decode": "xml"}, "decode", "There is no decoder 'xml'. Use raw, text, json, msgpack, avro, protobuf, or a"),
         ({"decode": "avro"}, "schema", "The decoder avro needs a schema. Name its file"),
+        ({"decode": "json", "schema": "a.json"}, "schema", "The schema 'a.json' is a relative path: it would"),
         ({"decode": "text", "schema": "a.json"}, "schema", "The decoder text takes no schema"),
         ({"decode": "protobuf", "schema": "a.pb"}, "schema", "'a.pb' does not name a message of a descriptor set"),
         ({"key": "subject:0"}, "key", "'subject:0' is not a key. Use subject:2, header:Name, field:a.b or decoder"),

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, cast
 
 from nats3_dagster.archive.declared.document import Table, place, unknown_keys
 from nats3_dagster.archive.declared.values import count, filters, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ExportSpec
+from nats3_dagster.model.export import schema_at
 
 
 def read_exports(entry: Table, file: str) -> tuple[tuple[ExportSpec, ...], list[OperatorError]]:
@@ -60,6 +62,8 @@ def _export(table: Table, file: str) -> ExportSpec:
             raise _at(error, place(file, table.lines.get(key, table.line))) from None
     if missing := [key for key, field in (("name", "name"), ("to", "destination")) if field not in values]:
         raise OperatorError(f"{at}: an export without {' and '.join(missing)}", "Add what is missing")
+    if "schema" in values:
+        values["schema"] = schema_at(values["schema"], Path(file).absolute().parent)
     if values.get("subjects") == (">",):
         values["subjects"] = ()
     try:

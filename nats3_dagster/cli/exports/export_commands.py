@@ -1,6 +1,7 @@
 """`nats3 export`: files for other systems, made of each sealed hour of an archive. Declare, look at, run, delete."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.exports import status
 from nats3_dagster.exports.hours import asked, state_of, states
+from nats3_dagster.model.export import schema_at
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import exports as documents
 from nats3_dagster.views.archives import difference
@@ -240,7 +242,8 @@ def _fields(
 ) -> dict[str, Any]:  # fmt: skip
     """The fields that options give, as a document has them."""
     fields = {
-        "to": to, "subjects": list(subject) if subject else None, "decode": decode, "schema": schema, "key": key,
+        "to": to, "subjects": list(subject) if subject else None, "decode": decode,
+        "schema": None if schema is None else schema_at(schema, Path.cwd()), "key": key,
         "format": format_, "compression": compression, "columns": list(column) if column else None, "path": path,
         "interval_minutes": interval, "max_undecoded": max_undecoded,
     }  # fmt: skip
