@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from nats3_dagster.dev.nats_server import NatsServer
@@ -43,6 +43,19 @@ events = spark.readStream.format("jetstream").options(
 query = events.writeStream.format("parquet").option("path", f"{folder}/out").option(
     "checkpointLocation", f"{folder}/checkpoint"
 ).start()
+query.awaitTermination()
+"""
+# From one stream into another one, slowly. It ends when all that is there was copied.
+PAIR = """
+import sys
+from nats3_dagster.pipeline.session import start
+url, folder = sys.argv[1:]
+events = start().readStream.format("jetstream").options(
+    url=url, stream="EV", columns="subject,data", maxMessagesPerTrigger="700", numPartitions="2",
+).load().selectExpr("concat('to.', subject) AS subject", "data")
+query = events.writeStream.format("jetstream").options(
+    url=url, stream="TO", maxPending="2", checkpointLocation=f"{folder}/checkpoint"
+).trigger(availableNow=True).start()
 query.awaitTermination()
 """
 # All that shows something of a read or a write: plans, progress, errors, logs at their loudest. (After
@@ -207,6 +220,29 @@ def test_a_query_reads_what_is_available_and_goes_on_from_its_checkpoint(
     assert sorted(seqs(spark.read.parquet(str(tmp_path / "out")))) == list(range(1, 104))
 
 
+def test_a_query_whose_messages_were_purged_meanwhile_stops_or_goes_on_as_it_was_told(
+    spark: SparkSession, nats: NatsServer, events: Wire, tmp_path: Path
+) -> None:
+    def run(**options: str) -> list[int]:
+        stream = spark.readStream.format("jetstream").options(
+            url=nats.url, stream="EV", columns="seq", maxMessagesPerTrigger="40", **options
+        )
+        writer = stream.load().writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        query = writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
+        query.awaitTermination(60)
+        return sorted(seqs(spark.read.parquet(str(tmp_path / "out"))))
+
+    assert run() == list(range(1, 101))
+    events.publish([("ev.later", b"", b"x")] * 100)
+    events.api("STREAM.PURGE.EV", seq=151)
+    with pytest.raises(StreamingQueryException, match="Stream EV no longer has sequences 101-150. Set failOnDataLoss"):
+        run()
+    assert run(failOnDataLoss="false") == [*range(1, 101), *range(151, 201)]
+    # The loss is behind it.
+    events.publish([("ev.later", b"", b"x")])
+    assert run() == [*range(1, 101), *range(151, 202)]
+
+
 def started(script: str, url: str, folder: Path) -> subprocess.Popen[str]:
     (folder / "events").mkdir(exist_ok=True)
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -259,6 +295,52 @@ def test_a_query_that_is_killed_and_restarted_reads_each_message_once(
     assert sorted((r.seq, r.subject, bytes(r.data)) for r in rows) == [
         (n, f"ev.{n % 7}", b"%d" % n) for n in range(1, count + 1)
     ]
+
+
+@pytest.mark.timeout(400)
+def test_a_query_between_streams_that_is_killed_again_and_again_writes_each_message_once_and_in_order(
+    nats: NatsServer, wire: Wire, tmp_path: Path
+) -> None:
+    count, batch = 9000, 700
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("TO", "to.>", duplicate_window=20 * 60 * 1_000_000_000)
+    wire.publish([(f"ev.{n % 7}", b"", b"%d" % n) for n in range(count)])
+
+    def uncommitted() -> int:
+        """Messages of the batch that is being written."""
+        commits = [path for path in tmp_path.glob("checkpoint/commits/*") if path.name.isdecimal()]
+        return wire.state("TO")["messages"] - batch * len(commits)
+
+    left, output = [], ""
+    for _ in range(3):
+        query = started(PAIR, nats.url, tmp_path)
+        try:
+            before = wire.state("TO")["messages"]
+            assert wait_for(
+                lambda p=query, n=before: p.poll() is not None
+                or (wire.state("TO")["messages"] > n + batch and 0 < uncommitted() < batch),
+                90, 0.005,
+            )  # fmt: skip
+            assert query.poll() is None
+        finally:
+            os.killpg(query.pid, signal.SIGKILL)
+            output, _ = query.communicate()
+        left.append(uncommitted())
+    # Otherwise no batch was written again.
+    assert any(0 < messages < batch for messages in left), (left, output[-3000:])
+    assert wire.state("TO")["messages"] < count
+    query = started(PAIR, nats.url, tmp_path)
+    output = output_of(query, 120)
+    assert query.returncode == 0, output[-3000:]
+    copies = list(wire.messages("TO"))
+    assert sorted((int(m.data), m.subject) for m in copies) == [(n, f"to.ev.{n % 7}") for n in range(count)]
+    partitions: dict[bytes, list[int]] = {}
+    for copy in copies:  # the id is <query>:<batch>:<partition>:<row>:<digest>
+        id_ = copy.headers.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0]
+        partitions.setdefault(id_.rsplit(b":", 2)[0], []).append(int(copy.data))
+    assert len(partitions) == 2 * -(-count // batch)
+    for numbers in partitions.values():
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 @pytest.mark.timeout(300)
