@@ -96,18 +96,18 @@ def test_headers_of_each_form_and_ids_of_a_column(ev: Wire, nats: NatsServer) ->
 
 def test_a_task_that_is_tried_again_stores_each_row_once(ev: Wire, nats: NatsServer) -> None:
     made = writer(nats.url, PLAIN)
-    rows = [(f"ev.{n % 3}", f"{n}") for n in range(500)]
+    rows = [(f"ev.{n % 3}", f"{n}") for n in range(5000)]
 
     def dies() -> Iterator[pa.RecordBatch]:
-        yield batch(*rows[:200])
-        yield batch(*rows[200:300])
+        yield batch(*rows[:2000])
+        yield batch(*rows[2000:3000])
         raise RuntimeError("the executor is lost")
 
     with pytest.raises(RuntimeError, match="the executor is lost"):
         made.write(dies())
     assert ev.state("EV")["messages"] > 0
-    done = written(made, batch(*rows[:250]), batch(*rows[250:]))
-    assert done.messages == 500
+    done = written(made, batch(*rows[:250]), batch(*rows[250:300]), batch(*rows[300:]))
+    assert done.messages == 5000
     assert done.duplicates > 0
     assert [m.data for m in ev.messages("EV")] == [text.encode() for _, text in rows]
     # Another write of the same rows is another write.
@@ -122,19 +122,19 @@ def test_other_rows_in_the_place_of_rows_are_not_taken_for_them(ev: Wire, nats: 
 
 
 def test_a_lost_connection_loses_and_doubles_nothing(ev: Wire, nats: NatsServer) -> None:
-    rows = [(f"ev.{n % 3}", f"{n}") for n in range(3000)]
+    rows = [(f"ev.{n % 3}", f"{n}") for n in range(9000)]
     with TcpProxy(nats.port) as proxy:
         made = writer(f"nats://127.0.0.1:{proxy.port}", PLAIN, maxPending="50")
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for at in range(0, 3000, 500):
-                if at in (1000, 2000):
+            for at in range(0, 9000, 1500):
+                if at in (3000, 6000):
                     proxy.reset()
-                yield batch(*rows[at : at + 500])
+                yield batch(*rows[at : at + 1500])
 
         done = made.write(batches())
     assert isinstance(done, Written)
-    assert (done.messages, done.refused) == (3000, 0)
+    assert (done.messages, done.refused) == (9000, 0)
     assert sorted(m.data for m in ev.messages("EV")) == sorted(text.encode() for _, text in rows)
 
 
@@ -143,14 +143,14 @@ def test_a_server_that_stays_away_is_an_error_after_a_while(ev: Wire, nats: Nats
         made = writer(f"nats://127.0.0.1:{proxy.port}", PLAIN, retryTimeout="1s")
 
         def batches() -> Iterator[pa.RecordBatch]:
-            yield batch(("ev.a", "1"))
+            yield batch(*[("ev.a", "1")] * 2000)
             proxy.refusing = True
             proxy.reset()
             yield batch(("ev.a", "2"))
 
         with pytest.raises(TargetError, match="it was tried again for 1 s. What was acknowledged stays"):
             made.write(batches())
-    assert [m.data for m in ev.messages("EV")] in ([b"1"], [])
+    assert {m.data for m in ev.messages("EV")} <= {b"1"}
 
 
 def test_rows_that_cannot_be_messages_are_refused_and_the_others_written(ev: Wire, nats_factory: NatsFactory) -> None:

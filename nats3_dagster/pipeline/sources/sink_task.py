@@ -19,6 +19,9 @@ from nats3_dagster.pipeline.sources.sink_columns import SinkColumns
 
 # How long a task waits before it connects again.
 _AGAIN_S = 0.5
+# Rows, and bytes, from which a batch of Spark's is worth the work that is done once a batch. Of 64 rows, a batch of
+# this project's own sessions, that was most of a row's cost.
+_ENOUGH_ROWS, _ENOUGH_BYTES = 1024, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def write_rows(plan: SinkPlan, prefix: str, batches: Iterator[pa.RecordBatch]) -
             refusals=REFUSALS,
         )  # fmt: skip
         refused, refusals = 0, list[Refusal]()
-        for batch in batches:
+        for batch in _gathered(batches):
             messages = columns.messages(batch)
             refused += messages.refused
             refusals += messages.refusals[: REFUSALS - len(refusals)]
@@ -67,6 +70,20 @@ def write_rows(plan: SinkPlan, prefix: str, batches: Iterator[pa.RecordBatch]) -
         task.flush()
     kept = (*refusals, *task.refusals)[:REFUSALS]
     return Written(task.answered - task.refused, task.duplicates, refused + task.refused, kept)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are large enough."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 class SinkTask:
