@@ -20,7 +20,9 @@ from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.pipeline.connect import address, connect
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.replay_case import archived
 from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
@@ -28,11 +30,12 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`remote`: its address. `ui`: that of its pages."""
+    """`remote`: its address. `ui`: that of its pages. `config`: its own settings, empty unless a test fills them."""
 
     remote: str
     ui: str
     process: Process
+    config: Path
 
     def daemons(self) -> set[int]:
         """The Python processes that fork workers."""
@@ -53,11 +56,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         str(ROOT / "spark" / "connect-server.sh"), "--conf", f"spark.connect.grpc.binding.port={port}",
         "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={ui}",
     ]  # fmt: skip
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    config = folder / "nats3.toml"
+    config.touch()
+    environment = os.environ | {
+        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "NATS3_CONFIG": str(config)
+    }  # fmt: skip
     process = Process.start(argv, (f"spark.connect.grpc.binding.port={port}",), folder / "server.log", env=environment)
     try:
         process.wait_until(lambda: answers(port), "Spark Connect", timeout_s=90)
-        yield Server(f"sc://127.0.0.1:{port}", f"http://127.0.0.1:{ui}", process)
+        yield Server(f"sc://127.0.0.1:{port}", f"http://127.0.0.1:{ui}", process, config)
     finally:
         process.stop()
 
@@ -127,6 +134,68 @@ def pages(ui: str) -> Iterator[str]:
     assert len(executions) >= 2
     yield json.dumps(executions)
     yield from (text(f"/SQL/execution/?id={one['id']}") for one in executions)
+
+
+# A client that has no Java, and no settings but those that it gives as options.
+SOURCES = """
+import sys
+from pyspark.sql import SparkSession
+remote, url, folder = sys.argv[1:]
+spark = SparkSession.builder.remote(remote).getOrCreate()
+stream = {"url": url, "stream": "EV"}
+
+def finished(frame, format, **options):
+    query = frame.writeStream.format(format).options(**options).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+
+events = spark.read.format("jetstream").options(**stream).load()
+print("read", events.count(), [row.seq for row in events.where("subject = 'ev.1'").limit(2).collect()])
+copies = events.selectExpr("concat('to.', subject) AS subject", "data")
+copies.write.format("jetstream").mode("append").options(url=url, stream="TO").save()
+streamed = spark.readStream.format("jetstream").options(**stream).load()
+finished(streamed.select("seq"), "parquet", path=f"{folder}/out", checkpointLocation=f"{folder}/c1")
+print("streamed", spark.read.parquet(f"{folder}/out").count())
+again = streamed.selectExpr("concat('to.', subject) AS subject", "data")
+finished(again, "jetstream", url=url, stream="TO", checkpointLocation=f"{folder}/c2")
+print("archive", spark.read.format("nats3").option("archive", "events").load().count())
+try:
+    spark.read.format("jetstream").options(startSeqq="1", **stream).load().count()
+except Exception as error:
+    print("refused", "Did you mean startSeq?" in str(error))
+from nats3_dagster.pipeline.sources import register
+register(spark)
+pushed = spark.read.format("jetstream").options(pushFilters="true", **stream).load().where("seq > 90")
+print("pushed", pushed.count())
+"""
+
+
+def test_a_client_reads_and_writes_by_the_names_of_the_sources(
+    server: Server, settings: Settings, wire: Wire, workspace: Workspace, bucket: str, tmp_path: Path
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("TO", "to.>")
+    wire.publish([(f"ev.{n % 3}", b"", b"%d" % n) for n in range(100)])
+    archived(workspace, wire, "EV", bucket, "events")
+    store = settings.store
+    given = {
+        "nats_url": settings.nats_url, "postgres_url": settings.postgres, "s3_endpoint": store.endpoint,
+        "s3_region": store.region, "s3_access_key_id": store.access_key_id,
+        "s3_secret_access_key": store.secret_access_key,
+    }  # fmt: skip
+    server.config.write_text("".join(f'{key} = "{value}"\n' for key, value in given.items()))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("NATS3_", "AWS_"))}
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", SOURCES, server.remote, settings.nats.servers[0], str(tmp_path)], cwd=ROOT,
+            env=environment | {"JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    finally:
+        server.config.write_text("")
+    assert ran.stdout.splitlines() == [
+        "read 100 [2, 5]", "streamed 100", "archive 100", "refused True", "pushed 10"
+    ], ran.stderr[-3000:]  # fmt: skip
+    assert sorted(int(m.data) for m in wire.messages("TO")) == sorted([*range(100)] * 2)
 
 
 def test_an_interrupt_cancels_what_is_ours_and_not_what_others_run_in_the_session(
