@@ -139,7 +139,7 @@ def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
         assert numbers == list(range(count))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(420)
 def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_killed(
     settings: Settings, nats_factory: NatsFactory, postgres_url: str, bucket: str, spark_master: str,
     cluster_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -166,21 +166,19 @@ def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_kill
         with (folder / "driver.log").open("w") as log, subprocess.Popen(
             command, env=os.environ | planted, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
         ) as process:  # fmt: skip
-            for stream in ("COPY", "AGAIN"):
+            for stream, killed in (("COPY", 2), ("AGAIN", 1)):
                 while not count // 10 < wire.state(stream)["messages"]:
                     assert process.poll() is None, (folder / "driver.log").read_text()[-3000:]
                     time.sleep(0.05)
-                for executor in executors():
+                for executor in executors()[:killed]:
                     executor.kill()
                 assert wire.state(stream)["messages"] < count  # it was in the middle
-            assert process.wait(200) == 0, (folder / "driver.log").read_text()[-3000:]
+            assert process.wait(300) == 0, (folder / "driver.log").read_text()[-3000:]
         output = (folder / "driver.log").read_text()
         said: dict[str, Any] = {}
         for line in re.findall(r"^said:(.*)$", output, re.MULTILINE):
             said |= json.loads(line)
-        assert said == {
-            "read": [count, 4, ["0", "1", "2"]], "archive": [count, 2], "copied": count, "streamed": [1500] * 2
-        }  # fmt: skip
+        assert said == {"read": [count, 4], "archive": [count, 2], "streamed": [1500] * 2}
         copies = list(wire.messages("COPY"))
         assert sorted((m.subject, int(m.data)) for m in copies) == sorted((f"copy.{n % 5}", n) for n in range(count))
         assert all(b"Nats-Msg-Id: copy-%d\r\nN: %b\r\n" % (int(m.data) + 1, m.data) in m.headers for m in copies)
@@ -194,7 +192,7 @@ def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_kill
         b"concat(copy.",
     ):  # fmt: skip
         assert there in everything, there
-    assert len([path for path in seen if path.name == "stderr"]) >= 4
+    assert len([path for path in seen if path.name == "stderr"]) == 5  # of two executors, and of those that followed
     assert settings.s3_secret_access_key
     for secret in (SECRET, PASSWORD, settings.s3_secret_access_key.get_secret_value()):
         for form in forms(secret):
