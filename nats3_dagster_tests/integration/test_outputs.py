@@ -1,6 +1,5 @@
 """What is made of archives, as metrics and the doctor say it: tables and exports, and how far they are behind."""
 
-from typing import Any
 
 import pytest
 

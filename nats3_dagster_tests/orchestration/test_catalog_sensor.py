@@ -22,6 +22,7 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs import catalog_sensor as sensor_module
 from nats3_dagster.defs import known, reconcile
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.failures import CannotTick
@@ -29,12 +30,16 @@ from nats3_dagster.defs.heard import read, write
 from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, PROJECT
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
+from nats3_dagster.dev.process import free_port
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ChunkResult, Incarnation, ReplaySpec, ReplayTarget, Selection
 from nats3_dagster.settings import Settings
+from nats3_dagster.tables import tables
+from nats3_dagster.tables.verify import verify
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.orchestration.stories import archive, captured, hold, past
+from nats3_dagster_tests.table_case import down, files
 from nats3_dagster_tests.wire import Wire
 
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
@@ -495,3 +500,33 @@ def test_one_archive_does_not_stop_the_others(settings: Settings, bucket: str, d
     )
     with pytest.raises(CannotTick, match="'dawn' is not an hour"):
         daemon.settle()
+
+
+def test_a_tick_makes_a_table_equal_to_its_archive(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody but the sensor follows what a replay deletes."""
+    hours = captured(settings, bucket, 3)
+    with Workspace(settings) as workspace:
+        tables.create(workspace, "events")
+        daemon.settle()
+        assert listed(workspace) == 3
+        retire(settings, hours[:1])
+        with monkeypatch.context() as patched:
+            down(patched, "nats3", free_port())
+            assert "The table of events is not synced: The Iceberg catalog nats3, or the store behind it, failed" in (
+                str(daemon.evaluate().skip_reason)
+            )
+            # It is left alone for a while, and hinders nothing meanwhile.
+            assert "not synced" not in str(daemon.evaluate().skip_reason)
+            assert daemon.tick()
+        assert listed(workspace) == 3
+        monkeypatch.setattr(sensor_module, "PAUSE_S", 0)
+        daemon.tick()
+        assert listed(workspace) == 2
+        assert verify(workspace, tables.find(workspace, "events")).faults == ()
+
+
+def listed(workspace: Workspace) -> int:
+    """Files that the table of the archive lists."""
+    return len(files(workspace, "events"))
