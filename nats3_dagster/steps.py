@@ -68,6 +68,8 @@ class Next(Enum):
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
     GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}"
     GET_REPLAY = "See replay {replay}"
+    GIVE_QUERY_MEMORY = "Give the query more memory, or ask for less: fewer columns, groups or rows to sort"
+    GIVE_QUERY_SPACE = "Give the query more temporary space, or a folder on a disk that has it"
     INSTALL_CONTRIB = (
         "Install the contrib package of that server (postgresql-contrib), then migrate the catalog's schema again"
     )

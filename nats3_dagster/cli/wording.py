@@ -47,6 +47,8 @@ WORDS = {
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
     Next.GET_EXPORT_HOURS: "See its hours: nats3 export hours {archive} {export}",
     Next.GET_REPLAY: "See it: nats3 load get {replay}",
+    Next.GIVE_QUERY_MEMORY: "Give it more: --memory SIZE. Or ask for less: fewer columns, groups or rows to sort",
+    Next.GIVE_QUERY_SPACE: "Give it more, --temp-size SIZE, or a folder on a disk that has it: --temp-folder FOLDER",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
     "again",
     Next.INSTALL_GIST: "Install it: nats3 migrate",

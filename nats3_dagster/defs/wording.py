@@ -60,6 +60,8 @@ WORDS = {
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
     Next.GET_EXPORT_HOURS: "See its hours in a shell: nats3 export hours {archive} {export}",
     Next.GET_REPLAY: "See it in a shell: nats3 load get {replay}",
+    Next.GIVE_QUERY_MEMORY: "Give the query more memory, or ask for less: fewer columns, groups or rows to sort",
+    Next.GIVE_QUERY_SPACE: "Give the query more temporary space, or a folder on a disk that has it",
     Next.INSTALL_CONTRIB: "Install the contrib package of that server (postgresql-contrib), then run nats3 migrate "
     "in a shell",
     Next.INSTALL_GIST: "Run nats3 migrate in a shell",

@@ -12,8 +12,8 @@ _PRINTABLE = {*range(0x20, 0x7F)} - {0x5C}
 
 
 def documents(columns: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """An object for each row. Bytes are in base64, times in RFC 3339, JSON is what it says. Of columns with one name
-    the later ones have a number behind it."""
+    """An object for each row. Bytes are in base64, times in RFC 3339, JSON is what it says, decimals are text, which
+    keeps their digits. Of columns with one name the later ones have a number behind it."""
     names = unique(columns)
     for row in rows:
         yield {name: _parsed(value, kind) for name, kind, value in zip(names, types, row, strict=True)}
@@ -36,6 +36,8 @@ def text(value: Any) -> str:
             return ""
         case bool():
             return str(value).lower()
+        case float():
+            return str(value)
         case bytes():
             return "".join(chr(byte) if byte in _PRINTABLE else f"\\x{byte:02X}" for byte in value)
         case list() | tuple() | dict():
@@ -52,7 +54,7 @@ def plain(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
+            return format(value, "f")
         case bytes():
             return base64.b64encode(value).decode()
         case datetime():

@@ -47,9 +47,9 @@ def read_groups(
     times: tuple[int, int] | None = None, count: Callable[[int], object] | None = None,
 ) -> Generator[tuple[Chunk, pa.RecordBatch]]:  # fmt: skip
     """The messages of the chunks, a batch for each row group that has any. `wanted` names the row groups of a chunk
-    that are read, by index, ascending; `columns`, `seqs` and `times` as `ChunkReader.batches` has them. `count` is called
-    with the bytes of each request, from several threads. Raises StoreError, ObjectMissing or ChunkError, and Conflict
-    for a chunk that was taken out of the archive and whose object is gone."""
+    that are read, by index, ascending; `columns`, `seqs` and `times` as `ChunkReader.batches` has them. `count` is
+    called with the bytes of each request, from several threads. Raises StoreError, ObjectMissing or ChunkError, and
+    Conflict for a chunk that was taken out of the archive and whose object is gone."""
 
     def opened(chunk: Chunk) -> RangedChunk:
         with _errors(workspace, chunk):

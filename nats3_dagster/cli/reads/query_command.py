@@ -1,16 +1,17 @@
 """`nats3 query`: a SELECT statement over archives."""
 
-import csv
 import json
 import sys
 from enum import StrEnum
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nats3_dagster.cli.reads.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
 from nats3_dagster.cli.terminal import completing
-from nats3_dagster.cli.terminal.options import Hours, format_of
+from nats3_dagster.cli.terminal.options import Hours, format_of, parse_size
 from nats3_dagster.cli.terminal.output import Format, Size, counted, print_document, show
 from nats3_dagster.cli.terminal.progress import note, step
 from nats3_dagster.errors import OperatorError
@@ -18,6 +19,9 @@ from nats3_dagster.query import engine
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import rows as views
 from nats3_dagster.workspace import Workspace
+
+# What a value of CSV is quoted for.
+_TO_QUOTE = {",", '"', "\n", "\r"}
 
 
 class Rows(StrEnum):
@@ -46,6 +50,23 @@ def query(
     sequences: Sequences = None,
     subject: Subjects = None,
     over_gaps: OverGaps = False,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--memory", parser=parse_size, metavar="SIZE",
+            help="For joins, groups and sorts. By default 1GiB; what does not fit goes to a temporary folder.",
+        ),
+    ] = None,
+    temp_folder: Annotated[
+        Path | None, typer.Option("--temp-folder", metavar="FOLDER", help="Where the temporary folder is made.")
+    ] = None,
+    temp_size: Annotated[
+        int | None,
+        typer.Option(
+            "--temp-size", parser=parse_size, metavar="SIZE",
+            help="The most that is written there. By default nine tenths of what is free on its disk.",
+        ),
+    ] = None,
     output: Annotated[
         Rows,
         typer.Option("--output", "-o", callback=format_of(Rows), help="table for people, the others for programs."),
@@ -63,17 +84,18 @@ def query(
     selection = selection_of(hour, from_time, to_time, sequences, subject)
     with (
         Workspace(Settings.load()) as workspace,
-        engine.run(workspace, sql, selection, archive=archive, over_gaps=over_gaps) as result,
+        engine.run(
+            workspace, sql, selection, archive=archive, over_gaps=over_gaps,
+            limits=engine.Limits(memory, temp_folder, temp_size),
+        ) as result,
     ):
         _print(output, result)
 
 
 def _print(output: Rows, result: engine.Result) -> None:
     if output is Rows.csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(result.columns)
-        for row in result.rows:
-            writer.writerow(map(views.text, row))
+        for row in chain([result.columns], result.rows):
+            print(",".join(map(_csv, row)))
         return
     if output is Rows.json:
         _print_json(result)
@@ -94,6 +116,14 @@ def _print(output: Rows, result: engine.Result) -> None:
 
 def _cell(value: Any) -> object:
     return value if value is None or type(value) in (bool, int, float) else views.text(value)
+
+
+def _csv(value: Any) -> str:
+    """A null has no quotes, and an empty text has them."""
+    text = views.text(value)
+    if value is None or (text and not _TO_QUOTE.intersection(text)):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _print_json(result: engine.Result) -> None:
