@@ -1,7 +1,8 @@
-"""Engines that read an archive's objects without us: the examples of docs/query.md give the same rows."""
+"""The examples of docs/query.md: our own commands, and engines that read an archive's objects without us."""
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from nats3_dagster.model import Selection
 from nats3_dagster.query import engine
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.cli_case import Command, root_command
 from nats3_dagster_tests.stored_case import Made, made, store
 
+TEXT = (Path(__file__).parents[2] / "docs" / "query.md").read_text()
 LEVELS = ("info", "error", "debug", "error")
 # What the messages 1 to 100 have in the hour 10.
 ERRORS = [("logs.a", 25), ("logs.b", 25)]
@@ -47,8 +49,7 @@ def folder(
 
 
 def examples(language: str) -> list[str]:
-    document = Path(__file__).parents[2] / "docs" / "query.md"
-    return re.findall(rf"```{language}\n(.*?)```", document.read_text(), re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_duckdb(folder: Path) -> None:
@@ -70,6 +71,53 @@ def test_python(folder: Path, engine_name: str, request: pytest.FixtureRequest) 
     # The JVM has the working directory of the test that started it.
     exec(example.replace('"cold', f'"{folder}/cold'), names)
     assert names["errors"] == ERRORS
+
+
+def test_the_commands_run_and_answer(settings: Settings, folder: Path, nats3: Command) -> None:
+    by_level, by_subject, joined = _commands()
+    with Workspace(Settings.load()) as workspace:
+        store(workspace, workspace.catalog.archives.get("logs"), 7, [message(seq) for seq in range(151, 155)])
+        for name, data, headers in (
+            ("orders", b'{"id": "o-2", "pizza": "margherita"}', None),
+            ("invoices", b"12.50", b"NATS/1.0\r\nOrder: o-2\r\n\r\n"),
+        ):
+            archive = made(workspace, "cold", name, last=1)
+            store(workspace, archive, 7, [Made(1, name, data, headers)])
+    counted = nats3.ok(*by_subject, "-o", "json", "--over-gaps").json
+    assert all(row.keys() == {"subject", "count_star()"} for row in counted)
+    ran = nats3.ok(*by_level)
+    assert sorted(line.split() for line in ran.out.splitlines()[1:]) == [["debug", "1"], ["error", "2"], ["info", "1"]]
+    # What the page shows below a table.
+    (shown,) = re.findall(r"^\d+ rows; .* chunks? read, .*$", TEXT, re.MULTILINE)
+    assert re.sub(r"\d[\d.]*", "N", ran.err.splitlines()[-1]).replace("KiB", "MiB") == re.sub(
+        r"\d[\d.]*", "N", shown
+    ).replace("chunks", "chunk")
+    (line,) = nats3.ok(*joined).out.splitlines()[1:]
+    assert '"{""id"": ""o-2"", ""pizza"": ""margherita""}"' in line
+    assert "12.50" in line
+
+
+def _commands() -> tuple[list[str], list[str], list[str]]:
+    """Those of the page, without `nats3`: by level, by subject, joined."""
+    block = examples("sh")[0]
+    by_subject, by_level, joined = (shlex.split(line)[1:] for line in block.splitlines())
+    return by_level, by_subject, joined
+
+
+def test_the_errors_are_those_of_the_page(folder: Path, nats3: Command) -> None:
+    shown = [" ".join(text.split()) for text in re.findall(r"```\n(Error: .*?)```", TEXT, re.DOTALL)]
+    with Workspace(Settings.load()) as workspace:
+        store(workspace, workspace.catalog.archives.get("logs"), 11, [message(seq) for seq in (303, 304)])
+    lost = nats3.refused("query", "SELECT count(*) FROM logs WHERE seq > 300")
+    assert shown[0].replace("301-302", "151-302") in lost
+    unknown = nats3.refused("query", "SELECT subjct FROM logs")
+    assert re.fullmatch(re.escape(shown[1]).replace(r"\.\.\.", ".*"), unknown.partition(" ")[2])
+
+
+def test_the_table_has_every_option() -> None:
+    options = {option for parameter in root_command().commands["query"].params for option in parameter.opts}
+    rows = "\n".join(line.partition("|")[2].partition("|")[0] for line in TEXT.splitlines() if line.startswith("| `-"))
+    assert set(re.findall(r"--[a-z-]+", rows)) == {o for o in options if o.startswith("--")} - {"--output", "--help"}
 
 
 def test_our_own_query_has_the_same(folder: Path) -> None:
