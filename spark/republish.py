@@ -20,6 +20,7 @@ from nats3_dagster.model import ORDERS, Pace, ReplaySpec, Selection
 from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -77,8 +78,8 @@ def main(arguments: argparse.Namespace) -> None:
     settings = Settings.load()
     replay_id = arguments.resume or begun(settings, spec_of(arguments))
     print(json.dumps({"replay": replay_id}), flush=True)
-    with session(settings.spark_master) as spark:
-        done = run_replay(spark, settings, replay_id)
+    with launched(settings, replay_id) as on_attempt, session(settings.spark_master) as spark:
+        done = run_replay(spark, settings, replay_id, on_attempt=on_attempt)
     line = {
         "replay": done.id, "archive": done.archive, "attempt": done.attempt, "chunks": done.chunks,
         "selected": done.selected, "published": done.published, "found": done.found, "duplicates": done.duplicates,

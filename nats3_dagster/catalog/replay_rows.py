@@ -70,7 +70,7 @@ class ReplayRow:
     job_id: UUID
     job_name: str | None
     launch: int
-    driven: bool
+    lost: bool
     stream: str
     bucket: str
     prefix: str
@@ -86,7 +86,7 @@ class ReplayRow:
             progress_published=self.progress_published, progress_found=self.progress_found, created_at=self.created_at,
             started_at=self.started_at, finished_at=self.finished_at, run_ids=tuple(self.run_ids),
             updated_at=self.updated_at, job_id=self.job_id, job_name=self.job_name, launch=self.launch,
-            driven=self.driven, stream=self.stream, bucket=self.bucket, prefix=self.prefix, durable=self.durable,
+            lost=self.lost, stream=self.stream, bucket=self.bucket, prefix=self.prefix, durable=self.durable,
         )  # fmt: skip
 
 

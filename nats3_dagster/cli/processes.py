@@ -65,11 +65,11 @@ def export_hours(settings: Settings, archive: str, name: str, hours: Sequence[st
 def replay(settings: Settings, replay_id: str, launch: int | None = None) -> ReplayResult:
     """Publish what a recorded replay has not yet published, with a bar. `launch`: see launch.launched. Raises
     Nats3Error."""
-    with launched(settings, replay_id, launch), _spark(settings) as spark:
+    with launched(settings, replay_id, launch) as on_attempt, _spark(settings) as spark:
         from nats3_dagster.pipeline.replay_run import run_replay
 
         with progress_bar(f"replay {replay_id}") as on_progress:
-            return run_replay(spark, settings, replay_id, on_progress=on_progress)
+            return run_replay(spark, settings, replay_id, on_progress=on_progress, on_attempt=on_attempt)
 
 
 @contextmanager

@@ -67,12 +67,17 @@ def _publish(context: Context, spark: Any, settings: Settings, found: "Found", l
     for sentence in found.notes:
         context.log.info(f"Replay {replay_id}: {sentence}")
     if found.replay.state != "succeeded":
-        with launched(settings, replay_id, launch):
+        with launched(settings, replay_id, launch) as on_attempt:
             session = start_spark(spark, settings)
+
+            def begun(number: int) -> None:
+                on_attempt(number)
+                _tag(context.instance, context.run, {ATTEMPT_TAG: str(number)})
+
             result = run_replay(
                 session, settings, replay_id, run_id=context.run.run_id,
                 on_progress=progress_log(context, f"Replay {replay_id}"),
-                on_attempt=lambda number: _tag(context.instance, context.run, {ATTEMPT_TAG: str(number)}),
+                on_attempt=begun,
             )  # fmt: skip
         context.log.info(
             f"Replay {replay_id}: attempt {result.attempt} published {result.published:,} messages in "

@@ -188,8 +188,8 @@ class Replay:
     job_name: str | None
     # How often a run or a process was started for it.
     launch: int
-    # Whether it is running and a process has its lock.
-    driven: bool
+    # Whether it is running, or planned, and what runs it, or was started to run it, is gone.
+    lost: bool
     # Of its archive, which may have been deleted since.
     stream: str
     bucket: str

@@ -27,10 +27,10 @@ _STATUS_OF: dict[str, JobStatus] = {
     "planned": "Created", "running": "Running", "paused": "Paused", "succeeded": "Success", "failed": "Failure",
     "canceled": "Failure", "interrupted": "Failure",
 }  # fmt: skip
-# States in the catalog that may have it: an interrupted replay is `running` there.
+# States in the catalog that may have it: an interrupted replay is `running` there, or `planned`.
 _STATES: dict[JobStatus, tuple[ReplayState, ...]] = {
     "Created": ("planned",), "Running": ("running",), "Paused": ("paused",), "Success": ("succeeded",),
-    "Failure": ("failed", "canceled", "running"),
+    "Failure": ("failed", "canceled", "running", "planned"),
 }  # fmt: skip
 
 
@@ -69,6 +69,11 @@ def status_of(status: ReplayStatus) -> JobStatus:
 
 def error_of(status: ReplayStatus) -> str | None:
     """Why a load job does not go on; None while it does."""
+    if status.state == "interrupted" and status.replay.state == "planned":
+        return (
+            f"What was started for replay {status.replay.id} does not run, and has not begun: it was killed, or its "
+            "host was"
+        )
     if status.state == "interrupted":
         return f"What ran replay {status.replay.id} has ended without a word: it was killed, or its host was"
     if status_of(status) == "Failure":
@@ -104,8 +109,8 @@ def jobs(
     selected = catalog.replays.select(
         catalog.archives.get(archive) if archive is not None else None, bucket=bucket,
         states=_STATES[status] if status else None,
-        # Of those that are `running` some are interrupted: which, is known only after they were read.
-        limit=None if status in ("Running", "Failure") or replay_id else limit,
+        # Of those that are `running` or `planned` some are interrupted: which, is known only after they were read.
+        limit=None if status in ("Created", "Running", "Failure") or replay_id else limit,
     )  # fmt: skip
     every = [settled(workspace, replay) for replay in selected if replay_id in (None, replay.id)]
     return [one for one in every if status in (None, status_of(one))][:limit]
@@ -152,7 +157,8 @@ def plan_job(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_st
 def needs_start(replay: Replay) -> bool:
     """Whether nothing has run a replay that a key began, and nothing is about to: whoever began it may have died, or
     failed to start it."""
-    return replay.attempt == 0 and (replay.state == "failed" or (replay.state == "planned" and replay.launch == 0))
+    waits = replay.state == "planned" and replay.launch > 0 and not replay.lost
+    return replay.attempt == 0 and replay.state in ("planned", "failed") and not waits
 
 
 def check_may_start(status: ReplayStatus) -> None:

@@ -14,7 +14,8 @@ class ReplayStatus:
     """A replay, and its state as people see it."""
 
     replay: Replay
-    # The catalog's state; `interrupted` for one that is `running` in the catalog and in no process.
+    # The catalog's state; `interrupted` for one that is `running` in the catalog and in no process, and for one that is
+    # `planned` and what was started to run it is gone.
     state: str
     # Chunks that a replay which follows its archive has yet to publish or to look at; None for others.
     waiting: int | None = None
@@ -100,12 +101,13 @@ def _of_hours(selection: Selection) -> bool:
 
 def settled(workspace: Workspace, replay: Replay) -> ReplayStatus:
     """The state of a replay that was just read."""
-    if replay.state != "running" or replay.driven:
+    if not replay.lost:
         return ReplayStatus(replay, replay.state, _waiting(workspace, replay))
-    # Its driver may have ended it between the two looks, at the row and at the lock.
+    # What runs it may have begun an attempt, or ended it, between the two looks, at the row and at the lock.
     again = find(workspace, replay.id) or replay
-    interrupted = again.state == "running" and not again.driven and again.attempt == replay.attempt
-    return ReplayStatus(again, "interrupted" if interrupted else again.state, _waiting(workspace, again))
+    same = (again.state, again.attempt, again.launch) == (replay.state, replay.attempt, replay.launch)
+    state = "interrupted" if again.lost and same else again.state
+    return ReplayStatus(again, state, _waiting(workspace, again))
 
 
 def _waiting(workspace: Workspace, replay: Replay) -> int | None:

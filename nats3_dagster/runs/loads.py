@@ -20,16 +20,17 @@ _JOB, _OP = "resume_replay", "resume_recorded_replay"
 
 
 def starter(settings: Settings, spec: ReplaySpec) -> Starter:
-    """How the replay is started here. One that follows its archive has no end, and would keep a slot of Dagster's pool:
-    it gets a process. Raises DagsterError when the webserver does not answer or has no such job,
-    EngineError when there is no Java: before anything is recorded that nothing could run."""
-    if not settings.dagster_url or spec.poll_interval_s is not None:
+    """How the replay is started here: as a run of Dagster or a process of its own. Raises DagsterError when the
+    webserver does not answer or has no such job, EngineError when there is no Java: before anything is recorded that
+    nothing could run."""
+    if not _is_queued(settings, spec):
         if not settings.connect:
             from nats3_dagster.pipeline.session import prepare  # it imports PySpark, 0.5 s
 
             prepare(settings.spark_master)
         return _start_process
     url = settings.dagster_url
+    assert url
     try:
         place = webserver.place_of(url, _JOB)
     except webserver.FAILURES as error:
@@ -62,12 +63,18 @@ def start(workspace: Workspace, known: Replay, start_with: Starter) -> None:
     """Have the replay run from where it is. `known`: what the caller knows of it. Raises Conflict when somebody else
     started it meanwhile; DagsterError or EngineError when nothing was started, which is then the error of the
     replay."""
-    number = claim(workspace, known)
+    number = claim(workspace, known, queued=_is_queued(workspace.settings, known.spec))
     try:
         start_with(known, number)
     except Exception as error:
         fail(workspace, known.id, number, error)
         raise
+
+
+def _is_queued(settings: Settings, spec: ReplaySpec) -> bool:
+    """Whether it becomes a run of Dagster. One that follows its archive has no end, and would keep a slot of Dagster's
+    pool."""
+    return bool(settings.dagster_url) and spec.poll_interval_s is None
 
 
 def _start_process(replay: Replay, number: int) -> None:

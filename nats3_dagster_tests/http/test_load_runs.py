@@ -4,11 +4,14 @@ import gc
 import inspect
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx2
+import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
@@ -16,10 +19,12 @@ from nats3_dagster.api.app import create_app
 from nats3_dagster.api.routes import load_events
 from nats3_dagster.api.routes.load_events import events
 from nats3_dagster.dev.process import HOST, free_port
+from nats3_dagster.replay import launch
+from nats3_dagster.replay.jobs import JOB_STATUSES
 from nats3_dagster.runs.processes import log_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.http.load_case import MESSAGES, Loads, eventually, listening
+from nats3_dagster_tests.http.load_case import MESSAGES, Loads, eventually, listening, replay_of
 from nats3_dagster_tests.orchestration.processes import Dagster
 from nats3_dagster_tests.wire import Wire
 
@@ -112,6 +117,61 @@ def test_a_process_of_its_own_goes_on_without_the_server(
         assert (done["status"], done["error"]) == ("Success", None), log.read_text()
     eventually(lambda: not Path(f"/proc/{pid}").exists(), "the end of the process, and no zombie")
     assert loads.back == ALL
+
+
+def test_a_process_that_is_killed_before_its_attempt_is_seen_and_goes_on(
+    loads: Loads, settings: Settings, wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS3_HOME", str(tmp_path))
+    monkeypatch.setenv("NATS3_FAULT", "replay.launched:kill")
+    key = {"Idempotency-Key": str(uuid4())}
+    with TestClient(create_app(settings)) as client:
+        made = client.post("/load/job", json=loads.body, headers=key).json()
+        killed = loads.until(client, made["id"], "Failure")
+        assert (killed["state"], killed["attempt"]) == ("interrupted", 0)
+        assert killed["error"] == (
+            f"What was started for replay {made['replay']} does not run, and has not begun: it was killed, or its host "
+            "was"
+        )
+        assert killed["next"] == f"POST /load/job/resume?job_id={made['id']}"
+        listed = {status: client.get("/load/jobs", params={"status": status}).json() for status in JOB_STATUSES}
+        assert {status: len(jobs) for status, jobs in listed.items() if jobs} == {"Failure": 1}
+        assert 'nats3_replay_state{archive="events",state="interrupted"} 1.0' in client.get("/metrics").text
+        # Who asks for it again, by its key, has it started again.
+        monkeypatch.delenv("NATS3_FAULT")
+        again = client.post("/load/job", json=loads.body, headers=key)
+        assert (again.status_code, again.json()["status"], again.json()["id"]) == (200, "Created", made["id"])
+        done = loads.until(client, made["id"], "Success", "Failure")
+        assert (done["status"], done["error"]) == ("Success", None), log_of(made["replay"]).read_text()
+    assert loads.back == ALL
+
+
+def test_a_process_that_is_killed_before_it_begins_is_seen_after_a_minute(
+    loads: Loads, settings: Settings, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS3_HOME", str(tmp_path))
+    with TestClient(create_app(settings)) as client, psycopg.connect(settings.postgres, autocommit=True) as postgres:
+        made = client.post("/load/job", json=loads.body).json()
+        at = {"job_id": made["id"]}
+        pid = eventually(lambda: _child_of(os.getpid(), made["replay"]), "the process")
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not Path(f"/proc/{pid}").exists(), "the end of the process")
+        for seconds, status in ((50, "Created"), (20, "Failure")):
+            postgres.execute("update nats3.replay set launched_at = launched_at - make_interval(secs => %s)", [seconds])
+            assert client.get("/load/job", params=at).json()["status"] == status
+        refused = client.post("/load/job/pause", params=at).json()
+        assert refused["error"] == f"Replay {made['replay']} does not run: it is interrupted"
+        # A run of Dagster may wait in its queue, for however long.
+        replay = replay_of(workspace, made)
+        assert launch.claim(workspace, replay, queued=True) == 2
+        postgres.execute("update nats3.replay set created_at = created_at - interval '1 day'")
+        assert client.get("/load/job", params=at).json()["status"] == "Created"
+        # What was killed after it had begun is seen at once, and what begins late is not refused for it.
+        with launch.launched(settings, replay.id, 2):
+            assert client.get("/load/job", params=at).json()["status"] == "Created"
+        loads.until(client, made["id"], "Failure")  # Postgres ends a connection a moment after its client
+        with launch.launched(settings, replay.id, 2):
+            assert client.get("/load/job", params=at).json()["status"] == "Created"
 
 
 def _child_of(parent: int, word: str) -> int | None:

@@ -79,8 +79,8 @@ def following(settings: Settings, replay_id: str) -> Iterator[Future[Any]]:
 
     def run() -> None:
         try:
-            with launched(settings, replay_id), Workspace(settings) as workspace:
-                outcome.set_result(drive(workspace, replay_id, publish_here))
+            with launched(settings, replay_id) as on_attempt, Workspace(settings) as workspace:
+                outcome.set_result(drive(workspace, replay_id, publish_here, on_attempt=on_attempt))
         except Nats3Error as error:
             outcome.set_exception(error)
 

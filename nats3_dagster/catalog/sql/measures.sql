@@ -11,17 +11,12 @@ from nats3.replay_attempt t join nats3.replay r on r.id = t.replay_id join nats3
 group by a.name, t.state;
 
 -- name: replay_counts()
--- How many replays each archive that is not deleted has in each state; `interrupted` are those that run in no process.
--- A process that runs a replay holds a lock (try_lock in replays.sql). Here it is looked up and not tried: who holds it
--- for a moment makes a process fail that begins.
+-- How many replays each archive that is not deleted has in each state; `interrupted` are those of which
+-- what should run them is gone.
 select a.name as archive, 'replays' as what, s.state as label, count(*) as value
 from nats3.replay r
 join nats3.archive a on a.id = r.archive_id
-cross join lateral (select case when r.state = 'running' and not exists (
-    select from pg_locks l join pg_database d on d.oid = l.database
-    where l.locktype = 'advisory' and l.objsubid = 1 and d.datname = current_database()
-      and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('nats3.replay.' || r.id, 0)
-) then 'interrupted' else r.state end as state) s
+cross join lateral (select case when nats3.is_lost(r) then 'interrupted' else r.state end as state) s
 where r.deleted_at is null and a.deleted_at is null
 group by a.name, s.state;
 

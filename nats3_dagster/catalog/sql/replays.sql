@@ -61,16 +61,11 @@ select :replay, t.* from unnest(:streams::text[], :created::bigint[], :since::bi
 
 -- name: replays(replay, job, archive, bucket, states, limit_to)
 -- One replay, those of an archive, of a bucket or in one of these states, or all, newest first; with the runs that drove
--- them, their targets, and whether a process has the lock of one that is running (see try_lock).
+-- them, their targets, and whether what should run one is gone.
 select r.id, r.spec, r.state, r.attempt, r.error, r.chunks, r.chunks_done, r.selected, r.published, r.found, r.duplicates,
        r.expired, r.progress_published, r.progress_found, r.created_at, r.started_at, r.finished_at,
        r.updated_at, r.job_id, r.job_name, r.launch, a.stream, a.bucket, a.prefix, a.durable,
-       case when r.state = 'running' then exists (
-           select 1 from pg_locks l
-           where l.locktype = 'advisory' and l.granted and l.objsubid = 1
-             and l.database = (select oid from pg_database where datname = current_database())
-             and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('nats3.replay.' || r.id, 0)
-       ) else false end as driven,
+       nats3.is_lost(r) as lost,
        array(select t.dagster_run_id from nats3.replay_attempt t
              where t.replay_id = r.id and t.dagster_run_id is not null order by t.attempt) as run_ids,
        (select coalesce(json_agg(t order by t.stream, t.created_ns), '[]') from nats3.replay_target t
@@ -98,12 +93,18 @@ select (select coalesce(sum(c.planned), 0) from nats3.replay_chunk c
 from nats3.replay r left join nats3.replay_attempt t on t.replay_id = r.id and t.attempt = r.attempt
 where r.id = :replay;
 
--- name: claim_launch(replay, launch, attempt)
+-- name: claim_launch(replay, launch, attempt, queued)
 -- Counts another start of a run or process for the replay, unless somebody did so, or began an attempt, since these; its
 -- number.
-update nats3.replay set launch = launch + 1, state = case state when 'succeeded' then state else 'planned' end,
+update nats3.replay set launch = launch + 1, launch_begun = false, launched_at = case when not :queued then now() end,
+    state = case state when 'succeeded' then state else 'planned' end,
     error = null, finished_at = case state when 'succeeded' then finished_at end
 where id = :replay and launch = :launch and attempt = :attempt and deleted_at is null
+returning launch;
+
+-- name: begin_launch(replay, launch)
+-- What was started for the replay under this number has begun; no row if another one was started since.
+update nats3.replay set launch_begun = true where id = :replay and launch = :launch and deleted_at is null
 returning launch;
 
 -- name: fail_launch(replay, launch, error)!
@@ -244,6 +245,10 @@ order by r.created_at desc;
 -- name: try_lock(replay)
 -- Whether this connection now holds the replay, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.replay.' || :replay, 0));
+
+-- name: lock_launch(replay, launch)!
+-- From now on, until it ends, this connection shows that what was started under this number lives (is_lost).
+select pg_advisory_lock_shared(hashtextextended('nats3.launch.' || :replay || '.' || :launch, 0));
 
 -- name: listen_for_pause()!
 -- From now on this connection hears of replays that are to pause.

@@ -405,6 +405,10 @@ create table nats3.replay (
     job_name       text,
     -- How often a run or a process was started for it: only the newest one may begin an attempt.
     launch         integer not null default 0,
+    -- When that was; null where a run of Dagster was started, which waits in its queue for as long as it must.
+    launched_at    timestamptz default now(),
+    -- Whether what was started last has begun. It has the lock of its launch from then on until it ends.
+    launch_begun   boolean not null default false,
     updated_at     timestamptz not null default now(),
     constraint replay_complete check (chunks_done <= chunks and (state <> 'succeeded' or chunks_done = chunks))
 );
@@ -417,6 +421,28 @@ begin
     return new;
 end $$;
 create trigger replay_updated before update on nats3.replay for each row execute function nats3.replay_updated();
+
+-- Whether a connection has the advisory lock of this name. It is looked up and not tried: who has it for a moment makes a
+-- process fail that begins.
+create function nats3.is_locked(name text) returns boolean stable language sql as $$
+    select exists (
+        select from pg_locks l
+        where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+          and l.database = (select oid from pg_database where datname = current_database())
+          and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended(name, 0)
+    )
+$$;
+
+-- Whether what runs the replay, or was started to run it, is gone: its process or its host was killed. A process has
+-- 60 s to begin, which is to load Python and ask the catalog.
+create function nats3.is_lost(r nats3.replay) returns boolean stable language sql as $$
+    select case
+        when r.state = 'running' then not nats3.is_locked('nats3.replay.' || r.id)
+        when r.state = 'planned' and (r.launch_begun or r.launched_at < now() - interval '60 s')
+            then not nats3.is_locked('nats3.launch.' || r.id || '.' || r.launch)
+        else false
+    end
+$$;
 
 create table nats3.replay_attempt (
     replay_id      text collate "C" not null references nats3.replay on delete cascade,
