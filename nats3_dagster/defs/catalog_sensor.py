@@ -20,7 +20,8 @@ from nats3_dagster.defs.failures import CannotTick, tick_failures
 from nats3_dagster.defs.heard import Heard, read, write
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.defs.keys import PROJECT, Naming
-from nats3_dagster.defs.reconcile import Reconciled, reconcile
+from nats3_dagster.defs.reconcile import reconcile
+from nats3_dagster.defs.tick import Reconciled
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import PAUSE_S, follow

@@ -23,7 +23,7 @@ from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import catalog_sensor as sensor_module
-from nats3_dagster.defs import known, reconcile
+from nats3_dagster.defs import known, tick
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.heard import read, write
@@ -436,7 +436,7 @@ def test_a_long_tick_goes_on_in_the_next_one(
 ) -> None:
     hours = captured(settings, bucket, 5)
     seal(settings)
-    monkeypatch.setattr(reconcile, "EVENTS", 2)
+    monkeypatch.setattr(tick, "EVENTS", 2)
     chunks, sealed = [("chunks", hour) for hour in (*hours, now())], [("sealed", hour) for hour in hours]
     # The rest of an archive's sealed hours waits for its chunks.
     expected = [chunks[:2], chunks[2:4], chunks[4:], sealed[:2], sealed[2:4], sealed[4:], []]
@@ -446,7 +446,7 @@ def test_a_long_tick_goes_on_in_the_next_one(
     assert [daemon.tick() for _ in range(4)] == [sealed[:2], sealed[2:4], sealed[4:], []]
     daemon.instance.wipe_assets([SEALED])
     with monkeypatch.context() as patch:
-        patch.setattr(reconcile, "BUDGET_S", -1.0)
+        patch.setattr(tick, "BUDGET_S", -1.0)
         assert daemon.tick() == []
     assert daemon.tick() == sealed[:2]
 

@@ -1,0 +1,229 @@
+"""Tick: what Dagster has of one archive after the other against what the catalog has, as far as one call goes."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dagster import AssetKey, AssetMaterialization, DagsterInstance
+
+from nats3_dagster.archive import status
+from nats3_dagster.defs.events import Replayed, export_event, hour_event, replayed, seal_event
+from nats3_dagster.defs.heard import Heard
+from nats3_dagster.defs.keys import Naming
+from nats3_dagster.defs.known import forget, newest_of
+from nats3_dagster.defs.known_exports import Exports
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.exports import hours
+from nats3_dagster.hours import FIRST_HOUR
+from nats3_dagster.model import Archive, Seal
+from nats3_dagster.replay.status import replayed_hours
+from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    from nats3_dagster.archive.condition import Condition
+
+# What one call reports: the daemon writes an event in 10 to 20 ms, after the tick and outside its time limit.
+EVENTS = 500
+# Seconds after which a call begins no other hour. Dagster gives a tick 60.
+BUDGET_S = 20.0
+
+
+@dataclass
+class Reconciled:
+    """What one call found."""
+
+    # By archive id: those of which Dagster has all.
+    heard: dict[int, Heard] = field(default_factory=dict[int, Heard])
+    # To be reported in this order.
+    events: list[AssetMaterialization] = field(default_factory=list[AssetMaterialization])
+    # Assets that had what the catalog has not, or of archives that are gone.
+    wiped: list[AssetKey] = field(default_factory=list[AssetKey])
+    # Of archives that could not be compared.
+    problems: list[Nats3Error] = field(default_factory=list[Nats3Error])
+
+
+@dataclass
+class Tick:
+    """One call of `reconcile`."""
+
+    instance: DagsterInstance
+    workspace: Workspace
+    naming: Naming
+    # Archives that may have something to report.
+    moved: Sequence[Archive]
+    found: Reconciled
+    exports: Exports
+    # The newest event of each asset; see newest_events.
+    newest: Mapping[AssetKey, int]
+    # By time.monotonic().
+    deadline: float = field(default_factory=lambda: time.monotonic() + BUDGET_S)
+    # Of the streams of `moved`, by archive id; empty until somebody asks.
+    conditions: Mapping[int, "Condition"] = field(default_factory=dict[int, "Condition"])
+    # Whether something of the archive could not be decided.
+    undecided: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.found.events) >= EVENTS or time.monotonic() > self.deadline
+
+    def compare(self, archive: Archive, before: Heard | None, now: Heard) -> Heard | None:
+        """What has been heard of the archive after this tick."""
+        if self.is_full:
+            return before
+        if before is not None and now == replace(before, open_hour=now.open_hour) and not self.nothing_waits(archive):
+            return before
+        # A first time everything is compared: all that Dagster has is behind event 0.
+        since = before or Heard(now.revision, now.seals, -1, -1, "", 0, 0, 0, 0)
+        began, self.undecided = (len(self.found.events), len(self.found.wiped)), False
+        known = [self.instance.get_materialized_partitions(key) for key in self.naming.keys_of(archive.name)[:2]]
+        seals = status.seals(self.workspace, archive)
+        after = replace(
+            now,
+            open_hour=now.open_hour if now.open_hour in known[0] else "",
+            chunks_event=self.chunks(archive, since, now, known[0], seals),
+            sealed_event=self.sealed(archive, since, now, known[1], {seal.hour: seal for seal in seals}),
+            replay_event=self.replay(archive, since, now),
+            export_event=self.exported(archive, since, now),
+        )
+        did_something = began != (len(self.found.events), len(self.found.wiped))
+        return before if did_something or self.undecided or self.is_full else after
+
+    def chunks(
+        self, archive: Archive, since: Heard, now: Heard, known: Collection[str], seals: Collection[Seal]
+    ) -> int:
+        """Compare the hours of chunks that Dagster knows with those that have some and those that are sealed as empty;
+        up to which event."""
+        key, own = self.naming.chunks_key(archive.name), str(archive.id)
+        # Of hours before it Dagster has no partitions.
+        revisions = {h: r for h, r in status.revisions(self.workspace, archive).items() if h >= FIRST_HOUR}
+        expected = {seal.hour: 0 for seal in seals if not seal.chunks} | revisions
+        if now.open_hour not in revisions and self.nothing_waits(archive):
+            expected[now.open_hour] = 0
+        changed = {hour for hour, revision in revisions.items() if revision > since.revision}
+        changed |= {seal.hour for seal in seals if (seal.id or 0) > since.seals and not seal.chunks} | {now.open_hour}
+        newest = newest_of(self.instance, key, since.chunks_event, now.chunks_event, known, expected, changed)
+        # Of an hour that ended without a message, and is not sealed yet, it says no more than the catalog does.
+        extra = {h for h in newest.extra if newest.says(h, "messages") != (own, 0)}
+        emptied, surplus = self.divided(archive, extra)
+        if surplus or newest.is_foreign(own):
+            self.wipe(archive, key, keep_checks=not newest.is_foreign(own))
+            wrong = expected.keys()
+        else:
+            said = {h for h in newest.metadata if h in expected}
+            # Without chunks an hour has no revision that a loss could change.
+            losses = {seal.hour: seal.losses for seal in seals if not seal.chunks}
+            wrong = {h for h in said if newest.says(h, "revision") != (own, expected[h])}
+            wrong |= {h for h in said & losses.keys() if newest.says(h, "gaps") != (own, losses[h])}
+            wrong |= expected.keys() - known
+        self.report({*wrong, *emptied}, lambda hour: hour_event(self.naming, self.workspace, archive, hour))
+        return newest.reached
+
+    def sealed(
+        self, archive: Archive, since: Heard, now: Heard, known: Collection[str], expected: Mapping[str, Seal]
+    ) -> int:
+        """Compare the sealed hours that Dagster knows; up to which event."""
+        key, own = self.naming.sealed_key(archive.name), str(archive.id)
+        changed = {seal.hour for seal in expected.values() if (seal.id or 0) > since.seals}
+        newest = newest_of(self.instance, key, since.sealed_event, now.sealed_event, known, expected, changed)
+        # What changed since its seal and is complete is sealed anew within a minute: to wipe and report all hours for
+        # that would ask every asset that depends on them to run once more.
+        _, surplus = self.divided(archive, newest.extra)
+        if surplus or newest.is_foreign(own):
+            self.wipe(archive, key)
+            wrong = expected.keys()
+        else:
+            said = {h for h in newest.metadata if h in expected}
+            wrong = {h for h in said if newest.says(h, "sha256") != (own, expected[h].sha256)}
+            wrong |= expected.keys() - known
+        self.report(wrong, lambda hour: seal_event(self.naming, archive, expected[hour], self.workspace.settings))
+        return newest.reached
+
+    def replay(self, archive: Archive, since: Heard, now: Heard) -> int:
+        """Compare the replayed hours; up to which event."""
+        if (since.replays, since.replay_event) == (now.replays, now.replay_event):
+            return now.replay_event
+        key = self.naming.replay_key(archive.name)
+        known = self.instance.get_materialized_partitions(key)
+        expected = {h: r for h, r in replayed_hours(self.workspace, archive).items() if h >= FIRST_HOUR}
+        # Nothing says which hours a replay changed: after one, all are compared.
+        begin = since.replay_event if since.replays == now.replays else 0
+        newest = newest_of(self.instance, key, begin, now.replay_event, known, expected, ())
+        if newest.extra:
+            self.wipe(archive, key)
+            wrong = expected.keys()
+        else:
+            wrong = {h for h, event in newest.metadata.items() if event.get("replay") != expected[h].id}
+            wrong |= expected.keys() - known
+        described: dict[str, Replayed] = {}
+
+        def event(hour: str) -> AssetMaterialization:
+            one = expected[hour]
+            if one.id not in described:
+                described[one.id] = replayed(self.workspace, one)
+            return described[one.id].event(self.naming, archive, hour)
+
+        self.report(wrong, event)
+        return newest.reached
+
+    def exported(self, archive: Archive, since: Heard, now: Heard) -> int:
+        """Compare the exported hours of each export; up to which event of all of them."""
+        if (since.exports, since.export_event) == (now.exports, now.export_event):
+            return now.export_event
+        reached: list[int] = []
+        for export in self.exports.of(archive):
+            key, own = self.naming.export_key(archive.name, export.name), str(archive.id)
+            known = self.instance.get_materialized_partitions(key)
+            expected = {h: n for h, n in hours.changes(self.workspace, export).items() if h >= FIRST_HOUR}
+            changed = {hour for hour, number in expected.items() if number > since.exports}
+            end = self.newest.get(key, 0)
+            newest = newest_of(self.instance, key, since.export_event, end, known, expected, changed)
+            if newest.extra or newest.is_foreign(own):
+                self.wipe(archive, key)
+                wrong = expected.keys()
+            else:
+                said = {h for h in newest.metadata if h in expected}
+                wrong = {h for h in said if newest.says(h, "change") != (own, expected[h])}
+                wrong |= expected.keys() - known
+            rows = {h.hour: h for h in hours.hours_of(self.workspace, archive, export)} if wrong else {}
+            self.report(wrong, lambda hour, e=export, r=rows: export_event(self.naming, archive, e, r[hour]))
+            if newest.reached < end:
+                reached.append(newest.reached)
+        return min(reached, default=now.export_event)
+
+    def nothing_waits(self, archive: Archive) -> bool:
+        """Whether the archive has everything that its stream has; not, if the stream does not answer."""
+        waiting = self.condition(archive).waiting
+        return waiting is not None and waiting.is_empty
+
+    def divided(self, archive: Archive, hours: Collection[str]) -> tuple[set[str], set[str]]:
+        """Of hours that the catalog has nothing of: those that are complete without, and those of which messages are
+        not captured. Neither, if NATS does not say."""
+        # Imported here: see defs/__init__.py.
+        from nats3_dagster.archive.proof.seal import complete_hours
+
+        if not hours:
+            return set(), set()
+        if self.condition(archive).source == "unreachable":
+            self.undecided = True
+            return set(), set()
+        complete = complete_hours(self.workspace, archive, hours)
+        return complete, {*hours} - complete
+
+    def condition(self, archive: Archive) -> "Condition":
+        from nats3_dagster.archive.condition import conditions
+
+        if not self.conditions:
+            self.conditions = conditions(self.workspace, self.moved)
+        return self.conditions[archive.id]
+
+    def wipe(self, archive: Archive, key: AssetKey, *, keep_checks: bool = False) -> None:
+        forget(self.instance, self.naming, archive.name, key, keep_checks=keep_checks)
+        self.found.wiped.append(key)
+
+    def report(self, hours: Iterable[str], event: Callable[[str], AssetMaterialization]) -> None:
+        """Describe the hours, oldest first, as far as this tick goes."""
+        for hour in sorted(hours):
+            if self.is_full:
+                return
+            self.found.events.append(event(hour))
