@@ -48,6 +48,7 @@ class LazyGroup(TyperGroup):
         if lazy := self._lazy.pop(name, None):
             self.add_command(_imported(name, lazy))
         command = self.commands[name]
+        command.help = _unwrapped(command.help)
         if not isinstance(command, LazyGroup):
             command.get_params = partial(_parameters, type(command), command)  # type: ignore[method-assign]
         return command
@@ -75,6 +76,11 @@ def _parameters(kind: Any, command: Any, ctx: Any) -> list[Any]:
     return parameters
 
 
+def _unwrapped(text: str | None) -> str | None:
+    """Help without the line ends of the source: a terminal wraps it. Paragraphs stay."""
+    return text and "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
 def _imported(name: str, lazy: Lazy) -> Any:
     module, _, attribute = lazy.target.partition(":")
     defined = getattr(import_module(module), attribute)
@@ -85,5 +91,7 @@ def _imported(name: str, lazy: Lazy) -> Any:
     group = typer.main.get_command(defined)
     assert isinstance(group, LazyGroup), f"{lazy.target} has cls=LazyGroup"
     group.name, group.help = name, lazy.summary
+    for command in group.commands.values():
+        command.help = _unwrapped(command.help)
     group.add_lazy(lazy.commands)
     return group

@@ -300,6 +300,16 @@ def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
         assert "<bool>" not in shown  # a flag takes no value
 
 
+def test_help_is_wrapped_by_the_terminal_alone() -> None:
+    def check(group: LazyGroup) -> None:
+        for name, command in group.commands.items():
+            assert [part for part in (command.help or "").split("\n\n") if "\n" in part] == [], name
+            if isinstance(command, LazyGroup):
+                check(command)
+
+    check(root_command())
+
+
 def test_a_summary_begins_the_help_of_its_command() -> None:
     def check(commands: Mapping[str, Lazy], group: LazyGroup) -> None:
         for name, lazy in commands.items():
