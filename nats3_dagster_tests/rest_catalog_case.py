@@ -63,6 +63,7 @@ class RestCatalog:
         @app.post("/v1/namespaces/{namespace}/tables")
         async def create_table(namespace: str, request: Request) -> Any:
             body = CreateTableRequest.model_validate_json(await request.body())
+            assert body.partition_spec
             made = tables.create_table(
                 (namespace, body.name), body.table_schema, body.location, body.partition_spec,
                 properties=body.properties,
@@ -115,7 +116,7 @@ class RestCatalog:
 
 def _answer(table: Table) -> Response:
     """Without the properties of this side: the client has its own."""
-    answer = TableResponse(metadata=table.metadata, **{"metadata-location": table.metadata_location})
+    answer = TableResponse.model_validate({"metadata": table.metadata, "metadata-location": table.metadata_location})
     return Response(answer.model_dump_json(by_alias=True), media_type="application/json")
 
 
