@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.catalog.statements import _text
 from nats3_dagster.model import Gap, ReplaySpec, SeqRange
 from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
 
@@ -19,6 +20,7 @@ LAST = CHUNKS * SEQS
 FROM_NS = 1_577_836_800_000_000_000  # 2020-01-01; a chunk covers 36 s, an hour has 100
 STEP_NS = 36_000_000_000
 SOME_HOUR = "2020-01-03-05:00"
+_LIFE = {"stream": LOGS.stream, "created_ns": LOGS.created_ns}
 
 _FILL = """
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first_ns, last_ns, payload_bytes,
@@ -26,12 +28,16 @@ insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, first
 select archive_id, incarnation_id, to_char(timestamp '2020-01-01' + i / 100 * interval '1 hour', 'YYYY-MM-DD-HH24:00'),
        int8range(i * %(seqs)s + 1, (i + 1) * %(seqs)s, '[]'), %(seqs)s, %(from)s + i * %(step)s,
        %(from)s + (i + 1) * %(step)s - 1, 256000, 300, 90000, encode(sha256(int8send(i)), 'hex'), 'archive',
-       format('archive=logs/date=2020-01-01/hour=00/%%s.parquet', lpad(i::text, 66, '0')),
+       format('archive=%%s/date=2020-01-01/hour=00/%%s.parquet', archive_id, lpad(i::text, 66, '0')),
        case when i %% 10 = 0 then 1 end
 from nats3.coverage, generate_series(0, %(chunks)s - 1) i"""
 _FILL_SUBJECTS = """
 insert into nats3.chunk_subject (chunk_id, archive_id, incarnation_id, first_seq, subject, messages)
 select id, archive_id, incarnation_id, lower(seqs), 'logs.a', messages from nats3.chunk where subjects = 1"""
+_FILL_GAPS = """
+insert into nats3.gap (archive_id, incarnation_id, seqs, reason)
+select archive_id, incarnation_id, int8range(%(first)s + i, %(first)s + i + 1), 'deleted'
+from nats3.coverage, generate_series(0, 4999) i"""
 _ROWS_READ = """
 select (select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables where schemaname = 'nats3')
      + (select sum(idx_tup_read) from pg_stat_user_indexes where schemaname = 'nats3')"""
@@ -116,6 +122,43 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
     assert not too_many, f"rows read: {too_many}; all: {read}"
     # A scan of the table would take longer than this only on a fast machine; a hang is found on any.
     assert max(took.values()) < 2, took
+
+
+def test_ranges_are_looked_up_within_their_archive(postgres_url):
+    """By an index of the archive and the range: by the range alone, the chunks of all archives would be read."""
+    values = {"seqs": SEQS, "from": FROM_NS, "step": STEP_NS, "chunks": 5000}
+    with Catalog.connect(postgres_url) as catalog:
+        archives = [catalog.archives.create(spec(name), state()) for name in ("logs", "other")]
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(_FILL, values)
+            connection.execute(_FILL_GAPS, {"first": 5000 * SEQS + 1})
+            connection.execute("analyze")
+        logs = archives[0]
+        with catalog.session.reading() as sql:
+            (life,) = sql.connection.execute("select id from nats3.incarnation").fetchone()
+            listed = {
+                "archive": logs.id, "incarnation": life, "hours": None, "timed": False, "first_ns": None,
+                "end_ns": None, "first_seq": None, "last_seq": None, "after": None, "limit_to": None, "minutes": False,
+            }  # fmt: skip
+            some = {"archive": logs.id, **_LIFE, "first_seq": 700_000, "last_seq": 710_000}
+            times = {"timed": True, "first_ns": FROM_NS, "end_ns": FROM_NS + 600 * 10**9}
+            plans = {
+                "chunks by time": _conditions(sql, "list_chunks", **{**listed, **times}),
+                "chunks by sequence": _conditions(sql, "list_chunks", **{**listed, "first_seq": 7, "last_seq": 1007}),
+                "gaps": _conditions(sql, "list_gaps", **some),
+                "gaps of an hour": _conditions(sql, "gaps_of_hour", hour=SOME_HOUR, **some),
+                "other hours": _conditions(sql, "other_hours", hour=SOME_HOUR, **some),
+            }
+    for name, conditions in plans.items():
+        ranged = [condition for condition in conditions if "&&" in condition]
+        assert ranged, (name, conditions)
+        assert all("archive_id = " in condition for condition in ranged), (name, conditions)
+
+
+def _conditions(sql, statement, **values):
+    """By what the statement looks rows up in indexes."""
+    rows = sql.connection.execute(b"explain " + _text(statement), values)
+    return [line for (line,) in rows if "Index Cond:" in line]
 
 
 def _gap(first, last):

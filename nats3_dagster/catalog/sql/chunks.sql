@@ -28,13 +28,13 @@ join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
 
 -- name: list_chunks(archive, incarnation, hours, timed, first_ns, end_ns, first_seq, last_seq, after, limit_to, minutes)
 -- The live chunks of one incarnation that meet all conditions given, by sequence: a page of them, behind `after`;
--- with their messages by minute where asked for.
+-- with their messages by minute where asked for. Small numbers come as smallint: a GiST index takes only its own type.
 select c.id, c.archive_id, c.archive, c.incarnation_id, c.stream, c.created_ns, c.hour, c.seqs, c.messages, c.first_ns,
        c.last_ns, c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key,
        case when :minutes::boolean then c.minutes end as minutes, c.dagster_run_id, c.committed_at, c.deleted_at,
        c.absent_reason
 from nats3.chunk_view c
-where c.archive_id = :archive and c.incarnation_id = :incarnation and c.deleted_at is null
+where c.archive_id = :archive::bigint and c.incarnation_id = :incarnation::bigint and c.deleted_at is null
   and (:hours::text[] is null or c.hour = any(:hours::text[]))
   and (not :timed::boolean or int8range(c.first_ns, c.last_ns, '[]') && int8range(:first_ns::bigint, :end_ns::bigint))
   and (:first_seq::bigint is null or c.seqs && int8range(:first_seq::bigint, :last_seq::bigint, '[]'))

@@ -9,7 +9,7 @@ cross join unnest(g.ranges::int8multirange) as r;
 -- The gaps of the archive, or of one incarnation, that touch first to last; in the order of the stream.
 select i.stream, i.created_ns, g.reason, g.seqs
 from nats3.gap g join nats3.incarnation i on i.id = g.incarnation_id
-where g.archive_id = :archive
+where g.archive_id = :archive::bigint
   and (:created_ns::bigint is null or (i.stream = :stream and i.created_ns = :created_ns))
   and (:first_seq::bigint is null or g.seqs && int8range(:first_seq::bigint, :last_seq::bigint, '[]'))
 order by i.created_ns, lower(g.seqs);

@@ -92,7 +92,7 @@ order by i.created_ns;
 -- The gaps from first to last that may belong to the hour, and those of no hour; in the order of the stream.
 select g.seqs, g.reason, g.first_hour, g.last_hour, g.after_ns, g.before_ns
 from nats3.gap g join nats3.incarnation i on i.id = g.incarnation_id
-where g.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
+where g.archive_id = :archive::bigint and i.stream = :stream and i.created_ns = :created_ns
   and g.seqs && int8range(:first_seq, :last_seq, '[]')
   and (g.first_hour is null or (g.first_hour <= :hour and g.last_hour >= :hour))
 order by lower(g.seqs);
@@ -102,11 +102,11 @@ order by lower(g.seqs);
 select o.seqs, o.hour
 from (
     select c.incarnation_id, c.seqs, c.hour from nats3.chunk c
-    where c.archive_id = :archive and c.seqs && int8range(:first_seq, :last_seq, '[]') and c.hour <> :hour
+    where c.archive_id = :archive::bigint and c.seqs && int8range(:first_seq, :last_seq, '[]') and c.hour <> :hour
       and c.deleted_at is null
     union all
     select g.incarnation_id, g.seqs, g.first_hour from nats3.gap g
-    where g.archive_id = :archive and g.seqs && int8range(:first_seq, :last_seq, '[]')
+    where g.archive_id = :archive::bigint and g.seqs && int8range(:first_seq, :last_seq, '[]')
       and (g.first_hour > :hour or g.last_hour < :hour)
 ) o
 join nats3.incarnation i on i.id = o.incarnation_id
