@@ -135,7 +135,7 @@ def test_ranges_are_looked_up_within_their_archive(postgres_url):
             connection.execute("analyze")
         logs = archives[0]
         with catalog.session.reading() as sql:
-            (life,) = sql.connection.execute("select id from nats3.incarnation").fetchone()
+            ((life,),) = sql.connection.execute("select id from nats3.incarnation").fetchall()
             listed = {
                 "archive": logs.id, "incarnation": life, "hours": None, "timed": False, "first_ns": None,
                 "end_ns": None, "first_seq": None, "last_seq": None, "after": None, "limit_to": None, "minutes": False,
