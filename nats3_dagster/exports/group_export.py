@@ -22,6 +22,7 @@ from nats3_dagster.exports.json_lines import bytes_of, json_lines
 from nats3_dagster.exports.keys import ALL, escaped, key_of, tokens_of
 from nats3_dagster.exports.message import Message, Row, Undecodable
 from nats3_dagster.exports.paths import file_path, hour_name
+from nats3_dagster.exports.progress import GroupNotes
 from nats3_dagster.exports.serializers import CsvFile, FileWriter, compressor_of, line_of, serializer_of
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import MINUTE_NS, hour_start
@@ -58,9 +59,7 @@ class GroupExport:
         self._first_reason = ""
         self._messages = self._dropped = 0
         # Batch by batch, where no value is looked at by itself.
-        by_batch = (
-            spec.decode == "json" and spec.schema is None and (spec.key is None or spec.key.startswith("subject:"))
-        )  # fmt: skip
+        by_batch = spec.decode == "json" and spec.schema is None and (spec.key or "subject:").startswith("subject:")
         self._is_lines, self._is_table = by_batch and spec.format == "ndjson", by_batch and spec.format == "csv"
 
     def run(self) -> GroupResult:
@@ -70,10 +69,13 @@ class GroupExport:
         def bucket_of(name: str) -> Bucket:
             return buckets.setdefault(name, Bucket(self._job.store, name))
 
+        outlet = Outlet(self._job.outlet)
+        notes, read = GroupNotes(outlet, self._job, self._group.number), 0
         for _, reader in fetch_chunks(bucket_of, self._group.chunks, 1):
             for batch in reader.batches():
                 self._add(batch)
-        outlet = Outlet(self._job.outlet)
+                read += batch.num_rows
+                notes.note(read)
         files = tuple(self._stage(outlet))
         return GroupResult(
             self._group.number, files, self._stage_undecoded(outlet), self._messages, self._dropped,

@@ -10,6 +10,7 @@ from dataclasses import replace as changed
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.exports.job import ExportJob, Group, GroupResult
 from nats3_dagster.exports.plan import plan
+from nats3_dagster.exports.progress import watching
 from nats3_dagster.exports.replace import clear_staging, replace
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, ExportResult, ExportSpec, OnProgress, Progress
@@ -27,14 +28,15 @@ def export_hour(
 ) -> ExportResult:  # fmt: skip
     """Make the files of the hour be what the archive has of it. Running it again changes nothing.
 
-    `on_progress` is called with the messages that were read and the messages of the hour. Raises Nats3Error; Conflict
-    if another process exports the hour."""
+    `on_progress` is called with the messages that were read and the messages of the hour, by a thread. Raises
+    Nats3Error; Conflict if another process exports the hour."""
     began = time.monotonic()
     with workspace.catalog.archives.exporting(archive, spec.name, hour, PATIENCE_S):
         planned = plan(workspace, archive, spec, hour)
         clear_staging(planned)
         fault_point("export.planned")
-        results, error = perform([(planned.job, group) for group in planned.groups])
+        with watching(planned.job, planned.messages, on_progress):
+            results, error = perform([(planned.job, group) for group in planned.groups])
         if error:
             raise error
         result = replace(planned, results)

@@ -15,6 +15,8 @@ import httpx2
 import pytest
 from fastapi import Request, Response
 
+from nats3_dagster.exports import declare
+from nats3_dagster.model import ExportSpec
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.http.load_case import Loads, eventually, listening
 from nats3_dagster_tests.wire import Wire
@@ -71,6 +73,7 @@ class Fuzzed:
 def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket: str, tmp_path: Path) -> None:
     loads = Loads(workspace.settings, wire, bucket)
     loads.archive(workspace)
+    declare.create(workspace, "events", ExportSpec("files", f"file://{tmp_path}/out"))
     fuzzed = Fuzzed(loads)
     with listening(fuzzed.app) as url, httpx2.Client(base_url=url) as client:
         (store,) = client.get("/store/jobs").json()
@@ -94,7 +97,7 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
             },
             "/archive/": {
                 "name": ["events"], "seq": [1, 5], "subject": ["ev.>", "ev.a"], "sequences": ["1-5"],
-                "at": ["2026-01-01"], "from_time": ["-1h"], "to_time": ["2100-01-01"], "hour": [chunk["hour"]],
+                "export": ["files"], "at": ["2026-01-01"], "from_time": ["-1h"], "to_time": ["2100-01-01"], "hour": [chunk["hour"]],
             },
             "/chunks": {"job_id": [store["id"]], "chunk_id": [chunk["id"]], "archive": ["events"]},
         }  # fmt: skip

@@ -5,17 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
-from nats3_dagster.exports import declare, hour_export
+from nats3_dagster.exports import declare, hour_export, progress
 from nats3_dagster.exports.checks import check_export
 from nats3_dagster.exports.hour_export import export_hour
 from nats3_dagster.exports.hours import attempt, state_of
+from nats3_dagster.exports.job import Group
 from nats3_dagster.exports.status import find
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import ExportSpec
@@ -64,10 +65,10 @@ def test_pizza_orders_go_to_s3_by_spark(workspace, archive, bucket, s3_client, s
     """One task for each group of chunks; the same run again changes nothing."""
     monkeypatch.setattr("nats3_dagster.exports.job.GROUP_MESSAGES", 2)
     made = ExportSpec("files", f"s3://{bucket}/out", decode="json", key="subject:2", format="csv", path=PATH)
-    progress = []
-    result = run_export(spark, workspace, archive, made, HOUR, on_progress=progress.append)
+    seen = []
+    result = run_export(spark, workspace, archive, made, HOUR, on_progress=seen.append)
     assert (result.files, result.messages, result.written, result.hour) == (3, 3, 3, HOUR)
-    assert [(p.done, p.total) for p in progress] == [(3, 3)]
+    assert [(p.done, p.total) for p in seen] == [(0, 3), (3, 3)]
     files = objects(s3_client, bucket, "out/")
     tables = {path: gzip.decompress(data) for path, data in files.items() if not path.startswith("_exports/")}
     assert tables == {
@@ -186,12 +187,39 @@ def test_a_folder_where_chunks_live_is_refused_by_any_of_its_names(workspace, ar
     """The store is a folder, and so is the destination."""
     (tmp_path / "store" / bucket).mkdir(parents=True, exist_ok=True)
     (tmp_path / "link").symlink_to(tmp_path / "store")
-    folder = replace(workspace.settings.store, url=f"file://{tmp_path}/store")
-    with Workspace(replace(workspace.settings, store=folder)) as local:
+    folder = {"store_url": f"file://{tmp_path}/store"}
+    with Workspace(workspace.settings.model_copy(update=folder)) as local:
         for place in ("store", "link", f"link/{bucket}", f"store/{bucket}/archive=logs/x"):
             with pytest.raises(OperatorError, match="the chunks of archive logs live"):
                 check_export(local, archive, ExportSpec("files", f"file://{tmp_path}/{place}"))
         check_export(local, archive, ExportSpec("files", f"file://{tmp_path}/link/{bucket}/exports"))
+
+
+def test_progress_is_reported_batch_by_batch(workspace, archive, case, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.0)
+    seen = []
+
+    def slowly(tasks):
+        """Each group in turn, once the driver has seen the one before."""
+        results, read = [], 0
+        for job, group in [(job, Group(n, (c,), "")) for job, g in tasks for n, c in enumerate(g.chunks)]:
+            results += export_group((job, group))
+            read += group.chunks[0].meta.messages
+            wait_until(lambda: seen and seen[-1].done >= read)  # noqa: B023
+        return results, None
+
+    made = ExportSpec("files", f"file://{tmp_path}/out", decode="json", format="csv")
+    result = export_hour(workspace, archive, made, HOUR, slowly, on_progress=seen.append)
+    assert (result.files, result.messages) == (2, 3)
+    assert [(one.done, one.total) for one in seen] == [(0, 3), (2, 3), (3, 3), (3, 3)]
+    assert not [path for path in (tmp_path / "out").rglob("*") if "staging" in str(path) and path.is_file()]
+
+
+def wait_until(condition):
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
 
 
 def test_two_runs_of_an_hour_do_not_mix(workspace, archive, tmp_path, monkeypatch):
