@@ -21,11 +21,13 @@ from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.pipeline.connect import address, connect
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.acceptance.test_secrets import forms
 from nats3_dagster_tests.orchestration.stories import archive
 from nats3_dagster_tests.replay_case import archived
 from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
+SECRET = "planted-7Zq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Server:
     ui: str
     process: Process
     config: Path
+    log: Path
 
     def daemons(self) -> set[int]:
         """The Python processes that fork workers."""
@@ -64,7 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     process = Process.start(argv, (f"spark.connect.grpc.binding.port={port}",), folder / "server.log", env=environment)
     try:
         process.wait_until(lambda: answers(port), "Spark Connect", timeout_s=90)
-        yield Server(f"sc://127.0.0.1:{port}", f"http://127.0.0.1:{ui}", process, config)
+        yield Server(f"sc://127.0.0.1:{port}", f"http://127.0.0.1:{ui}", process, config, folder / "server.log")
     finally:
         process.stop()
 
@@ -137,12 +140,13 @@ def pages(ui: str) -> Iterator[str]:
 
 
 # A client that has no Java, and no settings but those that it gives as options.
-SOURCES = """
+SOURCES = f"""
 import sys
 from pyspark.sql import SparkSession
 remote, url, folder = sys.argv[1:]
 spark = SparkSession.builder.remote(remote).getOrCreate()
-stream = {"url": url, "stream": "EV"}
+login = {{"url": url, "user": "planted", "password": 'a"{SECRET}'}}
+stream = {{"stream": "EV", "numPartitions": "2", **login}}
 
 def finished(frame, format, **options):
     query = frame.writeStream.format(format).options(**options).trigger(availableNow=True).start()
@@ -151,12 +155,12 @@ def finished(frame, format, **options):
 events = spark.read.format("jetstream").options(**stream).load()
 print("read", events.count(), [row.seq for row in events.where("subject = 'ev.1'").limit(2).collect()])
 copies = events.selectExpr("concat('to.', subject) AS subject", "data")
-copies.write.format("jetstream").mode("append").options(url=url, stream="TO").save()
+copies.write.format("jetstream").mode("append").options(stream="TO", **login).save()
 streamed = spark.readStream.format("jetstream").options(**stream).load()
-finished(streamed.select("seq"), "parquet", path=f"{folder}/out", checkpointLocation=f"{folder}/c1")
-print("streamed", spark.read.parquet(f"{folder}/out").count())
+finished(streamed.select("seq"), "parquet", path=f"{{folder}}/out", checkpointLocation=f"{{folder}}/c1")
+print("streamed", spark.read.parquet(f"{{folder}}/out").count())
 again = streamed.selectExpr("concat('to.', subject) AS subject", "data")
-finished(again, "jetstream", url=url, stream="TO", checkpointLocation=f"{folder}/c2")
+finished(again, "jetstream", stream="TO", checkpointLocation=f"{{folder}}/c2", **login)
 print("archive", spark.read.format("nats3").option("archive", "events").load().count())
 try:
     spark.read.format("jetstream").options(startSeqq="1", **stream).load().count()
@@ -196,6 +200,10 @@ def test_a_client_reads_and_writes_by_the_names_of_the_sources(
         "read 100 [2, 5]", "streamed 100", "archive 100", "refused True", "pushed 10"
     ], ran.stderr[-3000:]  # fmt: skip
     assert sorted(int(m.data) for m in wire.messages("TO")) == sorted([*range(100)] * 2)
+    shown = "".join(pages(server.ui)) + ran.stdout + ran.stderr + server.log.read_text()
+    assert "numPartitions" in shown  # options are among it
+    for form in forms(SECRET):
+        assert form not in shown
 
 
 def test_an_interrupt_cancels_what_is_ours_and_not_what_others_run_in_the_session(
