@@ -173,6 +173,7 @@ print("pushed", pushed.count())
 """
 
 
+@pytest.mark.timeout(300)
 def test_a_client_reads_and_writes_by_the_names_of_the_sources(
     server: Server, settings: Settings, wire: Wire, workspace: Workspace, bucket: str, tmp_path: Path
 ) -> None:
@@ -192,7 +193,7 @@ def test_a_client_reads_and_writes_by_the_names_of_the_sources(
         ran = subprocess.run(
             [sys.executable, "-c", SOURCES, server.remote, settings.nats.servers[0], str(tmp_path)], cwd=ROOT,
             env=environment | {"JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=250, check=False,
         )  # fmt: skip
     finally:
         server.config.write_text("")
