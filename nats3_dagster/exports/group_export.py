@@ -16,7 +16,7 @@ from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.csv_table import CsvTable
 from nats3_dagster.exports.decoders import decoder_of
-from nats3_dagster.exports.job import MAX_FILES, ExportJob, Group, GroupResult, StagedFile, own_folder
+from nats3_dagster.exports.job import MAX_FILES, ExportFile, ExportJob, Group, GroupResult, StagedFile, own_folder
 from nats3_dagster.exports.json_fields import Fields, fields_of
 from nats3_dagster.exports.json_lines import bytes_of, json_lines
 from nats3_dagster.exports.keys import ALL, escaped, key_of, tokens_of
@@ -245,7 +245,8 @@ class GroupExport:
         outlet.put(staged, data)
         fault_point("export.put")
         sha256 = hashlib.sha256(data).hexdigest()
-        return StagedFile(path, staged, len(data), sha256, file.messages, file.first_seq, file.last_seq)
+        made = ExportFile(path, len(data), sha256, file.messages, file.first_seq, file.last_seq)
+        return StagedFile(staged, made)
 
 
 def _messages(batch: pa.RecordBatch) -> Iterator[Message]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nats3_dagster.model import OWN_FOLDER, Chunk, ExportSpec
 from nats3_dagster.objects import OutletOptions, StoreOptions
@@ -41,18 +42,22 @@ class ExportJob:
     staging: str
 
 
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """A file that is written and not yet in its place."""
+class ExportFile(NamedTuple):
+    """One file of an export, as a manifest has it."""
 
-    # Below the destination.
-    path: str
-    staged: str
+    path: str  # below the destination
     bytes: int
     sha256: str
     messages: int
     first_seq: int
     last_seq: int
+
+
+class StagedFile(NamedTuple):
+    """A file that is written and not yet in its place."""
+
+    staged: str  # where it is, below the destination
+    file: ExportFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,25 +6,13 @@ earlier run made is found and removed without a listing, and nobody else's file 
 
 import json
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 
 from nats3_dagster.errors import StoreError
-from nats3_dagster.exports.job import own_folder
+from nats3_dagster.exports.job import ExportFile, own_folder
 from nats3_dagster.exports.paths import hour_name
 from nats3_dagster.objects import Outlet
 
 _VERSION = 1
-
-
-class ManifestFile(NamedTuple):
-    """One file."""
-
-    path: str  # below the destination
-    bytes: int
-    sha256: str
-    messages: int
-    first_seq: int
-    last_seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +25,7 @@ class ExportManifest:
     hour: str
     # Whether the files are all there and nothing else; else a run was replacing them, and any may be there.
     is_done: bool
-    files: tuple[ManifestFile, ...]
+    files: tuple[ExportFile, ...]
     messages: int = 0
     dropped: int = 0
     undecoded: int = 0
@@ -62,7 +50,7 @@ def read_manifest(outlet: Outlet, archive: str, export: str, hour: str) -> Expor
         document = json.loads(data)
         if document.pop("version") != _VERSION:
             raise ValueError(_VERSION)
-        files = tuple(ManifestFile(**file) for file in document.pop("files"))
+        files = tuple(ExportFile(**file) for file in document.pop("files"))
         manifest = ExportManifest(**document, files=files)
         if (manifest.archive, manifest.export, manifest.hour) != (archive, export, hour):
             raise ValueError(manifest.export)

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import replace as changed
 
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, StoreError
-from nats3_dagster.exports.job import GroupResult, StagedFile, own_folder
-from nats3_dagster.exports.manifest import ExportManifest, ManifestFile, manifest_path, read_manifest
+from nats3_dagster.exports.job import ExportFile, GroupResult, StagedFile, own_folder
+from nats3_dagster.exports.manifest import ExportManifest, manifest_path, read_manifest
 from nats3_dagster.exports.paths import hour_name
 from nats3_dagster.exports.plan import ExportPlan, staging_folder
 from nats3_dagster.fault_points import fault_point
@@ -37,11 +37,11 @@ def replace(plan: ExportPlan, results: Sequence[GroupResult]) -> ExportResult:
     if new.undecoded > job.spec.max_undecoded:
         _place_undecoded(plan, outlet, undecoded)
         raise _too_many(plan, new, results)
-    staged = {file.path: file for result in results for file in result.files}
+    staged = {one.file.path: one for result in results for one in result.files}
     _check_places(outlet, old, staged)
     fault_point("export.staged")
     moved = removed = 0
-    to_move = [path for path, file in staged.items() if not _is_there(outlet, old, file)]
+    to_move = [path for path, one in staged.items() if not _is_there(outlet, old, one.file)]
     before = {file.path: file for file in old.files} if old else {}
     to_remove = [path for path in before if path not in staged]
     path = manifest_path(job.archive, job.spec.name, job.hour)
@@ -72,15 +72,15 @@ def replace(plan: ExportPlan, results: Sequence[GroupResult]) -> ExportResult:
 
 def _manifest(plan: ExportPlan, results: Sequence[GroupResult]) -> ExportManifest:
     """Raises OperatorError where two files have one path."""
-    files: dict[str, ManifestFile] = {}
+    files: dict[str, ExportFile] = {}
     for result in results:
-        for file in result.files:
+        for _, file in result.files:
             if file.path in files:
                 raise OperatorError(
                     f"Two files of the export {plan.job.spec.name} have the path {file.path}",
                     "Put {first} into its path", field="path",
                 )  # fmt: skip
-            files[file.path] = _entry(file)
+            files[file.path] = file
     return ExportManifest(
         plan.job.archive, plan.job.spec.name, plan.job.hour, True, tuple(files[path] for path in sorted(files)),
         messages=sum(result.messages for result in results), dropped=sum(result.dropped for result in results),
@@ -88,13 +88,9 @@ def _manifest(plan: ExportPlan, results: Sequence[GroupResult]) -> ExportManifes
     )  # fmt: skip
 
 
-def _entry(file: StagedFile) -> ManifestFile:
-    return ManifestFile(file.path, file.bytes, file.sha256, file.messages, file.first_seq, file.last_seq)
-
-
-def _is_there(outlet: Outlet, old: ExportManifest | None, file: StagedFile) -> bool:
+def _is_there(outlet: Outlet, old: ExportManifest | None, file: ExportFile) -> bool:
     """Whether the destination has the file already, as a finished run put it there."""
-    return bool(old and old.is_done and _entry(file) in old.files and outlet.size(file.path) == file.bytes)
+    return bool(old and old.is_done and file in old.files and outlet.size(file.path) == file.bytes)
 
 
 def _check_places(outlet: Outlet, old: ExportManifest | None, paths: Iterable[str]) -> None:
@@ -112,9 +108,9 @@ def _place_undecoded(plan: ExportPlan, outlet: Outlet, files: Sequence[StagedFil
     """The files of undecoded messages are those of the last run, whether it failed or not."""
     folder = f"{own_folder(plan.job.archive, plan.job.spec.name)}/undecoded/{hour_name(plan.job.hour)}"
     before = set(outlet.list(folder))
-    for file in files:
-        outlet.move(file.staged, file.path)
-    for path in before - {file.path for file in files}:
+    for staged, file in files:
+        outlet.move(staged, file.path)
+    for path in before - {one.file.path for one in files}:
         outlet.delete(path)
 
 

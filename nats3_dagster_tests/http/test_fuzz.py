@@ -97,7 +97,8 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
             },
             "/archive/": {
                 "name": ["events"], "seq": [1, 5], "subject": ["ev.>", "ev.a"], "sequences": ["1-5"],
-                "export": ["files"], "at": ["2026-01-01"], "from_time": ["-1h"], "to_time": ["2100-01-01"], "hour": [chunk["hour"]],
+                "export": ["files"], "at": ["2026-01-01"],
+                "from_time": ["-1h"], "to_time": ["2100-01-01"], "hour": [chunk["hour"]],
             },
             "/chunks": {"job_id": [store["id"]], "chunk_id": [chunk["id"]], "archive": ["events"]},
         }  # fmt: skip
