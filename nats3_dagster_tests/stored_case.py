@@ -30,9 +30,12 @@ def hour_key(hour: int) -> str:
     return f"2026-11-21-{hour:02d}:00"
 
 
-def made(workspace: Workspace, bucket: str, name: str = "a", last: int = 1000, life: Incarnation = LIFE) -> Archive:
-    """An empty archive of a stream of which `last` was the last sequence seen."""
-    state = StreamState(life, 1, last, life.created_ns, life.created_ns, last, 0, {})
+def made(
+    workspace: Workspace, bucket: str, name: str = "a", last: int = 1000, life: Incarnation = LIFE,
+    last_ns: int = LIFE.created_ns,
+) -> Archive:  # fmt: skip
+    """An empty archive of a stream of which `last` was the last sequence seen, stored at `last_ns`."""
+    state = StreamState(life, 1, last, life.created_ns, last_ns, last, 0, {})
     spec = ArchiveSpec(name=name, stream="S", bucket=bucket, prefix=f"of/{name}")
     return workspace.catalog.archives.create(spec, state)
 

@@ -1,9 +1,10 @@
 """Gaps: what no chunk holds, and why. Listed as they are kept; no chunk is read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.model import Archive, Gap, Incarnation, Reason, SeqRange
+from nats3_dagster.model import LOSSES, Archive, Gap, Incarnation, Reason, SeqRange
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +33,21 @@ class Gaps:
                 created_ns=incarnation and incarnation.created_ns, first_seq=within and within.first,
                 last_seq=within and within.last,
             )  # fmt: skip
-        ranges: dict[tuple[Incarnation, Reason], list[SeqRange]] = {}
-        for row in rows:
-            ranges.setdefault((Incarnation(row.stream, row.created_ns), row.reason), []).append(row.seqs)
-        return tuple(Gap(owner, tuple(seqs), reason) for (owner, reason), seqs in ranges.items())
+        return _gaps(rows)
+
+    def losses(self, archive: Archive, within: SeqRange, times: Sequence[tuple[int, int]]) -> tuple[Gap, ...]:
+        """The losses that touch `within` and whose messages may have been stored in one of the times `[from, to)`,
+        in nanoseconds; as `select`."""
+        with self._session.reading() as sql:
+            rows = sql.rows(
+                GapRow, "losses_of_selection", archive=archive.id, reasons=list(LOSSES), first_seq=within.first,
+                last_seq=within.last, since=[since for since, _ in times], until=[until for _, until in times],
+            )  # fmt: skip
+        return _gaps(rows)
+
+
+def _gaps(rows: Sequence[GapRow]) -> tuple[Gap, ...]:
+    ranges: dict[tuple[Incarnation, Reason], list[SeqRange]] = {}
+    for row in rows:
+        ranges.setdefault((Incarnation(row.stream, row.created_ns), row.reason), []).append(row.seqs)
+    return tuple(Gap(owner, tuple(seqs), reason) for (owner, reason), seqs in ranges.items())

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.errors import Nats3Error, ObjectMissing, OperatorError
+from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, Gap, Incarnation, Selection, SeqRange
 from nats3_dagster.query import engine
 from nats3_dagster.workspace import Workspace
@@ -137,6 +138,34 @@ def test_what_was_lost_is_never_left_out_silently(workspace: Workspace, bucket: 
     assert refused(workspace, "SELECT count(*) FROM logs WHERE seq < 10").what.endswith(": 1-50")
     selection = Selection(sequences=SeqRange(51, 100))
     assert asked(workspace, "SELECT count(*) FROM logs", selection)[0] == [(50,)]
+
+
+def test_a_loss_counts_where_no_chunk_is_near(workspace: Workspace, bucket: str) -> None:
+    archive = made(workspace, bucket, "logs", last=300, last_ns=hour_start(hour_key(15)))
+    store(workspace, archive, 10, [message(seq) for seq in range(51, 101)])
+    store(workspace, archive, 14, [message(seq) for seq in range(201, 301)])
+    losses = [
+        Gap(LIFE, (SeqRange(1, 30),), "expired"), Gap(LIFE, (SeqRange(31, 50),), "deleted"),
+        Gap(LIFE, (SeqRange(101, 200),), "ttl"),
+    ]  # fmt: skip
+    workspace.catalog.chunks.commit(archive, [], losses)
+    count = "SELECT count(*) FROM logs"
+    for selection, lost in (
+        (Selection(), "1-30, 101-200"),
+        (Selection.parse(sequences="10-99"), "10-30"),
+        (Selection.parse(sequences="5-9"), "5-9"),
+        (Selection.parse(sequences="150-160"), "150-160"),
+        (Selection.parse(from_time="2026-11-21T11:20:00Z", to_time="2026-11-21T11:40:00Z"), "101-200"),
+        (Selection.parse(hours=[hour_key(12)]), "101-200"),
+    ):
+        assert refused(workspace, count, selection).what == f"Sequences of the selection are not in the archive: {lost}"
+    for selection, messages in (
+        (Selection.parse(sequences="31-100"), 50),
+        (Selection.parse(sequences="31-50"), 0),
+        (Selection.parse(from_time="2026-11-21T14:30:00Z"), 0),
+        (Selection.parse(from_time="2026-11-21T15:00:00Z", to_time="2026-11-21T16:00:00Z"), 0),
+    ):
+        assert asked(workspace, count, selection)[0] == [(messages,)]
 
 
 def test_an_object_that_is_gone_or_damaged_is_an_error(

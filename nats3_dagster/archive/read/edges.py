@@ -64,7 +64,7 @@ def without_chunks(
         incarnation = coverage.incarnation
         seen = {chunk.meta.hour for chunk in chunks if chunk.meta.incarnation == incarnation}
         spans = [(hour.hour, span) for hour in hours for life, span in hour.spans if life == incarnation]
-        for first_ns, end_ns in _runs(selection):
+        for first_ns, end_ns in times_of(selection):
             first, last = hour_of(first_ns), hour_of(end_ns - 1)
             if any(first <= hour <= last for hour in seen) or end < first or last < begin:
                 continue
@@ -78,7 +78,7 @@ def _in_stream(
     link: Link, archive: Archive, stream: StreamState, selection: Selection, coverage: Coverage
 ) -> Iterator[SeqRange]:
     """The sequences that the selection takes of what the stream has now."""
-    for from_ns, to_ns in _runs(selection):
+    for from_ns, to_ns in times_of(selection):
         first = first_at(link, archive.spec, from_ns) if from_ns else coverage.start
         if to_ns < _NO_END:
             last = first_at(link, archive.spec, to_ns) - 1
@@ -103,11 +103,11 @@ def _as_last_seen(workspace: Workspace, selection: Selection, coverage: Coverage
         return
     since_ns = coverage.last_ns or 0
     behind = clipped([SeqRange(coverage.last + 1, state.last_seq)], every)
-    if any(to_ns < _NO_END and from_ns <= state.last_ns and since_ns < to_ns for from_ns, to_ns in _runs(selection)):
+    if any(to_ns < _NO_END and from_ns <= state.last_ns and since_ns < to_ns for from_ns, to_ns in times_of(selection)):
         yield from behind
 
 
-def _runs(selection: Selection) -> Iterator[tuple[int, int]]:
+def times_of(selection: Selection) -> Iterator[tuple[int, int]]:
     """The times `[from, to)` of the selection: one for each row of adjacent hours, cut by its times; 0 and _NO_END
     where it has no bound."""
     times = selection.times or (0, _NO_END)

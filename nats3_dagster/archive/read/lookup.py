@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from nats3_dagster.archive.read.edges import expired, uncaptured, without_chunks
+from nats3_dagster.archive.read.edges import expired, times_of, uncaptured, without_chunks
 from nats3_dagster.catalog.subjects import Probe
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
@@ -49,7 +49,10 @@ def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chun
         ranges += [(incarnation, r) for r in catalog.coverage.missing(archive, incarnation, run)]
     for life, span in [*runs, *without_chunks(workspace, archive, selection, chunks)]:
         ranges += [(of, r) for of, r in lost if of == life and r.first <= span.last + 1 and span.first <= r.last + 1]
-    every = selection.sequences or SeqRange(1, 2**63)
+    every = selection.sequences or SeqRange(1, 2**63 - 2)
+    # Also where no chunk of the selection is near: of two losses in a row, and of one in a time without any chunk.
+    times = list(times_of(selection))
+    ranges += [(gap.incarnation, r) for gap in catalog.gaps.losses(archive, every, times) for r in gap.ranges]
     for life in {chunk.meta.incarnation for chunk in chunks}:
         lossy = [chunk.id for chunk in chunks if chunk.meta.incarnation == life and chunk.meta.lost]
         ranges += [(life, r) for absent in catalog.chunks.absent_ranges(lossy) for r in absent]
