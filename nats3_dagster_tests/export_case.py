@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.exports.decoding.schemas import read_schema
 from nats3_dagster.exports.group_export import GroupExport
 from nats3_dagster.exports.job import ExportJob, groups_of
 from nats3_dagster.exports.plan import ExportPlan, staging_folder
 from nats3_dagster.exports.replace import clear_staging, replace
-from nats3_dagster.exports.schemas import read_schema
 from nats3_dagster.hours import MINUTE_NS
 from nats3_dagster.model import Chunk, ExportResult, ExportSpec, Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES, subject_columns

@@ -14,16 +14,17 @@ import pyarrow as pa
 
 from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.exports.csv_table import CsvTable
-from nats3_dagster.exports.decoders import decoder_of
+from nats3_dagster.exports.decoding.decoders import decoder_of
+from nats3_dagster.exports.decoding.keys import ALL, escaped, key_of, tokens_of
+from nats3_dagster.exports.decoding.message import Message, Row, Undecodable
+from nats3_dagster.exports.formats.csv_files import CsvFile
+from nats3_dagster.exports.formats.csv_table import CsvTable
+from nats3_dagster.exports.formats.json_fields import Fields, fields_of
+from nats3_dagster.exports.formats.json_lines import bytes_of, json_lines
+from nats3_dagster.exports.formats.serializers import FileWriter, compressor_of, line_of, serializer_of
 from nats3_dagster.exports.job import MAX_FILES, ExportFile, ExportJob, Group, GroupResult, StagedFile, own_folder
-from nats3_dagster.exports.json_fields import Fields, fields_of
-from nats3_dagster.exports.json_lines import bytes_of, json_lines
-from nats3_dagster.exports.keys import ALL, escaped, key_of, tokens_of
-from nats3_dagster.exports.message import Message, Row, Undecodable
 from nats3_dagster.exports.paths import file_path, hour_name
 from nats3_dagster.exports.progress import GroupNotes
-from nats3_dagster.exports.serializers import CsvFile, FileWriter, compressor_of, line_of, serializer_of
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model.messages import exact_subjects, subject_names

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from nats3_dagster.archive.proof import seal
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.checks import check_export
+from nats3_dagster.exports.decoding.schemas import read_schema
 from nats3_dagster.exports.job import ExportJob, Group, groups_of, own_folder
 from nats3_dagster.exports.paths import hour_name
-from nats3_dagster.exports.schemas import read_schema
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, ExportSpec
 from nats3_dagster.objects import OutletOptions, StoreOptions

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from nats3_dagster.exports.formats.json_fields import fields_of
+from nats3_dagster.exports.formats.json_lines import json_lines
 from nats3_dagster.exports.group_export import GroupExport
 from nats3_dagster.exports.job import ExportJob, Group
-from nats3_dagster.exports.json_fields import fields_of
-from nats3_dagster.exports.json_lines import json_lines
 from nats3_dagster.hours import MINUTE_NS
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.model.messages import MESSAGES, subject_columns

@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.exports import own_decoder
+from nats3_dagster.exports.decoding import own_decoder
 from nats3_dagster_tests.export_case import Case, block
 
 AVRO = {

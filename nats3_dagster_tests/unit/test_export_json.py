@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.exports.json_lines import json_lines
+from nats3_dagster.exports.formats.json_lines import json_lines
 
 VALID = [
     b"{}", b'{"a": 1}', b' {"a":\r\n [1, {"b": null}]} \n', b'{"a": 1e400}', b'{"a": 1, "a": 2}', b'{"": -0.10}',

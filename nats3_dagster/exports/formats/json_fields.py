@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from nats3_dagster.exports.json_lines import bytes_of, contains
+from nats3_dagster.exports.formats.json_lines import bytes_of, contains
 from nats3_dagster.model.numbers import Int64s
 
 # Objects of more shapes than these in a batch are left out: each shape costs a pass over what is left.

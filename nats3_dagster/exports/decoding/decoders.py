@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, NoReturn, Protocol
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.exports.message import Message, Row, Undecodable, reason_of
+from nats3_dagster.exports.decoding.message import Message, Row, Undecodable, reason_of
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import ExportSpec
 
@@ -25,11 +25,11 @@ class Decoder(Protocol):
 def decoder_of(spec: ExportSpec, schema: bytes | None) -> Decoder:
     """The decoder of an export; `schema` is the content of its file. Raises OperatorError."""
     if ":" in spec.decode:
-        from nats3_dagster.exports.own_decoder import OwnDecoder
+        from nats3_dagster.exports.decoding.own_decoder import OwnDecoder
 
         return OwnDecoder(spec.decode)
     if spec.decode in ("avro", "protobuf") or (spec.decode == "json" and schema is not None):
-        from nats3_dagster.exports import schemas
+        from nats3_dagster.exports.decoding import schemas
 
         return schemas.decoder_of(spec, schema or b"")
     if spec.decode == "msgpack":

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.exports.message import Message, Row, Undecodable, reason_of
+from nats3_dagster.exports.decoding.message import Message, Row, Undecodable, reason_of
 
 # How long a decoder may take for one message.
 LIMIT_S = 30.0

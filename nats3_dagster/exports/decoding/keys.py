@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from nats3_dagster.exports.message import Message, Row, Undecodable
+from nats3_dagster.exports.decoding.message import Message, Row, Undecodable
 
 # Characters of a key in a path. What is left out: file systems take 255 bytes of a name.
 MAX_KEY = 150

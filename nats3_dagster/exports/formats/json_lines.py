@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
-from nats3_dagster.exports.decoders import json_decode
-from nats3_dagster.exports.message import Message, Undecodable
+from nats3_dagster.exports.decoding.decoders import json_decode
+from nats3_dagster.exports.decoding.message import Message, Undecodable
 
 _WHITE = " \t\r\n"
 # What Arrow would take for more, or for less, than it is: line ends in strings, and constants that JSON does not have.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.exports.decoders import EachDecoder, json_decode, lacking
-from nats3_dagster.exports.message import Message, Undecodable, reason_of
+from nats3_dagster.exports.decoding.decoders import EachDecoder, json_decode, lacking
+from nats3_dagster.exports.decoding.message import Message, Undecodable, reason_of
 from nats3_dagster.model import ExportSpec
 
 # What a message of Avro's single-object encoding begins with; the schema's fingerprint of 8 bytes follows.

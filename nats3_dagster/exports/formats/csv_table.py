@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.exports.json_fields import Fields
-from nats3_dagster.exports.serializers import CsvFile, csv_texts, csv_writer
+from nats3_dagster.exports.formats.csv_files import CsvFile, csv_texts, csv_writer
+from nats3_dagster.exports.formats.json_fields import Fields
 from nats3_dagster.model.numbers import Int64s
 
 

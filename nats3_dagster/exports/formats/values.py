@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any
 from uuid import UUID
 
-from nats3_dagster.exports.message import Undecodable
+from nats3_dagster.exports.decoding.message import Undecodable
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Decoding: messages as rows, and the keys of rows."""

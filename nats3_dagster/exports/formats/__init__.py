@@ -1,0 +1,1 @@
+"""Formats: rows as the bytes of files."""
