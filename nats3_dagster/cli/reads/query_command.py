@@ -35,12 +35,12 @@ class Rows(StrEnum):
 
 def query(
     first: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="[ARCHIVE]", help="The archive that the statement calls messages; any other it has by name.",
+            metavar="ARCHIVE", help="The archive that the statement calls messages; any other it has by name.",
             autocompletion=completing.archives,
         ),
-    ],
+    ] = None,
     second: Annotated[
         str | None, typer.Argument(metavar="SQL", help="One SELECT statement; - reads it from stdin.")
     ] = None,
@@ -79,7 +79,7 @@ def query(
     archive, sql = (None, first) if second is None else (first, second)
     if sql == "-":
         sql = sys.stdin.read()
-    if not sql.strip():
+    if not sql or not sql.strip():
         raise OperatorError("There is no statement", "Write it as: nats3 query \"SELECT count(*) FROM logs\"")
     selection = selection_of(hour, from_time, to_time, sequences, subject)
     with (
