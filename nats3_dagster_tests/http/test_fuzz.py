@@ -17,6 +17,7 @@ from fastapi import Request, Response
 
 from nats3_dagster.exports import declare
 from nats3_dagster.model import ExportSpec
+from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.http.load_case import Loads, eventually, listening
 from nats3_dagster_tests.wire import Wire
@@ -74,6 +75,7 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
     loads = Loads(workspace.settings, wire, bucket)
     loads.archive(workspace)
     declare.create(workspace, "events", ExportSpec("files", f"file://{tmp_path}/out"))
+    tables.create(workspace, "events")
     fuzzed = Fuzzed(loads)
     with listening(fuzzed.app) as url, httpx2.Client(base_url=url) as client:
         (store,) = client.get("/store/jobs").json()
