@@ -192,7 +192,7 @@ def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_kill
         b"concat(copy.",
     ):  # fmt: skip
         assert there in everything, there
-    assert len([path for path in seen if path.name == "stderr"]) == 5  # of two executors, and of those that followed
+    assert len([path for path in seen if path.name == "stderr"]) >= 5  # of two executors, and of those that followed
     assert settings.s3_secret_access_key
     for secret in (SECRET, PASSWORD, settings.s3_secret_access_key.get_secret_value()):
         for form in forms(secret):

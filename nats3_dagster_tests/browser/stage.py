@@ -21,8 +21,9 @@ from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.orchestration.processes import LOCATION, Dagster, eventually
+from nats3_dagster_tests.orchestration.processes import LOCATION, Dagster
 from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.waiting import eventually
 
 HOURS, CAPTURED, FAILED = 10, range(5), range(5, 7)
 ARCHIVE, STREAM, BUCKET = "orders", "ORDERS", "archive"

@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from nats3_dagster_tests.browser.conftest import fresh_page, shoot
 from nats3_dagster_tests.browser.stage import ARCHIVE, BUCKET, CAPTURED, FAILED, Stage, staged
-from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT, eventually
+from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 # Twice what they take where the machine has something else to do.

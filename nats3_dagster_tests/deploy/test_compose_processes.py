@@ -19,8 +19,9 @@ from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.deploy import files
-from nats3_dagster_tests.orchestration.processes import ROOT, eventually
+from nats3_dagster_tests.orchestration.processes import ROOT
 from nats3_dagster_tests.orchestration.stories import archive, archived
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 TOKEN_HASH = "0" * 64

@@ -1,8 +1,7 @@
 """An archive of ten messages, a stream to replay them into, and API servers that run replays without Spark."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
@@ -23,18 +22,10 @@ from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.replay_case import archived
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 MESSAGES = 10
-
-
-def eventually(ask: Callable[[], Any], what: str, timeout_s: float = 60) -> Any:
-    """The first answer of `ask` that is true."""
-    until = time.monotonic() + timeout_s
-    while not (answer := ask()):
-        assert time.monotonic() < until, f"not within {timeout_s:g} s: {what}"
-        time.sleep(0.05)
-    return answer
 
 
 class Loads:

@@ -19,7 +19,8 @@ from nats3_dagster.exports import declare
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.http.load_case import Loads, eventually, listening
+from nats3_dagster_tests.http.load_case import Loads, listening
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 # The rest is about accounts, or expects that what a schema allows is accepted: whether a stream is there, or a filter

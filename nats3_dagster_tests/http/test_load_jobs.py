@@ -9,8 +9,9 @@ import pytest
 
 from nats3_dagster.replay import jobs
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.http.load_case import MESSAGES, Loads, eventually, replay_of
+from nats3_dagster_tests.http.load_case import MESSAGES, Loads, replay_of
 from nats3_dagster_tests.replay_case import archived
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 ALL = list(range(MESSAGES))

@@ -24,8 +24,9 @@ from nats3_dagster.replay.jobs import JOB_STATUSES
 from nats3_dagster.runs.processes import log_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.http.load_case import MESSAGES, Loads, eventually, listening, replay_of
+from nats3_dagster_tests.http.load_case import MESSAGES, Loads, listening, replay_of
 from nats3_dagster_tests.orchestration.processes import Dagster
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 ALL = list(range(MESSAGES))

@@ -17,6 +17,7 @@ from nats3_dagster.pipeline.sources.options import option_rows
 from nats3_dagster.pipeline.sources.sink_task import Written
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.tcp_proxy import TcpProxy
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 MAP = MapType(StringType(), StringType())
@@ -101,11 +102,11 @@ def test_a_task_that_is_tried_again_stores_each_row_once(ev: Wire, nats: NatsSer
     def dies() -> Iterator[pa.RecordBatch]:
         yield batch(*rows[:2000])
         yield batch(*rows[2000:3000])
+        eventually(lambda: ev.state("EV")["messages"], "the first rows")
         raise RuntimeError("the executor is lost")
 
     with pytest.raises(RuntimeError, match="the executor is lost"):
         made.write(dies())
-    assert ev.state("EV")["messages"] > 0
     done = written(made, batch(*rows[:250]), batch(*rows[250:300]), batch(*rows[300:]))
     assert done.messages == 5000
     assert done.duplicates > 0

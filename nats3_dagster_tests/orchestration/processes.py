@@ -8,28 +8,17 @@ import os
 import shutil
 import signal
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from nats3_dagster.dev.process import HOST, Process, answers, free_port
 
 ROOT = Path(__file__).parents[2]
 LOCATION = "nats3"
-_T = TypeVar("_T")
-
-
-def eventually(ask: Callable[[], _T], what: str, timeout_s: float = 90, every_s: float = 0.25) -> _T:
-    """The first answer of `ask` that is true."""
-    deadline = time.monotonic() + timeout_s
-    while not (answer := ask()):
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
-        time.sleep(every_s)
-    return answer
 
 
 class Dagster:

@@ -22,8 +22,9 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start, parse_time
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT, Dagster, eventually
+from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT, Dagster
 from nats3_dagster_tests.orchestration.stories import archive, archived
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 PLANTED = "planted-Password+of/NATS"

@@ -10,8 +10,9 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.processes import Dagster, eventually
+from nats3_dagster_tests.orchestration.processes import Dagster
 from nats3_dagster_tests.orchestration.stories import archive, archived
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 

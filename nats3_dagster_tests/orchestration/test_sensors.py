@@ -32,8 +32,8 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Gap, Incarnation, SeqRange, StreamState
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.orchestration.processes import eventually
 from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 SPEC = ArchiveSpec("events", "EV", "bucket", max_messages=1000, max_bytes=5000, max_age_s=60)

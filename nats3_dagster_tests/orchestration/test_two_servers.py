@@ -19,8 +19,9 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.http.test_server import serving
 from nats3_dagster_tests.metrics_case import OPENMETRICS, Scraped
-from nats3_dagster_tests.orchestration.processes import Dagster, eventually
+from nats3_dagster_tests.orchestration.processes import Dagster
 from nats3_dagster_tests.taking_case import content
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 # Messages at once, and seconds between.

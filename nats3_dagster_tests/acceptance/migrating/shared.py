@@ -9,7 +9,8 @@ import uvicorn
 
 from nats3_dagster.dev.process import HOST
 from nats3_dagster_tests.acceptance.migrating.side import Side
-from nats3_dagster_tests.http.load_case import Loads, eventually
+from nats3_dagster_tests.http.load_case import Loads
+from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
 # A check for each row of a table.
