@@ -46,6 +46,7 @@ def run(block: str, settings: Settings, folder: Path, **names: Any) -> dict[str,
     return names
 
 
+@pytest.mark.needs_nats("2.10")  # first_seq
 def test_the_examples_of_reading_and_streaming(
     session: SparkSession, settings: Settings, wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
