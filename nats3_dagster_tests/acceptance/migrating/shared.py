@@ -8,6 +8,7 @@ from typing import Any
 import uvicorn
 
 from nats3_dagster.dev.process import HOST
+from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster_tests.acceptance.migrating.side import Side
 from nats3_dagster_tests.http.load_case import Loads
 from nats3_dagster_tests.waiting import eventually
@@ -45,8 +46,8 @@ def equal(got: Any, wanted: Any) -> None:
 
 
 def stored(side: Side, seq: int) -> str:
-    """The store time of a message of EV."""
-    return next(m.time for m in side.wire.messages("EV") if m.seq == seq)
+    """The store time of a message of EV, with nine digits as we write it: the server leaves out zeros at the end."""
+    return format_time(parse_time(next(m.time for m in side.wire.messages("EV") if m.seq == seq)))
 
 
 def no_bucket(side: Side) -> None:
