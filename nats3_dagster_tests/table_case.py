@@ -17,6 +17,7 @@ from nats3_dagster.tables.sync import Synced, sync
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import HOUR, LOGS, spec, state
 
+LATER = "2026-11-21-09:00"
 Row = tuple[int, int, str | tuple[str, bytes], bytes | None, bytes]
 
 
@@ -52,6 +53,24 @@ def put(workspace: Workspace, archive: Archive, messages: Sequence[Row], **field
     workspace.bucket(meta.bucket).put_new(meta.key, data, meta.sha256)
     workspace.catalog.chunks.commit(archive, [meta])
     return meta
+
+
+def tabled(workspace: Workspace, bucket: str) -> Archive:
+    """An archive `logs` of two chunks of 10 messages, with a table that has both."""
+    found = logs(workspace, bucket)
+    put(workspace, found, rows(1, 10))
+    put(workspace, found, rows(11, 20))
+    tables.create(workspace, "logs")
+    synced(workspace)
+    return found
+
+
+def of_two_hours(workspace: Workspace, bucket: str) -> Archive:
+    """An archive `logs` of 10 messages in the hour HOUR, and of 10 in the hour LATER."""
+    found = logs(workspace, bucket)
+    put(workspace, found, rows(1, 10))
+    put(workspace, found, rows(11, 20, LATER), hour=LATER)
+    return found
 
 
 def live(workspace: Workspace, archive: Archive) -> tuple[Chunk, ...]:

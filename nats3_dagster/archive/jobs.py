@@ -79,18 +79,15 @@ def job(workspace: Workspace, recent: RecentConditions, job_id: UUID) -> StoreJo
 
 def find(workspace: Workspace, job_id: UUID) -> Archive:
     """The archive of the job. Raises Unknown when there is none."""
-    row = workspace.catalog.archives.of_job(job_id)
-    if row is None or not row[1]:
+    archive, is_live = _of(workspace, job_id)
+    if not is_live:
         raise _unknown(job_id)
-    return row[0]
+    return archive
 
 
 def known(workspace: Workspace, job_id: UUID) -> Archive:
     """The archive of the job, or of a deleted one. Raises Unknown when there never was one."""
-    row = workspace.catalog.archives.of_job(job_id)
-    if row is None:
-        raise _unknown(job_id)
-    return row[0]
+    return _of(workspace, job_id)[0]
 
 
 def named(workspace: Workspace, name: str) -> Archive:
@@ -133,10 +130,9 @@ def delete(
 ) -> tuple[Archive, remove.Deleted]:
     """Delete the archive of the job; with `purge` its objects too, also those of an archive that was deleted before.
     Raises Unknown when there is nothing to delete, and else as `remove.delete`."""
-    row = workspace.catalog.archives.of_job(job_id)
-    if row is None or not (row[1] or purge):
+    archive, is_live = _of(workspace, job_id)
+    if not (is_live or purge):
         raise _unknown(job_id)
-    archive, is_live = row
     if is_live:
         return archive, remove.delete(workspace, archive.name, purge=purge, keep_consumer=keep_consumer)
     # Not by its name: the name may have another archive by now.
@@ -144,6 +140,14 @@ def delete(
     if not removed:
         raise _unknown(job_id)
     return archive, remove.Deleted(0, removed)
+
+
+def _of(workspace: Workspace, job_id: UUID) -> tuple[Archive, bool]:
+    """The archive of the job, and whether it is not deleted. Raises Unknown when there never was one."""
+    row = workspace.catalog.archives.of_job(job_id)
+    if row is None:
+        raise _unknown(job_id)
+    return row
 
 
 def _with_conditions(recent: RecentConditions, sums: Sequence[ArchiveTotals]) -> tuple[StoreJob, ...]:

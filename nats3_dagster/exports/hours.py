@@ -40,9 +40,7 @@ def one_hour(workspace: Workspace, archive: Archive, export: Export, hour: str) 
 
 def states(workspace: Workspace, archive_name: str | None = None) -> tuple[tuple[Listed, tuple[ExportHour, ...]], ...]:
     """The exports of an archive, or of all, each with its hours. Raises OperatorError when there is no such archive."""
-    return tuple(
-        (one, hours_of(workspace, one.archive, one.export)) for one in listed(workspace, archive_name)
-    )  # fmt: skip
+    return tuple((one, hours_of(workspace, one.archive, one.export)) for one in listed(workspace, archive_name))
 
 
 def state_of(workspace: Workspace, archive_name: str, name: str) -> tuple[Listed, tuple[ExportHour, ...]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from nats3_dagster.archive.read.ahead import ahead, is_over
 from nats3_dagster.archive.read.extent import extent
-from nats3_dagster.archive.read.lookup import with_subjects
+from nats3_dagster.archive.read.lookup import lost_of_selection, with_subjects
 from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
@@ -16,7 +16,7 @@ from nats3_dagster.jetstream.publish.fence import PAUSE, superseded
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk
 from nats3_dagster.replay.job import ReplayJob
-from nats3_dagster.replay.planning.plan import check_objects, lost_of_selection, source_of
+from nats3_dagster.replay.planning.plan import check_objects, source_of
 from nats3_dagster.replay.planning.targets import (
     check_own_stream,
     check_provable,
@@ -58,7 +58,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
                 yield chunks
             continue
         if found.lost:
-            raise lost_of_selection(found.lost)
+            raise lost_of_selection(found.lost, Next.CAPTURE_OR_REPLAY_OVER_GAPS())
         if over and not found.is_open:
             return
         fault_point("replay.waiting")

@@ -15,19 +15,14 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import hours_of
 from nats3_dagster_tests.catalog_case import HOUR
 from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.table_case import down, iceberg, logs, numbers, put, rows, seqs
+from nats3_dagster_tests.table_case import LATER, down, iceberg, numbers, of_two_hours, put, rows, seqs
 from nats3_dagster_tests.wire import Wire
-
-LATER = "2026-11-21-09:00"
 
 
 @pytest.fixture
 def archive(workspace: Workspace, bucket: str) -> Any:
     """An archive of two chunks of 10 messages in two hours."""
-    found = logs(workspace, bucket)
-    put(workspace, found, rows(1, 10))
-    put(workspace, found, rows(11, 20, LATER), hour=LATER)
-    return found
+    return of_two_hours(workspace, bucket)
 
 
 def test_a_table_from_its_creation_to_its_end(nats3: Command, workspace: Workspace, archive: Any) -> None:

@@ -7,21 +7,15 @@ from fastapi.testclient import TestClient
 
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.model import Archive
-from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.table_case import down, logs, numbers, put, rows, seqs, synced
+from nats3_dagster_tests.table_case import down, logs, numbers, put, rows, seqs, synced, tabled
 
 
 @pytest.fixture
 def archive(workspace: Workspace, bucket: str) -> Archive:
     """An archive of two chunks with a table that has both."""
-    found = logs(workspace, bucket)
-    put(workspace, found, rows(1, 10))
-    put(workspace, found, rows(11, 20))
-    tables.create(workspace, "logs")
-    synced(workspace)
-    return found
+    return tabled(workspace, bucket)
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v1"])

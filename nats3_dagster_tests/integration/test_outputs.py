@@ -14,18 +14,13 @@ from nats3_dagster.tables.follow import follow
 from nats3_dagster.views.output_metrics import output_metrics
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import HOUR
-from nats3_dagster_tests.table_case import down, logs, put, rows, synced
-
-LATER = "2026-11-21-09:00"
+from nats3_dagster_tests.table_case import LATER, down, of_two_hours, put, rows, synced
 
 
 @pytest.fixture
 def archive(workspace: Workspace, bucket: str) -> Archive:
     """An archive of a chunk in each of two hours."""
-    found = logs(workspace, bucket)
-    put(workspace, found, rows(1, 10))
-    put(workspace, found, rows(11, 20, LATER), hour=LATER)
-    return found
+    return of_two_hours(workspace, bucket)
 
 
 def measured(workspace: Workspace) -> dict[tuple[str, ...], float]:

@@ -29,6 +29,7 @@ from nats3_dagster.tables.verify import verify
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import HOUR, LOGS, state
 from nats3_dagster_tests.table_case import (
+    LATER,
     down,
     files,
     iceberg,
@@ -40,20 +41,14 @@ from nats3_dagster_tests.table_case import (
     rows,
     seqs,
     synced,
+    tabled,
 )
-
-LATER = "2026-11-21-09:00"
 
 
 @pytest.fixture
 def archive(workspace: Workspace, bucket: str) -> Archive:
     """An archive of two chunks of 10 messages, with a table that has both."""
-    found = logs(workspace, bucket)
-    put(workspace, found, rows(1, 10))
-    put(workspace, found, rows(11, 20))
-    tables.create(workspace, "logs")
-    synced(workspace)
-    return found
+    return tabled(workspace, bucket)
 
 
 def checked(workspace: Workspace) -> Comparison:

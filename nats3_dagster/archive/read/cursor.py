@@ -12,7 +12,7 @@ import pyarrow as pa
 from nats3_dagster.archive.read import live
 from nats3_dagster.archive.read.ahead import Ahead, Position, ahead, is_over
 from nats3_dagster.archive.read.fetch import fetch_chunks
-from nats3_dagster.archive.read.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.read.lookup import chunks_of, listed, uncovered, with_subjects
 from nats3_dagster.archive.read.progress import Progress
 from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
@@ -202,18 +202,13 @@ class Cursor:
         newest = self._workspace.catalog.coverage.of(archive, life).last
         holes = self._workspace.catalog.coverage.missing(archive, life, SeqRange(seq + 1, max(newest, seq + 1)))
         return SourceError(
-            f"No capture has taken the sequences {_listed(holes)} of archive {archive.name} yet, and it has later ones",
+            f"No capture has taken the sequences {listed(holes)} of archive {archive.name} yet, and it has later ones",
             Next.CAPTURE_LACKING(archive=archive.name),
         )
 
 
 def _lost(archive: Archive, lost: Sequence[SeqRange]) -> LostMessages:
     return LostMessages(
-        f"Sequences of the selection are not in archive {archive.name}: {_listed(lost)}",
+        f"Sequences of the selection are not in archive {archive.name}: {listed(lost)}",
         Next.CAPTURE_OR_READ_OVER_GAPS(), ranges=tuple(lost),
     )  # fmt: skip
-
-
-def _listed(ranges: Sequence[SeqRange]) -> str:
-    return f"{', '.join(map(str, ranges[:3]))}{' ...' if len(ranges) > 3 else ''}"
-

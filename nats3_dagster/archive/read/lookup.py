@@ -8,7 +8,7 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped
-from nats3_dagster.steps import Next
+from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import is_exact
 from nats3_dagster.workspace import Workspace
 
@@ -59,13 +59,17 @@ def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chun
     return _joined((life, part) for life, r in ranges for part in clipped([r], every))
 
 
-def lost_of_selection(lost: Sequence[SeqRange]) -> OperatorError:
-    """The error if sequences that a read is to give are not in the archive (see `uncovered`)."""
+def lost_of_selection(lost: Sequence[SeqRange], hint: Step | None = None) -> OperatorError:
+    """The error if sequences that a read is to give are not in the archive (see `uncovered`). `hint`: what to do where
+    it is no mere read."""
     return OperatorError(
-        f"Sequences of the selection are not in the archive: {', '.join(map(str, lost[:3]))}"
-        f"{' ...' if len(lost) > 3 else ''}",
-        Next.CAPTURE_OR_READ_OVER_GAPS(),
+        f"Sequences of the selection are not in the archive: {listed(lost)}", hint or Next.CAPTURE_OR_READ_OVER_GAPS()
     )
+
+
+def listed(ranges: Sequence[SeqRange]) -> str:
+    """The first three of them, as text."""
+    return f"{', '.join(map(str, ranges[:3]))}{' ...' if len(ranges) > 3 else ''}"
 
 
 def _joined(ranges: Iterable[tuple[Incarnation, SeqRange]]) -> list[SeqRange]:

@@ -47,26 +47,7 @@ select distinct name from nats3.export where archive_id = :archive and deleted_a
 -- name: export_hours(export, archive, first_hour, last_hour)
 -- The hours from first to last that are sealed, or were exported, ascending: what the hour is now, and its export.
 -- sealed_*: null where the hour has no seal, or changed since.
-with sealed as (
-    select distinct on (hour) hour, revision, chunks, losses from nats3.seal
-    where archive_id = :archive and (:first_hour::text is null or hour >= :first_hour)
-      and (:last_hour::text is null or hour <= :last_hour)
-    order by hour, number desc
-),
-has as (
-    select hour, max(revision) as revision, sum(chunks) as chunks, sum(messages) as messages from nats3.hour
-    where archive_id = :archive and (:first_hour::text is null or hour >= :first_hour)
-      and (:last_hour::text is null or hour <= :last_hour)
-    group by hour
-),
-valid as (
-    select sealed.hour, sealed.revision, sealed.chunks, coalesce(has.messages, 0)::bigint as messages
-    from sealed left join has using (hour)
-    left join nats3.losses(:archive, :first_hour, :last_hour) lost using (hour)
-    where (sealed.revision, sealed.chunks, sealed.losses)
-          = (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0))
-),
-made as (
+with made as (
     select * from nats3.export_hour
     where export_id = :export and (:first_hour::text is null or hour >= :first_hour)
       and (:last_hour::text is null or hour <= :last_hour)
@@ -76,7 +57,7 @@ select hour, valid.revision as sealed_revision, valid.chunks as sealed_chunks, v
        made.manifest,
        made.made_at, made.error_kind, made.error, coalesce(made.failures, 0) as failures, made.failed_at,
        made.dagster_run_id, coalesce(made.change, 0) as change
-from valid full join made using (hour)
+from nats3.valid_seals(:archive, :first_hour, :last_hour) valid full join made using (hour)
 order by hour;
 
 -- name: exported_hours(export)
@@ -94,32 +75,16 @@ where e.deleted_at is null and (:archive::bigint is null or h.archive_id = :arch
 group by h.export_id;
 
 -- name: export_lags()
--- How many hours of each export of an archive that is not deleted are due, without and with a failure (see export_hours for
--- which are sealed), its newest failure since its last success, and its undecoded messages.
+-- How many hours of each export of an archive that is not deleted are due, without and with a failure (see
+-- nats3.valid_seals for which are sealed), its newest failure since its last success, and its undecoded messages.
 with declared as (
     select e.id, e.archive_id, a.name as archive, e.name as export
     from nats3.export e join nats3.archive a on a.id = e.archive_id
     where e.deleted_at is null and a.deleted_at is null
 ),
-sealed as (
-    select distinct on (archive_id, hour) archive_id, hour, revision, chunks, losses from nats3.seal
-    where archive_id in (select archive_id from declared)
-    order by archive_id, hour, number desc
-),
-has as (
-    select archive_id, hour, max(revision) as revision, sum(chunks) as chunks from nats3.hour
-    where archive_id in (select archive_id from declared)
-    group by archive_id, hour
-),
-lost as (
-    select o.archive_id, l.hour, l.sequences
-    from (select distinct archive_id from declared) o cross join lateral nats3.losses(o.archive_id, null, null) l
-),
 valid as (
-    select archive_id, hour, sealed.revision, sealed.chunks
-    from sealed left join has using (archive_id, hour) left join lost using (archive_id, hour)
-    where (sealed.revision, sealed.chunks, sealed.losses)
-          = (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0))
+    select o.archive_id, s.hour, s.revision, s.chunks
+    from (select distinct archive_id from declared) o cross join lateral nats3.valid_seals(o.archive_id, null, null) s
 )
 select d.archive, d.export, coalesce(w.due, 0) as due, coalesce(w.failed, 0) as failed, f.error, f.failed_at,
        coalesce(u.undecoded, 0)::bigint as undecoded

@@ -10,10 +10,7 @@ import pyarrow.compute as pc
 
 from nats3_dagster.exports.decoding.message import Message, Row
 from nats3_dagster.exports.formats.json_lines import bytes_of
-from nats3_dagster.exports.formats.values import AS_THEY_ARE, to_field
-
-# Rows that a file keeps as Python objects before they become Arrow's.
-_PENDING_ROWS = 20_000
+from nats3_dagster.exports.formats.values import AS_THEY_ARE, PENDING_ROWS, to_field
 
 
 class CsvFiles:
@@ -54,7 +51,7 @@ class CsvFile:
         if not self._fixed and not self._columns.keys() >= prepared.keys():
             self.columns_with(prepared)
         self._write(map(prepared.get, self._columns))
-        if len(self._pending) == _PENDING_ROWS:
+        if len(self._pending) == PENDING_ROWS:
             self._flush()
 
     def columns_with(self, names: Iterable[str]) -> tuple[str, ...]:

@@ -8,10 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nats3_dagster.exports.decoding.message import Message, Row, Undecodable
-from nats3_dagster.exports.formats.values import to_exact_json
-
-# Rows that a file keeps as Python objects before they become Arrow's.
-_PENDING_ROWS = 20_000
+from nats3_dagster.exports.formats.values import PENDING_ROWS, to_exact_json
 
 
 class ParquetFiles:
@@ -45,7 +42,7 @@ class ParquetFile:
 
     def add(self, prepared: dict[str, Any]) -> None:
         self._pending.append(prepared)
-        if len(self._pending) == _PENDING_ROWS:
+        if len(self._pending) == PENDING_ROWS:
             self._flush()
 
     def finish(self) -> bytes:

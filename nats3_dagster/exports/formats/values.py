@@ -27,6 +27,8 @@ def plain(value: Any) -> Any:
 
 # Made once: json.dumps makes an encoder at each call, which takes longer than most values.
 _encode = json.JSONEncoder(default=plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+# Rows that a file keeps as Python objects before they become Arrow's.
+PENDING_ROWS = 20_000
 # What the writer of CSV writes as JSON would, without quotes.
 AS_THEY_ARE = frozenset((str, int, NoneType, Decimal))
 

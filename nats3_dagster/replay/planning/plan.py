@@ -6,11 +6,11 @@ from typing import Any
 
 from nats3_dagster.archive.read.ahead import ahead
 from nats3_dagster.archive.read.extent import Part, bounds, extent
-from nats3_dagster.archive.read.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import server_info
-from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, SeqRange, StreamState
+from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.planning.creation import Creation, check_creation, creation
 from nats3_dagster.replay.planning.targets import (
     archived_subjects,
@@ -196,7 +196,7 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
             f"Archive {archive.name} holds nothing of this selection", Next.LIST_CHUNKS(archive=archive.name)
         )
     if not spec.over_gaps and (lost := uncovered(workspace, archive, spec.selection, chunks)):
-        raise lost_of_selection(lost)
+        raise lost_of_selection(lost, Next.CAPTURE_OR_REPLAY_OVER_GAPS())
     selected = with_subjects(workspace, chunks, spec.selection)
     if not selected:
         raise OperatorError(
@@ -211,7 +211,7 @@ def _chunks_to_follow(workspace: Workspace, archive: Archive, spec: ReplaySpec) 
     messages before or between them were lost."""
     found = ahead(workspace, archive, spec.selection, None, over_gaps=spec.over_gaps)
     if found.lost:
-        raise lost_of_selection(found.lost)
+        raise lost_of_selection(found.lost, Next.CAPTURE_OR_REPLAY_OVER_GAPS())
     return with_subjects(workspace, found.chunks, spec.selection)
 
 
@@ -223,15 +223,6 @@ def check_no_loop(spec: ReplaySpec, transform: Transform) -> None:
             "would follow itself without end",
             "Choose a read subject that does not take what it publishes, or leave out the poll interval",
         )
-
-
-def lost_of_selection(lost: Sequence[SeqRange]) -> OperatorError:
-    """The error if sequences that a replay is to publish are not in the archive."""
-    return OperatorError(
-        f"Sequences of the selection are not in the archive: {', '.join(map(str, lost[:3]))}"
-        f"{' ...' if len(lost) > 3 else ''}",
-        Next.CAPTURE_OR_REPLAY_OVER_GAPS(),
-    )
 
 
 def source_of(workspace: Workspace, archive: Archive, chunks: Sequence[Chunk]) -> Mapping[str, Any]:

@@ -21,6 +21,29 @@ create function nats3.losses(archive bigint, first text, last text) returns tabl
         group by 1;
     end;
 
+-- The hours from first to last that are as they were sealed, with the revision, the number of chunks and the messages that
+-- they were sealed with. What changed since its newest seal is none of them.
+create function nats3.valid_seals(archive bigint, first text, last text)
+    returns table (hour text, revision bigint, chunks bigint, messages bigint)
+    language sql stable
+    begin atomic
+        with sealed as (
+            select distinct on (s.hour) s.hour, s.revision, s.chunks, s.losses from nats3.seal s
+            where s.archive_id = archive and s.hour between coalesce(first, '') and coalesce(last, '9999')
+            order by s.hour, s.number desc
+        ),
+        has as (
+            select h.hour, max(h.revision) as revision, sum(h.chunks) as chunks, sum(h.messages) as messages
+            from nats3.hour h
+            where h.archive_id = archive and h.hour between coalesce(first, '') and coalesce(last, '9999')
+            group by h.hour
+        )
+        select sealed.hour, sealed.revision, sealed.chunks::bigint, coalesce(has.messages, 0)::bigint
+        from sealed left join has using (hour) left join nats3.losses(archive, first, last) lost using (hour)
+        where (sealed.revision, sealed.chunks, sealed.losses)
+              = (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0));
+    end;
+
 -- Says of which hours the messages of a gap may be. An hour that was sealed before the gap was recorded, and is still as
 -- it was sealed, is none of them: everything that was stored before its end was accounted for then.
 create function nats3.gap_placed() returns trigger language plpgsql as $$
@@ -67,17 +90,7 @@ begin
     new.first_hour := coalesce(earlier.hour, nats3.hour_of(new.after_ns));
     new.last_hour := least(later.hour, nats3.hour_of(new.before_ns));
 
-    select max(s.hour) into sealed
-    from (
-        select distinct on (hour) hour, revision, chunks, losses from nats3.seal
-        where archive_id = new.archive_id and hour between new.first_hour and new.last_hour order by hour, number desc
-    ) s
-    left join lateral (
-        select max(revision) as revision, sum(chunks) as chunks from nats3.hour
-        where archive_id = new.archive_id and hour = s.hour
-    ) h on true
-    left join nats3.losses(new.archive_id, new.first_hour, new.last_hour) l on l.hour = s.hour
-    where (s.revision, s.chunks, s.losses) = (coalesce(h.revision, 0), coalesce(h.chunks, 0), coalesce(l.sequences, 0));
+    select max(hour) into sealed from nats3.valid_seals(new.archive_id, new.first_hour, new.last_hour);
     if sealed < new.last_hour then
         new.first_hour := nats3.hour_of(3600000000000 + extract(epoch from nats3.hour_start(sealed))::bigint * 1000000000);
     end if;
