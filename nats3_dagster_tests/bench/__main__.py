@@ -78,7 +78,7 @@ def _measure(
     peaks: dict[str, float] = {}
     with Progress(console=Console(stderr=True)) as bar, session() as spark:
         task = bar.add_task(f"{size} B", total=arguments.rounds * len(rates))
-        spark_rows.peak_mb(spark)  # starts the workers and their imports
+        spark_rows.peak_mb(spark)  # starts the workers and their imports, and resets their peaks
         case = rows.fill(settings, messages, size, replicas)
         for _ in range(arguments.rounds):
             for name in names:

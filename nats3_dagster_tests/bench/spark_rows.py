@@ -22,7 +22,7 @@ from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import begin_replay
-from nats3_dagster_tests.bench.memory import own_peak_mb
+from nats3_dagster_tests.bench.memory import own_peak_mb, reset_own_peak
 from nats3_dagster_tests.bench.rows import Case
 from nats3_dagster_tests.bench.servers import BUCKET
 
@@ -82,10 +82,11 @@ def replay(spark: SparkSession, case: Case) -> float:
 
 
 def peak_mb(spark: SparkSession) -> float:
-    """The peak memory of the largest of the reused Python workers, in MB."""
+    """The peak memory of the largest of the reused Python workers since the last call, in MB."""
     return max(run_tasks(spark, "peak", _own_peak, list(range(8))).results)
 
 
 def _own_peak(task: int) -> Iterator[float]:
     time.sleep(0.05)  # so that every worker gets one
     yield own_peak_mb()
+    reset_own_peak()
