@@ -11,7 +11,7 @@ help:
 	@echo "make test [ARGS=...]     the whole suite, or what pytest is told by ARGS"
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
 	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
-	@echo "make faults [N=... SEED=... ONLY=...]   break everything, see whether a message is lost"
+	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make check               lint, types, layers, known holes of libraries"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
 	@echo "make setup               what the others call first: .venv, nats-server, Java"
@@ -45,7 +45,7 @@ dev: setup
 
 faults: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.faults $(if $(N),N=$(N)) $(if $(SEED),SEED=$(SEED)) \
-	    $(if $(ONLY),ONLY="$(ONLY)") $(if $(TABLE),TABLE=$(TABLE))
+	    $(if $(ONLY),ONLY="$(ONLY)") $(if $(JOBS),JOBS=$(JOBS)) $(if $(TABLE),TABLE=$(TABLE)) $(if $(ROWS),ROWS=$(ROWS))
 
 check: setup
 	@status=0; for tool in "ruff check" "basedpyright --level error" "lint-imports --no-logo"; do \
