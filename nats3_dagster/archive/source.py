@@ -197,7 +197,7 @@ def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState)
             continue
         if lost := catalog.coverage.missing(archive, earlier.incarnation, SeqRange(earlier.start, last)):
             # It imports pyarrow, 0.1 s, and is rare.
-            from nats3_dagster.archive.proof.orphans import adopt
+            from nats3_dagster.archive.proof.adopt import adopt
 
             begun = catalog.now()
             adopted, gaps = adopt(workspace, archive, [Gap(earlier.incarnation, tuple(lost), "missing")])

@@ -25,6 +25,7 @@ from nats3_dagster.steps import Next
 _SPACE = "nats3."
 VERSION = _SPACE + "format_version"
 DIGEST = _SPACE + "digest"
+_SUBJECTS = _SPACE + "subjects"
 DAMAGED = Next.OBJECT_DAMAGED()
 # The value of `absent_reason` where no sequence is absent.
 _NONE = "none"
@@ -60,6 +61,9 @@ class Footer:
     largest_bytes: int  # header block and payload of the largest message
     stream_config: str = field(repr=False)  # canonical JSON
     row_groups: tuple[RowGroup, ...] = field(repr=False)
+    # The filters under which `absent_reason` is meant; empty where the chunk took every subject. A key only where there
+    # are filters.
+    subjects: tuple[str, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -99,6 +103,8 @@ class Footer:
             _SPACE + "row_groups": json.dumps(self.row_groups, separators=(",", ":")),
             _SPACE + "stream_config": self.stream_config,
         }
+        if self.subjects:
+            pairs[_SUBJECTS] = json.dumps(self.subjects, separators=(",", ":"), ensure_ascii=False)
         return pairs | {DIGEST: _digest(pairs)}
 
 
@@ -162,6 +168,7 @@ def _parsed(pairs: Mapping[str, str]) -> Footer:
             largest_bytes=number("largest_bytes"),
             stream_config=text("stream_config"),
             row_groups=tuple(RowGroup(*map(int, bounds)) for bounds in json.loads(text("row_groups"))),
+            subjects=tuple(map(str, json.loads(pairs.get(_SUBJECTS, "[]")))),
         )
     except (KeyError, ValueError, TypeError, OperatorError) as error:
         raise ChunkError(f"The chunk's metadata cannot be read: {error}", DAMAGED) from error

@@ -6,7 +6,7 @@ from the messages only, and no clock, host or run id goes into a file.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -73,8 +73,11 @@ class ChunkWriter:
         prefix: str,
         zstd_level: int,
         stream_config: Mapping[str, Any],
+        subjects: Sequence[str] = (),
     ) -> None:
+        """`subjects`: the filters that the messages were selected by; empty for all subjects."""
         self._archive = archive
+        self._filters = tuple(subjects)
         self._incarnation = incarnation
         self._hour = hour
         self._bucket = bucket
@@ -153,6 +156,7 @@ class ChunkWriter:
             largest_bytes=self.largest_bytes,
             stream_config=self._stream_config,
             row_groups=tuple(self._groups),
+            subjects=self._filters,
         )
         self._parquet.add_key_value_metadata(footer.metadata())
         self._parquet.close()

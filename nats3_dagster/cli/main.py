@@ -79,6 +79,10 @@ COMMANDS = {
                 f"{_CLI}.chunk.proof_commands:verify",
                 "Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages.",
             ),
+            "adopt": Lazy(
+                f"{_CLI}.chunk.adopt_command:adopt",
+                "Put messages into the archive that objects of its bucket hold and that it says are absent.",
+            ),
             "repair": Lazy(
                 f"{_CLI}.chunk.proof_commands:repair",
                 "Verify chunks, and read again from the stream what those have that are missing or damaged.",

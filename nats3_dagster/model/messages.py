@@ -1,11 +1,12 @@
 """Messages on their way: the Arrow schema between the socket, a chunk and a publisher, and their exact subjects."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.subjects import decoded, readable
+from nats3_dagster.subjects import decoded, matches, readable
 
 # A chunk's columns (chunks.columns.SCHEMA) but `time`, which follows from `time_ns`.
 MESSAGES: Final = pa.schema(
@@ -57,3 +58,11 @@ def subject_names(subjects: pa.DictionaryArray) -> list[str]:
     """The distinct subjects of `exact_subjects`, in the order of its dictionary, as subjects.decoded gives them."""
     values = subjects.dictionary.to_pylist()
     return values if pa.types.is_string(subjects.dictionary.type) else [decoded(value) for value in values]
+
+
+def selected(batch: pa.RecordBatch, filters: Sequence[str]) -> pa.RecordBatch:
+    """The messages whose subject, as bytes, one of the filters takes, as a server selects. Each distinct subject is
+    compared once."""
+    subjects = exact_subjects(batch)
+    taken = [any(matches(filter_, subject) for filter_ in filters) for subject in subject_names(subjects)]
+    return batch if all(taken) else batch.filter(pc.take(pa.array(taken, pa.bool_()), subjects.indices))

@@ -169,7 +169,7 @@ def commit(
             gaps.append(outcome)
     _check_history(workspace, planned)
     # It imports pyarrow, 0.1 s: commands that only ask what is missing do without.
-    from nats3_dagster.archive.proof.orphans import adopt, fill
+    from nats3_dagster.archive.proof.adopt import adopt, fill
 
     adopted, merged = adopt(workspace, planned.archive, _merged(gaps))
     chunks = [*fill(workspace, planned.archive, chunks), *adopted]

@@ -125,5 +125,6 @@ class RangeCapture:
     def _new_writer(self) -> ChunkWriter:
         spec, state = self._job.spec, self._job.state
         return ChunkWriter(
-            spec.name, state.incarnation, self._job.hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config)
-        )
+            spec.name, state.incarnation, self._job.hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config),
+            self._subjects,
+        )  # fmt: skip

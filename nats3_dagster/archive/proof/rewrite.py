@@ -23,12 +23,15 @@ class Origin:
     hour: str
     # The stream's configuration when the messages were captured.
     config: Mapping[str, Any]
+    # The subjects that the archive takes of these sequences; empty for all.
+    subjects: tuple[str, ...] = ()
 
     def writer(self) -> ChunkWriter:
         spec = self.spec
         return ChunkWriter(
-            spec.name, self.incarnation, self.hour, spec.bucket, spec.prefix, spec.zstd_level, self.config
-        )
+            spec.name, self.incarnation, self.hour, spec.bucket, spec.prefix, spec.zstd_level, self.config,
+            self.subjects,
+        )  # fmt: skip
 
 
 def write_chunks(
@@ -59,7 +62,7 @@ def merge(workspace: Workspace, archive: Archive, old: ChunkMeta, found: pa.Tabl
     StoreError, ChunkError."""
     reader = open_chunk(workspace.bucket(old.bucket).get(old.key), old)
     merged = pa.concat_tables([table_of(reader.batches()), found]).sort_by("seq").combine_chunks()
-    origin = Origin(archive.spec, old.incarnation, old.hour, reader.footer.config)
+    origin = Origin(archive.spec, old.incarnation, old.hour, reader.footer.config, reader.footer.subjects)
     bucket = workspace.bucket(archive.spec.bucket)
     return list(write_chunks(bucket, origin, old.covers, old.absent_reason or "deleted", merged.to_batches()))
 

@@ -140,8 +140,9 @@ def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[
     chunks: list[ChunkMeta] = []
     for start, end in pairwise(cuts):
         part = compared.found.slice(start, end - start).combine_chunks()
-        origin = Origin(archive.spec, state.incarnation, hour_of(int(hours[start]) * HOUR_NS), state.config)
         covers = SeqRange(int(_seqs(part)[0]), int(_seqs(part)[-1]))
+        hour = hour_of(int(hours[start]) * HOUR_NS)
+        origin = Origin(archive.spec, state.incarnation, hour, state.config, _subjects(archive, state, covers))
         chunks += write_chunks(bucket, origin, covers, compared.reason or "expired", part.to_batches())
     return chunks
 

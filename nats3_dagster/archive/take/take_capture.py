@@ -101,8 +101,9 @@ class TakeCapture:
         batches = new.messages.slice(at, end - at).to_batches()
         while batches:
             writer = ChunkWriter(
-                spec.name, state.incarnation, hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config)
-            )
+                spec.name, state.incarnation, hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config),
+                spec.subjects,
+            )  # fmt: skip
             last = first
             while batches:
                 rows = writer.room(batches[0])

@@ -10,7 +10,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.proof import repair as repairs
 from nats3_dagster.archive.proof import seal as sealing
 from nats3_dagster.archive.proof import source_check
-from nats3_dagster.archive.proof.orphans import list_orphans
+from nats3_dagster.archive.proof.unlisted import Unlisted, examine
 from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
@@ -22,6 +22,9 @@ from nats3_dagster.model import Archive, Chunk, Seal, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
+
+# Unlisted objects that are named.
+_NAMED = 20
 
 
 def seal(name: ArchiveName, output: Output = Format.table) -> None:
@@ -67,15 +70,17 @@ def verify(
         chunks, bad_chunks = _verify(workspace, archive, hour)
         seals = status.seals(workspace, archive, hour)
         bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
-        unlisted = [] if hour else list(list_orphans(workspace, archive))
+        unlisted = [] if hour else list(examine(workspace, archive))
         with followed(workspace, archive.name) if correct else nullcontext():
             from_stream = _compare_source(workspace, archive, hour, correct=correct) if source else None
     for seal, error in bad_seals:
         note(f"Bad manifest of {seal.hour}: {error.text_in(WORDS)}")
-    if unlisted:
-        note(f"{len(unlisted):,} objects are in the bucket that no chunk lists: captures were killed, or are running")
+    _note_unlisted(name, unlisted)
     view = _verified_view(name, chunks, seals, bad_chunks, bad_seals) | {
-        "unlisted": {"objects": len(unlisted), "stored_bytes": sum(size for _, size in unlisted)},
+        "unlisted": {
+            "objects": len(unlisted), "stored_bytes": sum(item.stored_bytes for item in unlisted),
+            "messages": sum(item.messages for item in unlisted), "missing": sum(item.missing for item in unlisted),
+        },
         "source": from_stream,
     }
     lines = {f"source {key}": count for key, count in (from_stream or {}).items()}
@@ -198,6 +203,22 @@ def _check_source(archive: Archive, counts: dict[str, int]) -> None:
             f"Stream {stream} has {rest:,} messages that archive {name} says are absent",
             f"Put them into the archive: nats3 chunk verify {name} --source --repair",
         )
+
+
+def _note_unlisted(name: str, unlisted: Sequence[Unlisted]) -> None:
+    """Name the objects that no chunk lists, and what the archive could have of them."""
+    if not unlisted:
+        return
+    missing = sum(item.missing for item in unlisted)
+    note(
+        f"{len(unlisted):,} objects are in the bucket that no chunk lists: captures were killed or are running, or the "
+        "catalog is older than the bucket"
+    )
+    for item in unlisted[:_NAMED]:
+        held = f"{item.messages:,} messages, of which the archive misses {item.missing:,}"
+        note(f"  {item.key}: {item.reason or held}")
+    if missing:
+        note(f"The archive misses {missing:,} messages that they hold: nats3 chunk adopt {name}")
 
 
 def _some(ranges: Sequence[SeqRange]) -> str:

@@ -12,7 +12,6 @@ from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from nats3_dagster.errors import SourceError, StreamChanged
@@ -25,8 +24,8 @@ from nats3_dagster.jetstream.read.consumer import End, Item, RangeConsumer, dele
 from nats3_dagster.jetstream.read.frames import messages
 from nats3_dagster.jetstream.read.scan import FrameError
 from nats3_dagster.model import Incarnation, SeqRange
-from nats3_dagster.model.messages import exact_subjects, subject_names
-from nats3_dagster.subjects import check_filter, covers, matches, overlap
+from nats3_dagster.model.messages import selected
+from nats3_dagster.subjects import check_filter, covers, overlap
 
 log = logging.getLogger(__name__)
 AWAY_S = 60.0  # how long a server may be away in the middle of a read
@@ -141,7 +140,7 @@ class _Session:
             batch = decoded.batch.slice(0, int(np.searchsorted(seqs, spec.seqs.last, "right")))
             reading.next = int(seqs[-1]) + 1
             if select:
-                batch = _selected(batch, select)
+                batch = selected(batch, select)
             if batch.num_rows:
                 yield batch
             self._link.loop.call_soon_threadsafe(self._consumer.taken, size)
@@ -168,15 +167,6 @@ class _Session:
             await self._consumer.close()
         else:
             self._reading.left_behind.append(self._consumer.name)
-
-
-def _selected(batch: pa.RecordBatch, filters: tuple[str, ...]) -> pa.RecordBatch:
-    """The messages whose subject a filter takes, as the server would select. Each distinct one is compared once."""
-    subjects = exact_subjects(batch)
-    selected = [any(matches(f, subject) for f in filters) for subject in subject_names(subjects)]
-    if all(selected):
-        return batch
-    return batch.filter(pc.take(pa.array(selected, pa.bool_()), subjects.indices))
 
 
 def _filters_for(subjects: Sequence[str], version: tuple[int, int, int]) -> tuple[str, ...]:

@@ -1,0 +1,69 @@
+"""Whether an object and its stream tell the same history.
+
+A stream that was restored from an older copy has the `created` time of the one that was captured, and may have given
+the sequences of captured messages to others. Only what the stream still has can tell.
+"""
+
+import base64
+
+from nats3_dagster.chunks import ChunkReader
+from nats3_dagster.errors import UnknownStream
+from nats3_dagster.hours import format_time, parse_time
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.read.contents import next_json
+from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.model import SeqRange
+from nats3_dagster.model.messages import exact_subjects, subject_names
+from nats3_dagster.subjects import readable
+
+# Messages of an object that the stream is asked for: both ends, and between them.
+SAMPLES = 8
+
+
+def disagreement(link: Link, reader: ChunkReader) -> str:
+    """Why the object is of another history than its stream: a text; empty where the stream has the same messages, or
+    has none of them any more. The stream's leader answers. Raises SourceError."""
+    incarnation = reader.meta.incarnation
+    try:
+        state = stream_state(link, incarnation.stream)
+    except UnknownStream:
+        return ""
+    if state.incarnation != incarnation:
+        return ""
+    seqs = [seq for batch in reader.batches(["seq"]) for seq in batch.column("seq").to_pylist()]
+    if seqs[-1] > state.last_seq:
+        return f"stream {state.name} ends at sequence {state.last_seq}"
+    if seqs[-1] < state.first_seq:
+        return ""
+    held = frozenset(seqs)
+    is_filtered = reader.footer.absent_reason == "unselected"
+    for at in sorted({round(n * (len(seqs) - 1) / (SAMPLES - 1)) for n in range(SAMPLES)}):
+        message = link.call(next_json, incarnation.stream, seqs[at], ">")
+        if message is None or int(message["seq"]) > seqs[-1]:
+            break
+        seq = int(message["seq"])
+        if seq not in held:
+            if is_filtered:
+                continue
+            return f"stream {state.name} has a message at sequence {seq}, and the object has none"
+        if not _is_same(reader, seq, message):
+            stored = format_time(parse_time(message["time"]))
+            return f"stream {state.name} has another message at sequence {seq}, of {stored}"
+    return ""
+
+
+def _is_same(reader: ChunkReader, seq: int, message: dict[str, str]) -> bool:
+    """Whether the object has this message, of the server's JSON, at the sequence."""
+    (batch,) = reader.batches(seqs=SeqRange(seq, seq))
+    row = batch.slice(0, 1)
+    (subject,) = subject_names(exact_subjects(row))
+    # JSON has U+FFFD for each byte of a subject that is not UTF-8.
+    is_same_subject = "\ufffd" in message["subject"] or readable(subject) == message["subject"]
+    return is_same_subject and (
+        row.column("time_ns")[0].as_py(), row.column("headers")[0].as_py() or b"", row.column("data")[0].as_py(),
+    ) == (
+        parse_time(message["time"]), base64.b64decode(message.get("hdrs") or ""),
+        base64.b64decode(message.get("data") or ""),
+    )  # fmt: skip
+
+

@@ -1,0 +1,111 @@
+"""Unlisted objects: what the bucket holds that no chunk of the archive lists, message by message, and its adoption."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nats3_dagster.archive.proof.adopt import adopt, messages_of, missing_in
+from nats3_dagster.archive.proof.orphans import Orphans, list_orphans
+from nats3_dagster.archive.proof.rewrite import merge
+from nats3_dagster.archive.remove import remove_objects
+from nats3_dagster.chunks import ChunkReader, open_chunk
+from nats3_dagster.model import Archive, Gap, Incarnation, SeqRange, clipped
+from nats3_dagster.model.numbers import Int64s
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """An object of the archive's folder that no chunk lists."""
+
+    key: str
+    stored_bytes: int
+    # Those that the archive takes; 0 where it cannot be told.
+    messages: int = 0
+    # Messages among them that no chunk of the archive has, and that were not retired.
+    missing: int = 0
+    # Why the object is not adopted; empty where it may be.
+    reason: str = ""
+
+
+def examine(workspace: Workspace, archive: Archive) -> Iterator[Unlisted]:
+    """Each unlisted object, opened, proven and compared with the stream. Raises StoreError, SourceError."""
+    orphans = Orphans(workspace, archive)
+    incarnations = workspace.catalog.coverage.incarnations(archive)
+    for key, size in list_orphans(workspace, archive):
+        owner = next((own for own in incarnations if orphans.covers(key, own)), None)
+        if owner is None:
+            yield Unlisted(key, size, reason="it is of a stream that the archive does not hold")
+        elif reader := orphans.open(key, owner):
+            seqs = _seqs(archive, reader)
+            yield Unlisted(key, size, len(seqs), _missing(workspace, archive, reader, seqs))
+        else:
+            yield Unlisted(key, size, reason=orphans.refused[key])
+
+
+def adopt_unlisted(workspace: Workspace, archive: Archive) -> int:
+    """Put the messages into the archive that unlisted objects hold and that it says are absent; the number of them.
+    Each chunk is replaced in a transaction of its own. Raises Conflict if the archive changed meanwhile, StoreError,
+    SourceError."""
+    catalog = workspace.catalog
+    orphans = Orphans(workspace, archive)
+    keys = [key for key, _ in list_orphans(workspace, archive)]
+    adopted = 0
+    for incarnation in catalog.coverage.incarnations(archive):
+        held = sorted(seqs for key in keys if (seqs := orphans.covers(key, incarnation)))
+        for seqs in held:
+            begun = catalog.now()
+            gaps = [
+                Gap(incarnation, ranges, gap.reason)
+                for gap in catalog.gaps.select(archive, incarnation=incarnation, within=seqs)
+                if gap.reason != "retired" and (ranges := tuple(clipped(gap.ranges, seqs)))
+            ]
+            chunks, _ = adopt(workspace, archive, gaps)
+            if chunks:
+                catalog.chunks.commit(archive, chunks, begun=begun)
+                adopted += sum(meta.messages for meta in chunks)
+            adopted += _fill_chunks(workspace, archive, orphans, incarnation, seqs)
+    return adopted
+
+
+def _fill_chunks(
+    workspace: Workspace, archive: Archive, orphans: Orphans, incarnation: Incarnation, seqs: SeqRange
+) -> int:
+    catalog = workspace.catalog
+    added = 0
+    for chunk in catalog.chunks.select(archive, incarnation=incarnation, seqs=seqs, with_deleted=True):
+        old = chunk.meta
+        if old.messages == old.covers.size:
+            continue
+        begun = catalog.now()
+        if (messages := missing_in(workspace, archive, old, orphans)) is not None:
+            catalog.chunks.replace(archive, [chunk.id], merge(workspace, archive, old, messages), (), begun=begun)
+            remove_objects(workspace, old.bucket, [old.key])
+            added += messages.num_rows
+    return added
+
+
+def _missing(workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: Int64s) -> int:
+    """How many of the sequences no live chunk has a message of, and no gap `retired`."""
+    meta = reader.meta
+    missing = np.ones(len(seqs), bool)
+    for chunk in workspace.catalog.chunks.select(
+        archive, incarnation=meta.incarnation, seqs=meta.covers, with_deleted=True
+    ):
+        own = chunk.meta
+        inside = (seqs >= own.covers.first) & (seqs <= own.covers.last)
+        if own.messages < own.covers.size:
+            stored = open_chunk(workspace.bucket(own.bucket).get(own.key), own)
+            inside &= np.isin(seqs, np.concatenate([b.column("seq").to_numpy() for b in stored.batches(["seq"])]))
+        missing &= ~inside
+    for gap in workspace.catalog.gaps.select(archive, incarnation=meta.incarnation, within=meta.covers):
+        for part in gap.ranges if gap.reason == "retired" else ():
+            missing &= (seqs < part.first) | (seqs > part.last)
+    return int(missing.sum())
+
+
+def _seqs(archive: Archive, reader: ChunkReader) -> Int64s:
+    """The sequences of the messages that the archive takes."""
+    columns = [batch.column("seq").to_numpy() for batch in messages_of(archive, reader, reader.meta.covers)]
+    return np.concatenate(columns) if columns else np.array([], np.int64)

@@ -1,0 +1,37 @@
+"""`nats3 chunk adopt`: messages of objects that no chunk lists become part of the archive."""
+
+from typing import Any
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.proof.unlisted import adopt_unlisted, examine
+from nats3_dagster.cli.terminal.options import ArchiveName, Output
+from nats3_dagster.cli.terminal.output import Format, show_one
+from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.errors import ChunkError
+from nats3_dagster.settings import Settings
+from nats3_dagster.tables.follow import followed
+from nats3_dagster.workspace import Workspace
+
+
+def adopt(name: ArchiveName, output: Output = Format.table) -> None:
+    """Put messages into the archive that objects of its bucket hold and that it says are absent, as after a catalog was
+    restored from a backup. What the stream contradicts is left out, and named. Exit status 1 if messages are left."""
+    with Workspace(Settings.load()) as workspace:
+        archive = status.find(workspace, name)
+        with followed(workspace, archive.name):
+            adopted = adopt_unlisted(workspace, archive)
+        unlisted = list(examine(workspace, archive))
+    refused = [item for item in unlisted if item.reason]
+    for item in refused:
+        note(f"Not adopted: {item.key}: {item.reason}")
+    missing = sum(item.missing for item in unlisted)
+    view: dict[str, Any] = {
+        "archive": name, "adopted": adopted, "unlisted": len(unlisted), "refused": len(refused), "missing": missing,
+    }  # fmt: skip
+    show_one(output, view, view)
+    if missing:
+        raise ChunkError(
+            f"{missing:,} messages of {len(unlisted):,} objects are still not in archive {name}: other commits came "
+            "between, or they were not captured yet",
+            f"Run it again, or capture: nats3 store run {name}",
+        )

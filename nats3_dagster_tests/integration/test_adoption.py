@@ -1,0 +1,155 @@
+"""Objects that the catalog does not know, as after it was restored from a backup: what they hold comes before any
+absence is written down, if the stream has nothing against it."""
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nats3_dagster.archive.captures.capture import CapturePlan
+from nats3_dagster.archive.create import create
+from nats3_dagster.archive.proof.unlisted import adopt_unlisted, examine
+from nats3_dagster.archive.remove import delete
+from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, SeqRange
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.integration.test_absences import plan, read, take
+from nats3_dagster_tests.wire import Wire
+
+
+def archive_of(workspace: Workspace, bucket: str, *subjects: str) -> Archive:
+    return create(workspace, ArchiveSpec("events", "EV", bucket, subjects=subjects))
+
+
+def publish(wire: Wire, first: int, last: int, **config: Any) -> None:
+    """Messages whose payload is their sequence, on ev.x and ev.y in turn."""
+    if first == 1:
+        wire.create_stream("EV", "ev.>", **config)
+    wire.publish([(f"ev.{'xy'[n % 2]}", b"", b"%d" % n) for n in range(first, last + 1)])
+
+
+def stored(workspace: Workspace, archive: Archive) -> dict[int, bytes]:
+    """The payload of each message of the archive, by its sequence."""
+    messages: dict[int, bytes] = {}
+    for chunk in workspace.catalog.chunks.select(archive):
+        table = pq.read_table(io.BytesIO(workspace.bucket(chunk.meta.bucket).get(chunk.meta.key)))
+        rows = table.select(["seq", "data"]).to_pydict()
+        assert messages.keys().isdisjoint(rows["seq"])
+        messages |= dict(zip(rows["seq"], rows["data"], strict=True))
+    return messages
+
+
+def gaps(workspace: Workspace, archive: Archive) -> dict[str, int]:
+    return {gap.reason: gap.size for gap in workspace.catalog.gaps.select(archive)}
+
+
+@pytest.mark.parametrize("subjects", [(), ("ev.x",), ("ev.>",)])
+@pytest.mark.parametrize("removed", ["one by one", "all after the head", "the head"])
+def test_messages_that_only_the_bucket_has_come_before_an_absence(
+    workspace: Workspace, wire: Wire, bucket: str, subjects: tuple[str, ...], removed: str
+) -> None:
+    publish(wire, 1, 300)
+    archive = archive_of(workspace, bucket, *subjects)
+    read(workspace, plan(workspace, archive, wire))  # and the catalog forgets it
+    if removed == "one by one":
+        for seq in (2, 100, 101, 300):
+            wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    elif removed == "the head":
+        wire.api("STREAM.PURGE.EV", seq=201)
+    else:
+        wire.api("STREAM.PURGE.EV", filter="ev.x")
+    publish(wire, 301, 320)
+    result = take(workspace, archive, wire)
+    mine = [n for n in range(1, 321) if subjects != ("ev.x",) or n % 2 == 0]
+    assert stored(workspace, archive) == {n: b"%d" % n for n in mine}
+    assert result.lost == 0
+    if subjects != ("ev.x",):
+        assert gaps(workspace, archive) == {}
+
+
+def test_of_an_object_of_another_filter_only_messages_are_taken(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """An archive of ev.x was killed before its commit, deleted, and made again without a filter."""
+    publish(wire, 1, 500)
+    read(workspace, plan(workspace, archive_of(workspace, bucket, "ev.x"), wire))
+    delete(workspace, "events")
+    archive = archive_of(workspace, bucket)
+    wire.api("STREAM.PURGE.EV", seq=501)
+    publish(wire, 501, 520)
+    result = take(workspace, archive, wire)
+    assert sorted(stored(workspace, archive)) == [*range(2, 501, 2), *range(501, 521)]
+    assert result.lost == 250
+    assert set(gaps(workspace, archive)) <= {"expired"}
+
+
+def other_history(workspace: Workspace, archive: Archive, planned: CapturePlan, count: int) -> ChunkMeta:
+    """Put an object of sequences 1 to `count` whose payloads the stream never had."""
+    incarnation, spec = planned.job.state.incarnation, archive.spec
+    writer = ChunkWriter(spec.name, incarnation, planned.job.hour, spec.bucket, spec.prefix, 3, {"name": "EV"})
+    for batch in read_batches(workspace.settings.nats, ReadSpec(incarnation, SeqRange(1, count))):
+        former = pa.array([b"former%d" % seq for seq in batch.column("seq").to_pylist()], pa.binary())
+        writer.write(batch.set_column(batch.schema.get_field_index("data"), "data", former))
+    data, meta = writer.finish(SeqRange(1, count), "deleted")
+    workspace.bucket(spec.bucket).put_new(meta.key, data, meta.sha256)
+    return meta
+
+
+@pytest.mark.parametrize("remaining", ["first", "last", "middle"])
+def test_an_object_of_an_abandoned_history_is_refused_and_named(
+    workspace: Workspace, wire: Wire, bucket: str, remaining: str, nats3: Command
+) -> None:
+    """NATS and the catalog were restored, and the stream gave the sequences to other messages. One of them is left."""
+    publish(wire, 1, 100)
+    archive = archive_of(workspace, bucket)
+    planned = plan(workspace, archive, wire)
+    meta = other_history(workspace, archive, planned, 100)
+    kept = {"first": 1, "last": 100, "middle": 43}[remaining]
+    for seq in range(1, 101):
+        if seq != kept:
+            wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    take(workspace, archive, wire)
+    assert stored(workspace, archive) == {kept: b"%d" % kept}
+    (item,) = examine(workspace, archive)
+    assert item.key == meta.key
+    assert f"another message at sequence {kept}" in item.reason
+    assert adopt_unlisted(workspace, archive) == 0
+    verified = nats3.ok("chunk", "verify", "events", "-o", "json")
+    assert verified.json["unlisted"] == {
+        "objects": 1, "stored_bytes": meta.stored_bytes, "messages": 0, "missing": 0,
+    }  # fmt: skip
+    assert f"another message at sequence {kept}" in verified.err
+
+
+@pytest.mark.parametrize("subjects", [(), ("ev.x",)])
+def test_what_was_written_down_wrongly_is_adopted_later(
+    workspace: Workspace, wire: Wire, bucket: str, nats3: Command, subjects: tuple[str, ...]
+) -> None:
+    """The object came after its absence was written down: it was put back, or its put was late."""
+    publish(wire, 1, 200)
+    archive = archive_of(workspace, bucket, *subjects)
+    store = workspace.bucket(bucket)
+    read(workspace, plan(workspace, archive, wire))
+    objects = {key: bytes(store.get(key)) for key, _ in list(store.list())}
+    for key in objects:
+        if key.endswith(".parquet"):
+            store.delete(key)
+    wire.api("STREAM.PURGE.EV", seq=51)
+    wire.api("STREAM.PURGE.EV", filter="ev.x", seq=101)
+    publish(wire, 201, 210)
+    take(workspace, archive, wire)
+    assert 2 not in stored(workspace, archive)
+    for key, data in objects.items():
+        if key.endswith(".parquet"):
+            store.create(key, data)
+    verified = nats3.ok("chunk", "verify", "events", "-o", "json")
+    mine = [n for n in range(1, 211) if not subjects or n % 2 == 0]
+    lacking = len(mine) - len(stored(workspace, archive))
+    assert verified.json["unlisted"]["missing"] == lacking > 0
+    assert "nats3 chunk adopt events" in verified.err
+    adopted = nats3.ok("chunk", "adopt", "events", "-o", "json")
+    assert (adopted.json["adopted"], adopted.json["missing"]) == (lacking, 0)
+    assert stored(workspace, archive) == {n: b"%d" % n for n in mine}
+    assert nats3.ok("chunk", "verify", "events", "-o", "json").json["unlisted"]["missing"] == 0
