@@ -46,6 +46,10 @@ class Next(Enum):
     CHOOSE_OTHER_TARGET = (
         "The replay would be archived again. Choose another write subject, or allow it to go into its own stream"
     )
+    CLAIM_FOLDER = (
+        "Mount or name the store that archive {archive} was written to. If its objects are gone for good, or this is a "
+        "copy of that store, make archive {archive} the owner of its folder here"
+    )
     CONSUMER_SHARED = (
         "Stop what else pulls from {consumer}. Then make another archive of the stream beside {archive}: its consumer "
         "begins with what there is"
@@ -115,6 +119,10 @@ class Next(Enum):
     )
     SYNC_TABLE = "Bring the table of archive {archive} up to date"
     SYNC_TABLE_FULLY = "Bring the table of archive {archive} up to date, with every file compared"
+    TAKE_OVER_FOLDER = (
+        "Choose another prefix or name. If that catalog is gone for good, let archive {archive} take its folder over: "
+        "its objects stay, and its messages are adopted where the stream no longer has them"
+    )
     TAKE_MESSAGES = (
         "Let the archive take them through a consumer of its own: the mode consumer. It acknowledges what is in a "
         "chunk, and a work queue then deletes it"

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from nats3_dagster import objects
+from nats3_dagster.archive import folder, remove
 from nats3_dagster.archive.captures.absence import early_removal
 from nats3_dagster.archive.job_names import naming
 from nats3_dagster.archive.source import check_source
 from nats3_dagster.archive.take.durables import check_new_durable, drop, open_durable
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.steps import Next
@@ -18,22 +19,30 @@ PATIENCE_S = 60.0
 
 
 def create(
-    workspace: Workspace, spec: ArchiveSpec, *, job_name: str | None = None, create_bucket: bool = False
-) -> Archive:
+    workspace: Workspace, spec: ArchiveSpec, *, job_name: str | None = None, create_bucket: bool = False,
+    take_over: bool = False,
+) -> Archive:  # fmt: skip
     """The new archive; it begins with the oldest message that the stream has now, or that its durable has not yet
     delivered. With `job_name`, whose `archive_name` the spec has, its own name gets a number where another job had that
-    name first. With `create_bucket` a missing bucket is made.
+    name first. With `create_bucket` a missing bucket is made, with `take_over` a folder is taken that an archive of
+    another catalog owns.
 
-    Raises Conflict when the name is taken, OperatorError for a stream that cannot be archived so, or a missing
-    bucket."""
+    Raises Conflict when the name is taken, or the folder has another owner; OperatorError for a stream that cannot be
+    archived so, or a missing bucket."""
     with naming(workspace, spec, job_name, PATIENCE_S) as named:
-        return _create(workspace, named, job_name, create_bucket)
+        state, has_bucket = _check(workspace, named, create_bucket, take_over)
+        if not has_bucket:
+            objects.create_bucket(workspace.settings.store, named.bucket)
+        archive = _create(workspace, named, job_name, state)
+        try:
+            folder.claim(workspace, archive, take_over=take_over)
+        except Conflict:  # another catalog was first
+            remove.delete(workspace, archive.name)
+            raise
+        return archive
 
 
-def _create(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, create_bucket: bool) -> Archive:
-    state, has_bucket = _check(workspace, spec, create_bucket)
-    if not has_bucket:
-        objects.create_bucket(workspace.settings.store, spec.bucket)
+def _create(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, state: StreamState) -> Archive:
     if spec.mode == "stream":
         return workspace.catalog.archives.create(spec, state, job_name)
     spec, durable = open_durable(workspace, spec, state)
@@ -51,12 +60,14 @@ def _create(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, creat
 
 def check(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = False) -> None:
     """Raises what `create` would, but for a name that is taken; nothing is written."""
-    state, _ = _check(workspace, spec, create_bucket)
+    state, _ = _check(workspace, spec, create_bucket, take_over=False)
     if spec.mode == "consumer":
         check_new_durable(workspace, spec, state)
 
 
-def _check(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool) -> tuple[StreamState, bool]:
+def _check(
+    workspace: Workspace, spec: ArchiveSpec, create_bucket: bool, take_over: bool
+) -> tuple[StreamState, bool]:
     """The stream of a new archive, and whether its bucket is there."""
     store = workspace.settings.store
     state, has_bucket = check_source(workspace, spec), objects.bucket_exists(store, spec.bucket)
@@ -64,6 +75,8 @@ def _check(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool) -> tupl
         raise OperatorError(
             f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET(), field="bucket"
         )
+    if has_bucket and not take_over:
+        folder.check_free(workspace, spec)
     return state, has_bucket
 
 

@@ -7,8 +7,9 @@ Invariant: the catalog lets go first, then the object goes. Postgres gives out a
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive import status
+from nats3_dagster.archive import folder, status
 from nats3_dagster.archive.take.durables import drop
+from nats3_dagster.chunks.naming import archive_prefix
 from nats3_dagster.errors import OperatorError, SourceError, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import ArchiveSpec
@@ -84,9 +85,13 @@ def delete(
     name = spec.name if spec else name
     if spec and purge:
         # No object has this key. Who may not delete shall find it out while the archive is still there.
-        workspace.bucket(spec.bucket).delete("/".join(filter(None, (spec.prefix, f"archive={name}", ".nats3-purge"))))
+        probe = "/".join(filter(None, (spec.prefix, f"archive={name}", ".nats3-purge")))
+        workspace.bucket(spec.bucket).delete(probe)
+        folder.check_removable(workspace, spec.bucket, [probe])
     chunks = workspace.catalog.archives.delete(name) if spec else 0
     objects = remove_dead(workspace, name, on_progress) if purge else 0
+    if spec and purge:
+        folder.release(workspace, spec.bucket, archive_prefix(spec.prefix, name))
     owned = spec is not None and spec.owns_durable and not keep_consumer
     consumer = spec.durable if spec and owned and _drop(workspace, spec) else None
     return Deleted(chunks, objects, consumer)
@@ -117,6 +122,8 @@ def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress
         removed += remove_objects(
             workspace, bucket_name, keys, lambda done, _, before=before: on_progress(before + done, len(dead))
         )
+        for path in folder.folders_of(keys):
+            folder.release(workspace, bucket_name, path)
     return removed
 
 
@@ -168,6 +175,7 @@ def _remove(
 ) -> list[str]:
     """Delete those of the objects that no live chunk and no seal has; their keys. Call it under `removals.alone`."""
     removals, bucket = workspace.catalog.removals, workspace.bucket(bucket_name)
+    folder.check_removable(workspace, bucket_name, keys)
     claimed = removals.claim(bucket_name, keys)
     fault_point("delete.claimed")
     gone: list[str] = []

@@ -38,6 +38,10 @@ COMMANDS = {
             "export": Lazy(
                 f"{_CLI}.store.apply_command:export", "Print archives as a file that `nats3 store apply` takes."
             ),
+            "claim": Lazy(
+                f"{_CLI}.store.claim_command:claim",
+                "Make an archive the owner of its folder in the bucket, after a bucket was restored or moved.",
+            ),
             "set": Lazy(f"{_CLI}.store.set_command:set_", "Change settings of an archive, for what comes."),
             "seal": Lazy(
                 f"{_CLI}.chunk.proof_commands:seal",

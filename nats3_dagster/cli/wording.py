@@ -28,6 +28,8 @@ WORDS = {
     Next.CHOOSE_ARCHIVE: "Name it with --archive NAME",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another --write-subject, or add "
     "--into-own-stream",
+    Next.CLAIM_FOLDER: "Mount the store that it was written to, or name it: nats3 config show. If its objects are gone "
+    "for good, or this is a copy of that store: nats3 store claim {archive}",
     Next.CONSUMER_SHARED: "Stop what else pulls from {consumer}. Then make another archive of the stream: its consumer "
     "begins with what there is",
     Next.CONSUMER_TAKEN: "If no archive uses it, delete it: nats consumer rm {stream} {consumer}; or choose another "
@@ -86,6 +88,8 @@ WORDS = {
     "queue source from it. Not the other way round: sourcing takes the messages too",
     Next.SYNC_TABLE: "Bring it up to date: nats3 table sync {archive}",
     Next.SYNC_TABLE_FULLY: "Bring it up to date: nats3 table sync {archive} --full",
+    Next.TAKE_OVER_FOLDER: "Choose another --prefix or --name. If that catalog is gone for good, take its folder over: "
+    "--take-over. Its objects stay, and its messages are adopted where the stream no longer has them",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
     "what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",

@@ -38,6 +38,8 @@ WORDS = {
     Next.CHOOSE_ARCHIVE: "Set archive to the name of one of them",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another write_subject, or set "
     "into_own_stream: true",
+    Next.CLAIM_FOLDER: "Mount or name the store that it was written to. If its objects are gone for good, or this is a "
+    "copy of that store, in a shell: nats3 store claim {archive}",
     Next.CONSUMER_SHARED: "Stop what else pulls from {consumer}. Then make another archive of the stream: its consumer "
     "begins with what there is",
     Next.CONSUMER_TAKEN: "If no archive uses it, delete consumer {consumer} of stream {stream}; or choose another name "
@@ -100,6 +102,8 @@ WORDS = {
     "queue source from it. Not the other way round: sourcing takes the messages too",
     Next.SYNC_TABLE: "Run in a shell: nats3 table sync {archive}",
     Next.SYNC_TABLE_FULLY: "Run in a shell: nats3 table sync {archive} --full",
+    Next.TAKE_OVER_FOLDER: "Choose another prefix or name. If that catalog is gone for good, take its folder over in a "
+    "shell: nats3 store create --take-over",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own; in a shell: nats3 store create "
     "--mode consumer. It acknowledges what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.captures import capture
 from nats3_dagster.archive.captures.capture import CaptureJob, CapturePlan, CaptureResult
 from nats3_dagster.archive.captures.noting import noted
@@ -45,11 +46,13 @@ def run_capture(
     with Workspace(settings) as workspace:
         archive = workspace.catalog.archives.get(archive_name)
         capture_once = _take if archive.spec.mode == "consumer" else _read
+
+        def captured() -> CaptureResult:
+            folder.require(workspace, archive)
+            return capture_once(spark, workspace, archive, hour, run_id, adopt, on_progress)
+
         with followed(workspace, archive.name):
-            result = noted(
-                workspace, archive, hour, run_id,
-                lambda: capture_once(spark, workspace, archive, hour, run_id, adopt, on_progress),
-            )  # fmt: skip
+            result = noted(workspace, archive, hour, run_id, captured)
         return replace(result, seconds=time.monotonic() - began)
 
 

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from nats3_dagster.archive.health import catalog_health, nats_health, output_health, settings_health, store_health
+from nats3_dagster.archive.health import (
+    catalog_health,
+    folder_health,
+    nats_health,
+    output_health,
+    settings_health,
+    store_health,
+)
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
@@ -12,11 +19,16 @@ from nats3_dagster.workspace import Workspace
 def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding]:
     """`buckets` are tried; without any, those of the archives."""
     with Workspace(settings) as workspace:
+        own = _buckets(workspace)
         yield from findings(settings_health.AREA, lambda: settings_health.check(settings))
         yield from findings(nats_health.AREA, lambda: nats_health.check(workspace))
         yield from findings(catalog_health.AREA, lambda: catalog_health.check(settings))
         yield from findings(output_health.TABLES, lambda: output_health.check(workspace))
-        yield from findings(store_health.AREA, lambda: store_health.check(settings, buckets or _buckets(workspace)))
+        store = list(findings(store_health.AREA, lambda: store_health.check(settings, buckets or own)))
+        yield from store
+        # A store that does not work is one finding, and not one for each archive.
+        if own and not buckets and all(finding.status != "fail" for finding in store):
+            yield from findings(folder_health.AREA, lambda: folder_health.check(workspace))
 
 
 def _buckets(workspace: Workspace) -> tuple[str, ...]:

@@ -69,7 +69,11 @@ select * from (
       and not exists (
           select from nats3.chunk k join nats3.archive of on of.id = k.archive_id
           where k.bucket = c.bucket and k.key = c.key and k.deleted_at is not null
-            and (k.deleted_at >= now() - make_interval(secs => :grace_s) or k.deleted_at = of.deleted_at))
+            and (k.deleted_at >= now() - make_interval(secs => :grace_s) or k.deleted_at = of.deleted_at)
+            -- A purge took what that archive had: the object is of a later one.
+            and not exists (
+                select from nats3.removal r
+                where r.bucket = k.bucket and r.key = k.key and r.removed_at >= k.deleted_at))
     union all
     select s.bucket, s.key, s.stored_bytes, n.sealed_at
     from nats3.seal s

@@ -16,6 +16,7 @@ from nats3_dagster.cli.terminal.creation import Codec, FromJson, body_of, once
 from nats3_dagster.cli.terminal.options import Output, parse_duration, parse_size
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import archives as documents
@@ -97,6 +98,9 @@ def create(
         ),
     ] = None,
     create_bucket: Annotated[bool, typer.Option("--create-bucket", help="Create the bucket if there is none.")] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take the folder in the bucket from another catalog's archive.")
+    ] = False,
     batch_max_count: Annotated[
         int | None, typer.Option("--batch-max-count", metavar="COUNT", help="The same as --max-messages.")
     ] = None,
@@ -129,6 +133,8 @@ def create(
     spec = body.spec()
     with server(settings) as api:
         if api:
+            if take_over:
+                raise OperatorError("--take-over needs the catalog, and --server is set", "Run it where the catalog is")
             view = api.create_archive(body.model_dump(mode="json", exclude_unset=True))
             show_one(output, view, views.archive_lines(view))
             if view["warning"]:
@@ -137,7 +143,9 @@ def create(
             return
     with Workspace(settings) as workspace:
         job_name = None if body.name == spec.name else body.name
-        archive = create_archive(workspace, spec, job_name=job_name, create_bucket=body.create_bucket)
+        archive = create_archive(
+            workspace, spec, job_name=job_name, create_bucket=body.create_bucket, take_over=take_over
+        )
         warning = creation_warning(workspace, archive)
     view = documents.archive(archive)
     show_one(output, view | {"warning": warning or None}, views.archive_lines(view))

@@ -1,0 +1,149 @@
+"""The folder of an archive in its bucket, and the object that says whose it is.
+
+Invariant: nothing is put into a folder, and nothing is removed from it, before its owner object was seen to name an
+archive of this catalog. A folder without one, where the archive has chunks, is another store: one that is not mounted,
+or an older copy.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from nats3_dagster.chunks.naming import archive_prefix
+from nats3_dagster.errors import Conflict, ObjectMissing, StoreError
+from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.objects import Bucket
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+_FORMAT = 1
+_FOLDER = re.compile(r"(?:.*/)?archive=[A-Za-z0-9_]+(?=/)")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What the owner object says."""
+
+    # The archive's id, unique over catalogs (nats3.archive.job_id), and its name.
+    id: UUID
+    archive: str
+    stream: str
+
+    def to_bytes(self) -> bytes:
+        fields = {"format": _FORMAT, "id": str(self.id), "archive": self.archive, "stream": self.stream}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def owner_key(folder: str) -> str:
+    """The key of a folder's owner object. Engines that read a folder of Parquet files leave names with _ out."""
+    return f"{folder}/_owner.json"
+
+
+def check_free(workspace: Workspace, spec: ArchiveSpec) -> None:
+    """Raises Conflict if the folder of a new archive is another catalog's. One of an archive that this catalog had is
+    free again."""
+    owner = _owner(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    if owner and workspace.catalog.archives.of_job(owner.id) is None:
+        raise _foreign(spec, owner)
+
+
+def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False) -> None:
+    """Make the archive the owner of its folder. Raises Conflict if another catalog's archive is, unless it is to be
+    taken over; StoreError."""
+    spec = archive.spec
+    bucket, folder = workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name)
+    data = Owner(archive.job_id, archive.name, spec.stream).to_bytes()
+    # Create-only: of two catalogs that claim a new folder at once one is told of the other.
+    if bucket.create(owner_key(folder), data):
+        return
+    owner = _owner(bucket, folder)
+    if owner and owner.id == archive.job_id:
+        return
+    if owner and not take_over and workspace.catalog.archives.of_job(owner.id) is None:
+        raise _foreign(spec, owner)
+    bucket.put_again(owner_key(folder), data, hashlib.sha256(data).hexdigest())
+
+
+def require(workspace: Workspace, archive: Archive) -> None:
+    """Raises StoreError, and nothing was written, unless the archive owns its folder. One that has no chunk yet claims
+    it: its creation may have ended before."""
+    if not inspect(workspace, archive):
+        claim(workspace, archive)
+
+
+def inspect(workspace: Workspace, archive: Archive) -> bool:
+    """Whether the archive owns its folder; false where nothing does, and it has no chunk yet. Raises StoreError where
+    another archive does, or where the archive has chunks and no archive owns the folder. Writes nothing."""
+    spec = archive.spec
+    owner = _owner(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    if owner and owner.id == archive.job_id:
+        return True
+    if owner is None and not workspace.catalog.chunks.select(archive, limit=1, with_minutes=False):
+        return False
+    place = f"The bucket {spec.bucket!r} in {workspace.settings.store.place}"
+    if owner is None:
+        raise StoreError(
+            f"{place} is not the one that archive {archive.name} was written to: its owner object is missing",
+            Next.CLAIM_FOLDER(archive=archive.name),
+        )
+    raise StoreError(
+        f"{place} has another owner of the folder of archive {archive.name}: an archive of stream {owner.stream} with "
+        f"the id {owner.id}",
+        Next.CLAIM_FOLDER(archive=archive.name),
+    )
+
+
+def release(workspace: Workspace, bucket_name: str, folder: str) -> None:
+    """Delete the owner object of a folder whose archive this catalog had, and has no longer."""
+    bucket = workspace.bucket(bucket_name)
+    owner = _owner(bucket, folder)
+    row = workspace.catalog.archives.of_job(owner.id) if owner else None
+    if row and not row[1]:
+        bucket.delete(owner_key(folder))
+
+
+def folders_of(keys: Iterable[str]) -> list[str]:
+    """The folders of archives in which the keys lie."""
+    return sorted({match[0] for key in keys if (match := _FOLDER.match(key))})
+
+
+def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str]) -> None:
+    """Raises StoreError if one of the keys lies in a folder that an archive of another catalog owns."""
+    bucket = workspace.bucket(bucket_name)
+    for folder in folders_of(keys):
+        owner = _owner(bucket, folder)
+        if owner and workspace.catalog.archives.of_job(owner.id) is None:
+            raise StoreError(
+                f"{folder} in the bucket {bucket_name!r} belongs to an archive of another catalog, with the id "
+                f"{owner.id}: nothing was removed from it",
+                "Remove objects there by that catalog",
+            )
+
+
+def _owner(bucket: Bucket, folder: str) -> Owner | None:
+    """None where there is no owner object. Raises StoreError for one that cannot be read."""
+    key = owner_key(folder)
+    try:
+        fields = json.loads(bytes(bucket.get(key)))
+        if fields["format"] != _FORMAT:
+            raise ValueError(fields["format"])
+        return Owner(UUID(fields["id"]), str(fields["archive"]), str(fields["stream"]))
+    except ObjectMissing:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{key} in the bucket {bucket.name!r} does not name the owner of its folder",
+            "A newer release may have written it; or bring it back from a copy of the bucket",
+        ) from error
+
+
+def _foreign(spec: ArchiveSpec, owner: Owner) -> Conflict:
+    folder = archive_prefix(spec.prefix, spec.name)
+    return Conflict(
+        f"{folder} in the bucket {spec.bucket!r} belongs to an archive of another catalog: of stream {owner.stream}, "
+        f"with the id {owner.id}",
+        Next.TAKE_OVER_FOLDER(archive=spec.name),
+    )

@@ -1,0 +1,180 @@
+"""The folder of an archive in its bucket has one owner: two catalogs, a store that is not mounted, an older copy."""
+
+import hashlib
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from nats3_dagster.archive import folder, jobs, remove
+from nats3_dagster.archive.create import create
+from nats3_dagster.archive.health import folder_health
+from nats3_dagster.catalog import migrate
+from nats3_dagster.errors import Conflict, StoreError
+from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.model import Archive, ArchiveSpec, StreamState
+from nats3_dagster.pipeline import capture_run
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.acceptance.stories import hours_of
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.integration.test_absences import take
+from nats3_dagster_tests.wire import Wire
+
+OWNER = "archive=events/_owner.json"
+
+
+def spec(bucket: str) -> ArchiveSpec:
+    return ArchiveSpec("events", "EV", bucket)
+
+
+def publish(wire: Wire, count: int, *, new: bool = True) -> None:
+    if new:
+        wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.x", b"", b"%d" % n) for n in range(count)])
+
+
+@pytest.fixture
+def other(workspace: Workspace, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Another catalog beside the same NATS and store."""
+    migrate(empty_postgres_url)
+    with monkeypatch.context() as patch:
+        patch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
+        settings = Settings.load()
+    with Workspace(settings) as opened:
+        yield opened
+
+
+def objects(workspace: Workspace, bucket: str) -> list[str]:
+    return [key for key, _ in workspace.bucket(bucket).list() if key.endswith(".parquet")]
+
+
+def test_another_catalog_is_refused_and_removes_nothing(
+    workspace: Workspace, other: Workspace, wire: Wire, bucket: str
+) -> None:
+    publish(wire, 10)
+    archive = create(workspace, spec(bucket))
+    take(workspace, archive, wire)
+    mine = objects(workspace, bucket)
+    with pytest.raises(Conflict, match="belongs to an archive of another catalog"):
+        create(other, spec(bucket))
+    assert other.catalog.archives.all() == ()
+    taken = create(other, spec(bucket), take_over=True)
+    take(other, taken, wire)  # the same bytes under the same keys
+    assert objects(other, bucket) == mine
+    # The first one notices, captures nothing more into it, and removes nothing of it.
+    with pytest.raises(StoreError, match="another owner"):
+        folder.require(workspace, archive)
+    with pytest.raises(StoreError, match="another catalog"):
+        remove.delete(workspace, "events", purge=True)
+    assert workspace.catalog.archives.all() == (archive,)
+    assert objects(workspace, bucket) == mine
+    assert [(f.status, "another owner" in f.what) for f in folder_health.check(workspace)] == [("fail", True)]
+
+
+def test_two_catalogs_that_create_at_once(workspace: Workspace, other: Workspace, wire: Wire, bucket: str) -> None:
+    """Both saw the folder free; the second is told when it claims it."""
+    publish(wire, 10)
+    create(workspace, spec(bucket))
+    late = other.catalog.archives.create(spec(bucket), stream_of(other))
+    with pytest.raises(Conflict, match="another catalog"):
+        folder.claim(other, late)
+
+
+def stream_of(workspace: Workspace) -> StreamState:
+    return stream_state(workspace.link, "EV")
+
+
+def test_a_store_without_the_owner_takes_nothing(
+    workspace: Workspace, wire: Wire, bucket: str, nats3: Command, spark: Any, settings: Settings
+) -> None:
+    publish(wire, 10)
+    archive = create(workspace, spec(bucket))
+    hour = hours_of(wire, "EV")[-1]
+    capture_run.run_capture(spark, settings, "events", hour)
+    store = workspace.bucket(bucket)
+    kept = bytes(store.get(OWNER))
+    assert json.loads(kept)["id"] == str(archive.job_id)
+    store.delete(OWNER)  # as in the folder below a mount point, or a copy from before
+    publish(wire, 5, new=False)
+    before = list(store.list())
+    with pytest.raises(StoreError, match="its owner object is missing"):
+        capture_run.run_capture(spark, settings, "events", hour)
+    assert list(store.list()) == before
+    doctor = nats3("doctor", "-o", "json")
+    assert "owner object is missing" in doctor.out
+    nats3.ok("store", "claim", "events", "--yes")
+    assert bytes(store.get(OWNER)) == kept
+    assert capture_run.run_capture(spark, settings, "events", hour).messages == 5
+
+
+def test_an_archive_that_is_made_again_owns_its_folder(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    publish(wire, 10)
+    first = create(workspace, spec(bucket))
+    take(workspace, first, wire)
+    remove.delete(workspace, "events")
+    second = create(workspace, spec(bucket))
+    assert json.loads(bytes(workspace.bucket(bucket).get(OWNER)))["id"] == str(second.job_id) != str(first.job_id)
+    folder.require(workspace, second)
+    remove.delete(workspace, "events", purge=True)
+    assert list(workspace.bucket(bucket).list()) == []
+
+
+def test_an_archive_whose_creation_ended_before_its_claim(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    publish(wire, 10)
+    archive = workspace.catalog.archives.create(spec(bucket), stream_of(workspace))
+    folder.require(workspace, archive)
+    assert json.loads(bytes(workspace.bucket(bucket).get(OWNER)))["archive"] == "events"
+
+
+def test_an_owner_that_cannot_be_read_is_an_error(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    publish(wire, 10)
+    archive = create(workspace, spec(bucket))
+    for bad in (b"", b"{}", b"[]", b'{"format": 2}', b"\xff"):
+        workspace.bucket(bucket).put_again(OWNER, bad, hashlib.sha256(bad).hexdigest())
+        with pytest.raises(StoreError, match="does not name the owner"):
+            folder.require(workspace, archive)
+
+
+def retire_all(workspace: Workspace, archive: Archive) -> None:
+    chunks = workspace.catalog.chunks
+    chunks.retire(archive, [chunk.id for chunk in chunks.select(archive)])
+
+
+def test_objects_of_an_archive_purged_and_made_again_are_swept(
+    workspace: Workspace, wire: Wire, bucket: str, postgres_url: str
+) -> None:
+    publish(wire, 10)
+    take(workspace, create(workspace, spec(bucket)), wire)
+    keys = objects(workspace, bucket)
+    remove.delete(workspace, "events", purge=True)
+    again = create(workspace, spec(bucket))
+    take(workspace, again, wire)
+    assert objects(workspace, bucket) == keys
+    retire_all(workspace, again)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("alter table nats3.chunk disable trigger user")
+        connection.execute("update nats3.chunk set deleted_at = deleted_at - interval '2 days'")
+        connection.execute("update nats3.removal set removed_at = removed_at - interval '2 days' + interval '1 ms'")
+        connection.execute("update nats3.archive set deleted_at = deleted_at - interval '2 days'")
+        connection.execute("alter table nats3.chunk enable trigger user")
+    assert remove.sweep(workspace).objects == len(keys)
+    assert objects(workspace, bucket) == []
+
+
+def test_what_an_archive_kept_at_its_end_is_not_swept(
+    workspace: Workspace, wire: Wire, bucket: str, postgres_url: str
+) -> None:
+    """Deleted without its objects, and made again: the later one has the same keys, and retires them."""
+    publish(wire, 10)
+    take(workspace, create(workspace, spec(bucket)), wire)
+    jobs.delete(workspace, workspace.catalog.archives.get("events").job_id)
+    again = create(workspace, spec(bucket))
+    take(workspace, again, wire)
+    retire_all(workspace, again)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("alter table nats3.chunk disable trigger user")
+        connection.execute("update nats3.chunk set deleted_at = deleted_at - interval '2 days'")
+        connection.execute("update nats3.archive set deleted_at = deleted_at - interval '2 days'")
+    assert remove.sweep(workspace).objects == 0
