@@ -42,13 +42,14 @@ class Case:
         self.chunks: list[Chunk] = []
 
     def chunk(self, *messages: Any, first: int | None = None, life: Incarnation = LOGS) -> None:
-        """A chunk more, of (subject, data), (subject, data, headers) or (subject, data, headers, minute)."""
+        """A chunk more, of (subject, data), (subject, data, headers) or (subject, data, headers, minute). A minute may lie
+        outside of the hour, as hours are cut by sequence."""
         seq = first or (self.chunks[-1].meta.covers.last + 1 if self.chunks else 1)
         rows: list[Any] = [(*m, *(None, 0)[len(m) - 2 :]) for m in messages]
         raw = pa.array([encoded(subject) for subject, *_ in rows], pa.binary())
         batch = pa.record_batch(
             [
-                range(seq, seq + len(rows)), [HOUR_NS + at + row[3] * MINUTE_NS for at, row in enumerate(rows)],
+                range(seq, seq + len(rows)), [HOUR_NS + at + int(row[3] * MINUTE_NS) for at, row in enumerate(rows)],
                 *subject_columns(raw), [row[2] for row in rows], [row[1] for row in rows],
             ],
             schema=MESSAGES,
