@@ -42,8 +42,9 @@ class Case:
         self.chunks: list[Chunk] = []
 
     def chunk(self, *messages: Any, first: int | None = None, life: Incarnation = LOGS) -> None:
-        """A chunk more, of (subject, data), (subject, data, headers) or (subject, data, headers, minute). A minute may lie
-        outside of the hour, as hours are cut by sequence."""
+        """A chunk more, of (subject, data), (subject, data, headers) or (subject, data, headers, minute).
+
+        A minute may lie outside of the hour: hours are ranges of sequences."""
         seq = first or (self.chunks[-1].meta.covers.last + 1 if self.chunks else 1)
         rows: list[Any] = [(*m, *(None, 0)[len(m) - 2 :]) for m in messages]
         raw = pa.array([encoded(subject) for subject, *_ in rows], pa.binary())

@@ -68,6 +68,8 @@ class ExportHourRow:
     failed_at: datetime | None
     dagster_run_id: str | None
     change: int
+    retired_messages: int
+    holds_retired: bool
 
     def export_hour(self) -> ExportHour:
         sealed = made = failure = None
@@ -78,7 +80,10 @@ class ExportHourRow:
             made = Made(**columns)
         if self.failed_at is not None:
             failure = Failed(self.error_kind or "", self.error or "", self.failures, self.failed_at)
-        return ExportHour(self.hour, sealed, made, failure, self.dagster_run_id, self.change if made else 0)
+        return ExportHour(
+            self.hour, sealed, made, failure, self.dagster_run_id, self.change if made else 0, self.retired_messages,
+            self.holds_retired,
+        )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,12 +187,18 @@ class Exports:
     def hours(
         self, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
     ) -> tuple[ExportHour, ...]:
-        """The hours from `first` to `last` that are sealed, or were exported, ascending."""
+        """The hours from `first` to `last` that are sealed, were exported, or had chunks that were deleted after a
+        replay, ascending."""
         with self._session.reading() as sql:
             rows = sql.rows(
                 ExportHourRow, "export_hours", export=export.id, archive=archive.id, first_hour=first, last_hour=last
             )
         return tuple(row.export_hour() for row in rows)
+
+    def retired_messages(self, archive: Archive, hour: str) -> int:
+        """The messages of the hour's chunks that were deleted after a replay."""
+        with self._session.reading() as sql:
+            return sql.value(int, "retired_messages", archive=archive.id, hour=hour)
 
     def changes(self, export: Export) -> dict[str, int]:
         """The hours that were exported, and the number of the change that each came with."""

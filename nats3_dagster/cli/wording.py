@@ -45,6 +45,10 @@ WORDS = {
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
     Next.FORGET_TABLE: "Forget it, and create it anew: nats3 table drop {archive}, nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
+    Next.EXPORT_BEFORE_DELETION: "Export them first: nats3 store seal {archive}; nats3 export run {archive} {export}. "
+    "Or delete them all the same with --delete-unexported",
+    Next.EXPORT_OVER_RETIRED: "The files that are there stay as they are. To make files of what is left: "
+    "nats3 export run {archive} {export} --hour {hour} --over-retired",
     Next.GET_EXPORT_HOURS: "See its hours: nats3 export hours {archive} {export}",
     Next.GET_REPLAY: "See it: nats3 load get {replay}",
     Next.GIVE_QUERY_MEMORY: "Give it more: --memory SIZE. Or ask for less: fewer columns, groups or rows to sort",

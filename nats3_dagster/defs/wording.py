@@ -58,6 +58,10 @@ WORDS = {
     Next.FORGET_TABLE: "Forget it and create it anew, in a shell: nats3 table drop {archive}, then "
     "nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
+    Next.EXPORT_BEFORE_DELETION: "Materialize these hours of {archive}/{export} first, or let the replay delete them "
+    "all the same with delete_unexported",
+    Next.EXPORT_OVER_RETIRED: "The files that are there stay as they are. To make files of what is left, in a shell: "
+    "nats3 export run {archive} {export} --hour {hour} --over-retired",
     Next.GET_EXPORT_HOURS: "See its hours in a shell: nats3 export hours {archive} {export}",
     Next.GET_REPLAY: "See it in a shell: nats3 load get {replay}",
     Next.GIVE_QUERY_MEMORY: "Give the query more memory, or ask for less: fewer columns, groups or rows to sort",

@@ -165,8 +165,8 @@ class GroupExport:
         if not len(places):
             return
         seqs = batch.column("seq").to_numpy()
-        # Hours are ranges of sequences: where a clock stepped, a message of the hour was stored before or after it. Such
-        # a message belongs to the first or last interval.
+        # Hours are ranges of sequences: where a clock stepped, a message of the hour was stored before or after it.
+        # Such a message belongs to the first or last interval.
         slots = (batch.column("time_ns").to_numpy()[places] - self._start_ns) // self._interval_ns
         both = codes[places] * self._slots + np.clip(slots, 0, self._slots - 1)
         if both.min() != both.max():

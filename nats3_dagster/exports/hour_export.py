@@ -24,15 +24,16 @@ Perform = Callable[[Sequence[tuple[ExportJob, Group]]], tuple[Sequence[GroupResu
 
 def export_hour(
     workspace: Workspace, archive: Archive, spec: ExportSpec, hour: str, perform: Perform, *,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress | None = None, over_retired: bool = False,
 ) -> ExportResult:  # fmt: skip
     """Make the files of the hour be what the archive has of it. Running it again changes nothing.
 
-    `on_progress` is called with the messages that were read and the messages of the hour, by a thread. Raises
-    Nats3Error; Conflict if another process exports the hour."""
+    `on_progress` is called with the messages that were read and the messages of the hour, by a thread. With
+    `over_retired` the hour may have had chunks that were deleted after a replay. Raises Nats3Error; Conflict if another
+    process exports the hour."""
     began = time.monotonic()
     with workspace.catalog.archives.exporting(archive, spec.name, hour, PATIENCE_S):
-        planned = plan(workspace, archive, spec, hour)
+        planned = plan(workspace, archive, spec, hour, over_retired=over_retired)
         clear_staging(planned)
         fault_point("export.planned")
         with watching(planned.job, planned.messages, on_progress):

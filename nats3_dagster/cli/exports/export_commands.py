@@ -130,8 +130,8 @@ def get(archive: ArchiveName, name: ExportName, output: Output = Format.table) -
 
 @app.command()
 def hours(archive: ArchiveName, name: ExportName, output: Output = Format.table) -> None:
-    """The hours of an export: done, due (sealed, and not exported as it is), failed, or changed (and not sealed again
-    since its export)."""
+    """The hours of an export: done, due (sealed, and not exported as it is), failed, changed (and not sealed again
+    since its export), or retired (chunks were deleted after a replay, and the files do not have all of it)."""
     show(output, _status(archive, name)["hours"], views.HOURS)
 
 
@@ -147,15 +147,26 @@ def run(
     last: Annotated[
         str | None, typer.Option("--to-hour", metavar="YYYY-MM-DD-HH:00", help="... up to this one, which is included.")
     ] = None,
+    over_retired: Annotated[
+        bool,
+        typer.Option(
+            "--over-retired",
+            help="With --hour: export what is left of an hour whose chunks were deleted after a replay.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which hours, and export nothing.")] = False,
     output: Output = Format.table,
 ) -> None:
     """Export now: the hours that are due, or those named by --hour, exported before or not. Exporting an hour again
     gives the same files."""
+    if over_retired and not hour:
+        raise OperatorError("--over-retired is for hours that are named", "Name them with --hour")
     if hour and (first or last):
         raise OperatorError("--hour and --from-hour or --to-hour exclude each other", "Give hours, or a range of them")
     with Workspace(Settings.load()) as workspace:
-        of, export, chosen = asked(workspace, archive, name, hours=hour or (), first=first, last=last)
+        of, export, chosen = asked(
+            workspace, archive, name, hours=hour or (), first=first, last=last, over_retired=over_retired
+        )
     if dry_run:
         show(output, [documents.planned(one) for one in chosen], views.PLANNED)
         note(f"Nothing was exported: this was a dry run of {counted(len(chosen), 'hour')}")
@@ -166,7 +177,8 @@ def run(
         return
     results: list[dict[str, Any]] = []
     try:
-        for result in export_hours(workspace.settings, of.name, export.name, [one.hour for one in chosen]):
+        names = [one.hour for one in chosen]
+        for result in export_hours(workspace.settings, of.name, export.name, names, over_retired=over_retired):
             results.append(documents.exported(result))
     except (Nats3Error, KeyboardInterrupt):
         if results:  # these hours are recorded

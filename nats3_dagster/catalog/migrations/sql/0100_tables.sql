@@ -161,6 +161,7 @@ create index chunk_reach on nats3.chunk using gist (archive_id, incarnation_id, 
     where deleted_at is null;
 create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
 create index chunk_retired on nats3.chunk (archive_id, retired_revision) where deleted_at is not null;
+create index chunk_dead_hour on nats3.chunk (archive_id, hour) where deleted_at is not null;
 create index chunk_dead_object on nats3.chunk (bucket, key) where deleted_at is not null;
 -- What was once in a chunk is of that chunk's hour.
 create index chunk_dead_seqs on nats3.chunk using gist (archive_id, incarnation_id, seqs) where deleted_at is not null;
