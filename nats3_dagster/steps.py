@@ -123,6 +123,10 @@ class Next(Enum):
     )
     SYNC_TABLE = "Bring the table of archive {archive} up to date"
     SYNC_TABLE_FULLY = "Bring the table of archive {archive} up to date, with every file compared"
+    TAKE_OVER_PLACE = (
+        "Give export {export} of archive {archive} another destination. Or let it take the place over, once no other "
+        "process writes there"
+    )
     TAKE_MESSAGES = (
         "Let the archive take them through a consumer of its own: the mode consumer. It acknowledges what is in a "
         "chunk, and a work queue then deletes it"

@@ -90,6 +90,8 @@ WORDS = {
     "queue source from it. Not the other way round: sourcing takes the messages too",
     Next.SYNC_TABLE: "Bring it up to date: nats3 table sync {archive}",
     Next.SYNC_TABLE_FULLY: "Bring it up to date: nats3 table sync {archive} --full",
+    Next.TAKE_OVER_PLACE: "Give it another destination: nats3 export set {archive} {export} --to URL. Or, once no "
+    "other process writes there: nats3 export take-over {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
     "what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",

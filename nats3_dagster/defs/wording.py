@@ -104,6 +104,8 @@ WORDS = {
     "queue source from it. Not the other way round: sourcing takes the messages too",
     Next.SYNC_TABLE: "Run in a shell: nats3 table sync {archive}",
     Next.SYNC_TABLE_FULLY: "Run in a shell: nats3 table sync {archive} --full",
+    Next.TAKE_OVER_PLACE: "Give {archive}/{export} another destination. Or, once no other process writes there, in a "
+    "shell: nats3 export take-over {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own; in a shell: nats3 store create "
     "--mode consumer. It acknowledges what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",

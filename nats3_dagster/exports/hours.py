@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from nats3_dagster.errors import CatalogError, Nats3Error, OperatorError
 from nats3_dagster.exports.status import Listed, find, listed
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, ExportResult, ExportSpec
 from nats3_dagster.model.exported import Export, ExportHour, ExportTotals, Made
@@ -105,9 +106,10 @@ def attempt(
         raise
     made = Made(
         *sealed[:2], export.version, result.files, result.messages, result.dropped, result.undecoded, result.bytes,
-        manifest_url(result.archive, export.spec, hour), workspace.catalog.now(),
+        manifest_url(archive, export.spec, hour), workspace.catalog.now(),
     )  # fmt: skip
     exports.record(archive, export, hour, made, run_id)
+    fault_point("export.recorded")
     return result
 
 
@@ -120,12 +122,13 @@ def retired_error(archive: Archive, name: str, hour: str, messages: int) -> Oper
     )
 
 
-def manifest_url(archive_name: str, spec: ExportSpec, hour: str) -> str:
+def manifest_url(archive: Archive, spec: ExportSpec, hour: str) -> str:
     """Of the object that lists the files of an hour."""
     # It imports the store's client, as long as all else of a command that only asks.
     from nats3_dagster.exports.manifest import manifest_path
 
-    return f"{spec.place.url.rstrip('/')}/{manifest_path(archive_name, spec.name, hour)}"
+    place = spec.place_of(archive.name, archive.spec.stream)
+    return f"{place.url.rstrip('/')}/{manifest_path(archive.name, spec.name, hour)}"
 
 
 def _record_failure(

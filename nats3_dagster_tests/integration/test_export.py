@@ -26,6 +26,8 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, chunk, spec, state
 from nats3_dagster_tests.export_case import Case
 
+# What an hour's export keeps at its place for itself.
+OWN = ["_exports/logs/files/2026-11-21-07.json", "_exports/owner.json"]
 PATH = "{key}/{date}/{hour}/{part}.{ext}"
 
 
@@ -76,7 +78,7 @@ def test_pizza_orders_go_to_s3_by_spark(workspace, archive, bucket, s3_client, s
         "milano/2026-11-21/07/00001.csv.gz": b"id,price\n3,10\n",
         "napoli/2026-11-21/07/00000.csv.gz": b"id,price\n2,7\n",
     }
-    assert [path for path in files if path.startswith("_exports/")] == ["_exports/logs/files/2026-11-21-07.json"]
+    assert [path for path in files if path.startswith("_exports/")] == OWN
     again = run_export(spark, workspace, archive, made, HOUR)
     assert (again.written, again.removed, objects(s3_client, bucket, "out/")) == (0, 0, files)
 
@@ -86,7 +88,7 @@ def test_another_split_replaces_the_objects(workspace, archive, bucket, s3_clien
     result = export(workspace, archive, destination=f"s3://{bucket}/out", key=None)
     assert (result.written, result.removed) == (1, 2)
     files = objects(s3_client, bucket, "out/")
-    assert sorted(files) == ["_exports/logs/files/2026-11-21-07.json", "all/2026-11-21/07/00000.csv.gz"]
+    assert sorted(files) == [*OWN, "all/2026-11-21/07/00000.csv.gz"]
     export(workspace, archive, destination=f"s3://{bucket}/out", key=None, subjects=("orders.milano",))
     (data,) = [data for path, data in objects(s3_client, bucket, "out/").items() if path.startswith("all")]
     assert gzip.decompress(data) == b"id,price\n1,8.50\n3,10\n"
@@ -139,7 +141,7 @@ def test_a_process_killed_at_any_step_is_made_up_by_the_next(workspace, archive,
         "napoli/2026-11-21/07/00000.csv": b"id,price\n2,7\n",
     }
     own = [path for path in objects(s3_client, bucket, "out/") if path[0] == "_"]
-    assert own == ["_exports/logs/files/2026-11-21-07.json"]
+    assert own == OWN
     one, (hour,) = state_of(workspace, "logs", "files")
     assert hour.made
     assert (hour.state, hour.made.files, hour.made.messages, hour.made.version) == ("done", 3, 3, 2)

@@ -1,6 +1,17 @@
--- name: create_export(archive, name, spec)
+-- name: lock_export_places()!
+-- Lets this transaction alone give exports their places, until it ends.
+select pg_advisory_xact_lock(hashtextextended('nats3.export_places', 0));
+
+-- name: export_at(place, archive, name)
+-- Another export than that of the archive and name which has this place, or one that contains it or lies in it.
+select a.name as archive, e.name, e.place from nats3.export e join nats3.archive a on a.id = e.archive_id
+where e.deleted_at is null and (starts_with(e.place, :place) or starts_with(:place, e.place))
+  and (e.archive_id, e.name) <> (:archive::bigint, :name::text)
+order by e.id limit 1;
+
+-- name: create_export(archive, name, spec, place)
 -- The new export.
-insert into nats3.export (archive_id, name, spec) values (:archive, :name, :spec::jsonb)
+insert into nats3.export (archive_id, name, spec, place) values (:archive, :name, :spec::jsonb, :place)
 returning id, archive_id, name, spec, version, created_at, updated_at;
 
 -- name: exports(archive)
@@ -18,10 +29,10 @@ where archive_id = :archive and name = :name and deleted_at is null;
 -- The version of the export's spec, unless it is deleted.
 select version from nats3.export where id = :export and deleted_at is null;
 
--- name: change_export(export, seen, spec)
+-- name: change_export(export, seen, spec, place)
 -- The export with another spec, unless it is deleted or has another version than the one seen.
 update nats3.export
-set spec = :spec::jsonb, version = version + 1, updated_at = now(), change = nextval('nats3.export_change')
+set spec = :spec::jsonb, place = :place, version = version + 1, updated_at = now(), change = nextval('nats3.export_change')
 where id = :export and version = :seen and deleted_at is null
 returning id, archive_id, name, spec, version, created_at, updated_at;
 
