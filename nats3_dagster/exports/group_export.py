@@ -30,7 +30,7 @@ from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.objects import Bucket, Outlet
-from nats3_dagster.subjects import matches
+from nats3_dagster.subjects import decoded, matches
 
 
 @dataclass(slots=True)
@@ -186,10 +186,10 @@ class GroupExport:
         """The keys of the messages: escaped, and for each message which it is; -1 where its subject has none."""
         if self._job.spec.key is None:
             return [ALL], np.zeros(len(batch), np.int64)
-        subjects, of = batch.column("subject").dictionary_encode(), tokens_of(self._job.spec.key)
+        subjects, of = exact_subjects(batch), tokens_of(self._job.spec.key)
         keys: dict[str, int] = {}
         codes = np.full(len(subjects.dictionary), -1, np.int64)
-        for at, subject in enumerate(subjects.dictionary.to_pylist()):
+        for at, subject in enumerate(subject_names(subjects)):
             try:
                 codes[at] = keys.setdefault(self._key(of(subject)), len(keys))
             except Undecodable:
@@ -255,4 +255,5 @@ class GroupExport:
 
 def _messages(batch: pa.RecordBatch) -> Iterator[Message]:
     columns = [batch.column(name).to_pylist() for name in ("seq", "time_ns", "subject", "headers", "data")]
-    return map(Message._make, zip(*columns, strict=True))
+    exact = [raw and decoded(raw) for raw in batch.column("subject_bytes").to_pylist()]
+    return map(Message._make, zip(*columns, exact, strict=True))

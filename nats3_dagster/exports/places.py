@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from nats3_dagster.errors import Conflict, StoreError
 from nats3_dagster.exports.job import OWNER_PATH, own_folder
 from nats3_dagster.exports.plan import ExportPlan, outlet_options
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
 from nats3_dagster.model.exported import Export
 from nats3_dagster.objects import Outlet
@@ -65,6 +66,7 @@ def claim(plan: ExportPlan) -> Owner:
     mine = Owner(job.archive_id, job.archive, job.spec.name)
     owner = read_owner(outlet)
     if owner is None:
+        fault_point("export.unclaimed")
         outlet.create(OWNER_PATH, mine.encode())
         # Read again: another process may have created it first, and a store may have ignored the condition.
         owner = read_owner(outlet)

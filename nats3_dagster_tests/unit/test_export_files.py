@@ -230,3 +230,12 @@ def test_messages_outside_of_their_hour_by_time_stay_with_their_key(case, interv
 
 def _rows(made, text):
     return list(csv.DictReader(io.StringIO(text))) if made == "csv" else map(json.loads, text.splitlines())
+
+
+@pytest.mark.parametrize(("decode", "form"), [("json", "ndjson"), ("json", "csv"), ("text", "ndjson")])
+def test_subjects_of_one_text_have_keys_of_their_own(case, decode, form):
+    """A byte that is not UTF-8 is shown as %XX, which another subject may be."""
+    subjects = ("x.\udcff", "x.%FF", "x.ÿ")
+    case.chunk(*((subject, b'{"n": %d}' % n) for n, subject in enumerate(subjects)))
+    assert case.run(decode=decode, format=form, key="subject:2").files == 3
+    assert sorted(data.count(b"n") for data in case.files().values()) == [1, 1, 1]
