@@ -68,6 +68,14 @@ class Next(Enum):
     DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it anew"
     DECLARE_OR_CHANGE = "Declare what the archive has, or change archive {archive} to what is declared"
     DOCTOR_BUCKET = "Try a bucket by name"
+    EXPORT_BEFORE_DELETION = (
+        "Seal and export these hours first: export {export} of archive {archive}. Or let the replay delete what an "
+        "export lacks"
+    )
+    EXPORT_OVER_RETIRED = (
+        "The files that are there stay as they are. To make files of what is left of hour {hour}, let export {export} "
+        "of archive {archive} go over what was deleted"
+    )
     FORGET_TABLE = "Forget the table of archive {archive}, and create it anew"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
     GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}"
@@ -122,6 +130,10 @@ class Next(Enum):
     TAKE_OVER_FOLDER = (
         "Choose another prefix or name. If that catalog is gone for good, let archive {archive} take its folder over: "
         "its objects stay, and its messages are adopted where the stream no longer has them"
+    )
+    TAKE_OVER_PLACE = (
+        "Give export {export} of archive {archive} another destination. Or let it take the place over, once no other "
+        "process writes there"
     )
     TAKE_MESSAGES = (
         "Let the archive take them through a consumer of its own: the mode consumer. It acknowledges what is in a "

@@ -12,6 +12,7 @@ from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.exports.decoding.schemas import read_schema
 from nats3_dagster.exports.group_export import GroupExport
 from nats3_dagster.exports.job import ExportJob, groups_of
+from nats3_dagster.exports.places import claim
 from nats3_dagster.exports.plan import ExportPlan, staging_folder
 from nats3_dagster.exports.replace import clear_staging, replace
 from nats3_dagster.hours import MINUTE_NS
@@ -22,6 +23,7 @@ from nats3_dagster.subjects import encoded
 from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, LOGS
 
 OWN = "_exports/logs/files"
+ARCHIVE_ID = "8d0d7a4e-3f0c-4a39-9d52-0e5a3f6d2a11"
 
 
 def block(**headers: str) -> bytes:
@@ -42,13 +44,15 @@ class Case:
         self.chunks: list[Chunk] = []
 
     def chunk(self, *messages: Any, first: int | None = None, life: Incarnation = LOGS) -> None:
-        """A chunk more, of (subject, data), (subject, data, headers) or (subject, data, headers, minute)."""
+        """A chunk more, of (subject, data), (subject, data, headers) or (subject, data, headers, minute).
+
+        A minute may lie outside of the hour: hours are ranges of sequences."""
         seq = first or (self.chunks[-1].meta.covers.last + 1 if self.chunks else 1)
         rows: list[Any] = [(*m, *(None, 0)[len(m) - 2 :]) for m in messages]
         raw = pa.array([encoded(subject) for subject, *_ in rows], pa.binary())
         batch = pa.record_batch(
             [
-                range(seq, seq + len(rows)), [HOUR_NS + at + row[3] * MINUTE_NS for at, row in enumerate(rows)],
+                range(seq, seq + len(rows)), [HOUR_NS + at + int(row[3] * MINUTE_NS) for at, row in enumerate(rows)],
                 *subject_columns(raw), [row[2] for row in rows], [row[1] for row in rows],
             ],
             schema=MESSAGES,
@@ -65,8 +69,8 @@ class Case:
     def plan(self, **fields: Any) -> ExportPlan:
         spec = self.spec(**fields)
         job = ExportJob(
-            "logs", "LOGS", HOUR, spec, read_schema(spec), self.store, OutletOptions("file", "", str(self.out)),
-            f"{staging_folder('logs', 'files', HOUR)}/run",
+            "logs", ARCHIVE_ID, "LOGS", HOUR, spec, read_schema(spec), self.store,
+            OutletOptions("file", "", str(self.out)), f"{staging_folder('logs', 'files', HOUR)}/run",
         )  # fmt: skip
         groups = groups_of(self.chunks)
         return ExportPlan(job, groups, sum(c.meta.messages for c in self.chunks))
@@ -74,7 +78,7 @@ class Case:
     def run(self, **fields: Any) -> ExportResult:
         plan = self.plan(**fields)
         clear_staging(plan)
-        return replace(plan, [GroupExport(plan.job, group).run() for group in plan.groups])
+        return replace(plan, [GroupExport(plan.job, group).run() for group in plan.groups], claim(plan), lambda: None)
 
     def files(self) -> dict[str, bytes]:
         """The files at the destination but the export's own, decompressed where gzip did it."""

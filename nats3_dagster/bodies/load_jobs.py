@@ -78,6 +78,9 @@ class CreateLoadJob(Body):
         False,
         description="After success, delete the archived chunks that were replayed whole. There is no second question.",
     )
+    delete_unexported: bool = Field(
+        False, description="Delete also chunks of hours that an export of the archive has not exported."
+    )
     from_time: Time | None = Field(None, description="First store time, RFC 3339 with offset, to the nanosecond.")
     to_time: Time | None = Field(None, description="Up to before this store time.")
     start: Sequence | None = Field(None, description="First sequence of the archived stream.")
@@ -126,7 +129,8 @@ class CreateLoadJob(Body):
         return ReplaySpec(
             "", self.write_subject, selection, order=self.order, pace=Pace(self.rate, self.byte_rate, self.speed),
             create_stream=self.create_stream, into_own_stream=self.into_own_stream, over_gaps=self.over_gaps,
-            delete_chunks=self.delete_chunks, live=self.live, marks=self.marks, like_source=self.like_source,
+            delete_chunks=self.delete_chunks, delete_unexported=self.delete_unexported,
+            live=self.live, marks=self.marks, like_source=self.like_source,
             poll_interval_s=self.poll_interval.seconds if self.poll_interval else None,
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from psycopg import Error, errors
 
-from nats3_dagster.catalog.connection import open_connection
+from nats3_dagster.catalog.connection import Connection, open_connection
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
@@ -207,16 +207,29 @@ class Archives:
             yield
 
     @contextmanager
-    def exporting(self, archive: Archive, export: str, hour: str, patience_s: float) -> Generator[None]:
-        """Let nobody else write the files of an export's hour meanwhile. Raises Conflict when another process does for
-        longer than `patience_s`."""
+    def exporting(
+        self, archive: Archive, export: str, hour: str, patience_s: float
+    ) -> Generator[Callable[[], None]]:
+        """Let no other process write the files of an export's hour meanwhile. What it gives raises Conflict once the
+        connection that holds the lock is lost: another process may have it then. Raises Conflict when another process
+        holds it for longer than `patience_s`."""
         busy = Conflict(f"Another process exports {hour} of {export}", "Wait for it: it makes the same files")
-        with self._alone("try_exporting", patience_s, busy, archive=archive.id, name=export, hour=hour):
-            yield
+        with self._alone("try_exporting", patience_s, busy, archive=archive.id, name=export, hour=hour) as lock:
+
+            def check_alone() -> None:
+                try:
+                    lock.execute("")
+                except Error as error:
+                    raise Conflict(
+                        f"The lock of {hour} of {export} was lost with its connection to Postgres",
+                        "Run it again: it makes the same files",
+                    ) from error
+
+            yield check_alone
 
     @contextmanager
-    def _alone(self, statement: str, patience_s: float, busy: Conflict, **values: object) -> Generator[None]:
-        """Hold a lock. It has a connection of its own: it ends when the process does."""
+    def _alone(self, statement: str, patience_s: float, busy: Conflict, **values: object) -> Generator[Connection]:
+        """Hold a lock. It has the connection that is given, its own: it ends when the process does."""
         until = time.monotonic() + patience_s
         with open_connection(self._session.url) as connection:
             try:
@@ -226,7 +239,7 @@ class Archives:
                     time.sleep(ASK_AGAIN_S)
             except Error as error:
                 raise failed(error, self._session.where) from error
-            yield
+            yield connection
 
     def _set_paused(self, name: str, paused: bool) -> Archive:
         with self._session.reading() as sql:

@@ -14,7 +14,7 @@ from psycopg import errors
 
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.errors import Conflict, Unknown
+from nats3_dagster.errors import Conflict, OperatorError, Unknown
 from nats3_dagster.model import Archive, ExportSpec
 from nats3_dagster.model.exported import Export, ExportHour, ExportLag, ExportTotals, Failed, Made
 from nats3_dagster.steps import Next
@@ -68,6 +68,8 @@ class ExportHourRow:
     failed_at: datetime | None
     dagster_run_id: str | None
     change: int
+    retired_messages: int
+    holds_retired: bool
 
     def export_hour(self) -> ExportHour:
         sealed = made = failure = None
@@ -78,7 +80,10 @@ class ExportHourRow:
             made = Made(**columns)
         if self.failed_at is not None:
             failure = Failed(self.error_kind or "", self.error or "", self.failures, self.failed_at)
-        return ExportHour(self.hour, sealed, made, failure, self.dagster_run_id, self.change if made else 0)
+        return ExportHour(
+            self.hour, sealed, made, failure, self.dagster_run_id, self.change if made else 0, self.retired_messages,
+            self.holds_retired,
+        )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,6 +109,15 @@ class FormerExportRow:
 
 
 @dataclass(slots=True, kw_only=True)
+class PlaceRow:
+    """An export, and the URL of its place."""
+
+    archive: str
+    name: str
+    place: str
+
+
+@dataclass(slots=True, kw_only=True)
 class ChangeRow:
     """The number of the change by which an hour was exported."""
 
@@ -118,11 +132,17 @@ class Exports:
         self._session = session
 
     def create(self, archive: Archive, spec: ExportSpec) -> Export:
-        """The new export. Raises Conflict when the name is taken, or the archive was deleted."""
+        """The new export. Raises Conflict when the name is taken, or the archive was deleted; OperatorError when
+        another export has its place."""
         with self._session.transaction() as sql:
             _lock(sql, archive)
+            if sql.row(ExportRow, "export", archive=archive.id, name=spec.name) is None:
+                _check_place(sql, archive, spec)
             try:
-                row = sql.row(ExportRow, "create_export", archive=archive.id, name=spec.name, spec=_document(spec))
+                row = sql.row(
+                    ExportRow, "create_export", archive=archive.id, name=spec.name, spec=_document(spec),
+                    place=_place(archive, spec),
+                )  # fmt: skip
             except errors.UniqueViolation as error:
                 raise Conflict(
                     f"Archive {archive.name} has an export {spec.name} already", "Choose another name"
@@ -152,16 +172,26 @@ class Exports:
         raise Unknown(f"Archive {archive.name} has no export {name}", hint)
 
     def change(self, archive: Archive, seen: Export, spec: ExportSpec) -> Export:
-        """The export with another spec. Raises Conflict when another process changed or deleted it since `seen`."""
+        """The export with another spec. Raises Conflict when another process changed or deleted it since `seen`,
+        OperatorError when another export has its place."""
         with self._session.transaction() as sql:
             _lock(sql, archive)
-            row = sql.row(ExportRow, "change_export", export=seen.id, seen=seen.version, spec=_document(spec))
+            _check_place(sql, archive, spec)
+            row = sql.row(
+                ExportRow, "change_export", export=seen.id, seen=seen.version, spec=_document(spec),
+                place=_place(archive, spec),
+            )  # fmt: skip
         if row is None:
             raise Conflict(
                 f"Another process changed or deleted export {seen.name} of archive {archive.name}",
                 "Nothing was changed by this one. Look at it again, and repeat the change if it is still wanted",
             )
         return row.export()
+
+    def check_place(self, archive: Archive, spec: ExportSpec) -> None:
+        """Raises OperatorError when another export has the place of this one, or a place around it or in it."""
+        with self._session.transaction() as sql:
+            _check_place(sql, archive, spec)
 
     def delete(self, archive: Archive, export: Export) -> None:
         """Mark it as deleted; its files stay. Deleting it again changes nothing."""
@@ -182,12 +212,18 @@ class Exports:
     def hours(
         self, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
     ) -> tuple[ExportHour, ...]:
-        """The hours from `first` to `last` that are sealed, or were exported, ascending."""
+        """The hours from `first` to `last` that are sealed, were exported, or had chunks that were deleted after a
+        replay, ascending."""
         with self._session.reading() as sql:
             rows = sql.rows(
                 ExportHourRow, "export_hours", export=export.id, archive=archive.id, first_hour=first, last_hour=last
             )
         return tuple(row.export_hour() for row in rows)
+
+    def retired_messages(self, archive: Archive, hour: str) -> int:
+        """The messages of the hour's chunks that were deleted after a replay."""
+        with self._session.reading() as sql:
+            return sql.value(int, "retired_messages", archive=archive.id, hour=hour)
 
     def changes(self, export: Export) -> dict[str, int]:
         """The hours that were exported, and the number of the change that each came with."""
@@ -238,6 +274,23 @@ def _lock(sql: Statements, archive: Archive) -> None:
     """Changes of one archive's exports follow one another, and so do their numbers."""
     if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
         raise Conflict(f"Archive {archive.name} was deleted", "Create it again")
+
+
+def _place(archive: Archive, spec: ExportSpec) -> str:
+    return f"{spec.place_of(archive.name, archive.spec.stream).url.rstrip('/')}/"
+
+
+def _check_place(sql: Statements, archive: Archive, spec: ExportSpec) -> None:
+    """The places of all archives' exports are compared: no other process gives one meanwhile."""
+    sql.run("lock_export_places")
+    place = _place(archive, spec)
+    if other := sql.row(PlaceRow, "export_at", place=place, archive=archive.id, name=spec.name):
+        where = "there" if other.place == place else f"to {other.place}"
+        raise OperatorError(
+            f"Export {spec.name} of archive {archive.name} would write to {place}, and export {other.name} of archive "
+            f"{other.archive} writes {where}",
+            "Give each export a destination of its own, beside those of the others", field="destination",
+        )  # fmt: skip
 
 
 def _document(spec: ExportSpec) -> str:

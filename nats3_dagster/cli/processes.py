@@ -44,9 +44,12 @@ def capture_hours(
     run.raise_errors()
 
 
-def export_hours(settings: Settings, archive: str, name: str, hours: Sequence[str]) -> Iterator[ExportResult]:
+def export_hours(
+    settings: Settings, archive: str, name: str, hours: Sequence[str], *, over_retired: bool = False
+) -> Iterator[ExportResult]:
     """Export hours one after the other, each with a bar; what is given out is recorded. An hour that fails does not
-    stop the others. Raises Nats3Error at the end."""
+    stop the others. With `over_retired` chunks of the hours may have been deleted after a replay. Raises Nats3Error at
+    the end."""
     run = HourRun(hours)
     with _spark(settings) as spark:
         from nats3_dagster.pipeline.export_hours import export_hour
@@ -54,7 +57,9 @@ def export_hours(settings: Settings, archive: str, name: str, hours: Sequence[st
         for number, hour in enumerate(run, 1):
             result: ExportResult | None = None
             with run.attempt(hour), progress_bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
-                result = export_hour(spark, settings, archive, name, hour, on_progress=on_progress)
+                result = export_hour(
+                    spark, settings, archive, name, hour, on_progress=on_progress, over_retired=over_retired
+                )
             if result is not None:
                 yield result
             elif len(hours) > 1:

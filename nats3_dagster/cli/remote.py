@@ -203,8 +203,8 @@ def replay_of(job: dict[str, Any]) -> dict[str, Any]:
     """The document of a replay (views.replays.replay) from its load job."""
     same = (
         "archive", "state", "error", "read_subject", "write_subject", "hours", "from_time", "to_time", "sequences",
-        "order", "rate", "byte_rate", "speed", "over_gaps", "delete_chunks", "live", "marks", "targets", "attempt",
-        "chunks", "chunks_done", "published", "dagster_runs",
+        "order", "rate", "byte_rate", "speed", "over_gaps", "delete_chunks", "delete_unexported", "live", "marks",
+        "targets", "attempt", "chunks", "chunks_done", "published", "dagster_runs",
     )  # fmt: skip
     poll = job["poll_interval"]
     return {

@@ -47,6 +47,10 @@ WORDS = {
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
     Next.FORGET_TABLE: "Forget it, and create it anew: nats3 table drop {archive}, nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
+    Next.EXPORT_BEFORE_DELETION: "Export them first: nats3 store seal {archive}; nats3 export run {archive} {export}. "
+    "Or delete them all the same with --delete-unexported",
+    Next.EXPORT_OVER_RETIRED: "The files that are there stay as they are. To make files of what is left: "
+    "nats3 export run {archive} {export} --hour {hour} --over-retired",
     Next.GET_EXPORT_HOURS: "See its hours: nats3 export hours {archive} {export}",
     Next.GET_REPLAY: "See it: nats3 load get {replay}",
     Next.GIVE_QUERY_MEMORY: "Give it more: --memory SIZE. Or ask for less: fewer columns, groups or rows to sort",
@@ -90,6 +94,8 @@ WORDS = {
     Next.SYNC_TABLE_FULLY: "Bring it up to date: nats3 table sync {archive} --full",
     Next.TAKE_OVER_FOLDER: "Choose another --prefix or --name. If that catalog is gone for good, take its folder over: "
     "--take-over. Its objects stay, and its messages are adopted where the stream no longer has them",
+    Next.TAKE_OVER_PLACE: "Give it another destination: nats3 export set {archive} {export} --to URL. Or, once no "
+    "other process writes there: nats3 export take-over {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
     "what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",

@@ -56,6 +56,8 @@ def resume(context: Context, spark: Any, settings: Settings, replay_id: str, lau
     if found.replay.spec.delete_chunks:
         with Workspace(settings) as workspace:
             retired = control.delete_chunks(workspace, replay_id)
+            for kept in control.kept_for(workspace, replay_id):
+                context.log.warning(f"Replay {replay_id}: chunks stay, because {kept}")
         context.log.info(f"Replay {replay_id}: {retired} of its chunks were deleted")
     return outcome
 

@@ -60,6 +60,10 @@ WORDS = {
     Next.FORGET_TABLE: "Forget it and create it anew, in a shell: nats3 table drop {archive}, then "
     "nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
+    Next.EXPORT_BEFORE_DELETION: "Materialize these hours of {archive}/{export} first, or let the replay delete them "
+    "all the same with delete_unexported",
+    Next.EXPORT_OVER_RETIRED: "The files that are there stay as they are. To make files of what is left, in a shell: "
+    "nats3 export run {archive} {export} --hour {hour} --over-retired",
     Next.GET_EXPORT_HOURS: "See its hours in a shell: nats3 export hours {archive} {export}",
     Next.GET_REPLAY: "See it in a shell: nats3 load get {replay}",
     Next.GIVE_QUERY_MEMORY: "Give the query more memory, or ask for less: fewer columns, groups or rows to sort",
@@ -104,6 +108,8 @@ WORDS = {
     Next.SYNC_TABLE_FULLY: "Run in a shell: nats3 table sync {archive} --full",
     Next.TAKE_OVER_FOLDER: "Choose another prefix or name. If that catalog is gone for good, take its folder over in a "
     "shell: nats3 store create --take-over",
+    Next.TAKE_OVER_PLACE: "Give {archive}/{export} another destination. Or, once no other process writes there, in a "
+    "shell: nats3 export take-over {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own; in a shell: nats3 store create "
     "--mode consumer. It acknowledges what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",

@@ -11,9 +11,11 @@ from nats3_dagster.workspace import Workspace
 
 
 def check_export(workspace: Workspace, archive: Archive, spec: ExportSpec) -> None:
-    """Raises OperatorError for an export that cannot run: its files would lie where chunks live, its decoder cannot be
-    imported, its schema cannot be read, or an extra is missing. Asks the catalog, and no store."""
+    """Raises OperatorError for an export that cannot run: its files would lie where chunks or files of another export
+    live, its decoder cannot be imported, its schema cannot be read, or an extra is missing. Asks the catalog, and no
+    store."""
     check_apart(workspace, archive, spec)
+    workspace.catalog.exports.check_place(archive, spec)
     decoder_of(spec, read_schema(spec))
 
 

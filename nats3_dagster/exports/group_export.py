@@ -30,7 +30,7 @@ from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.objects import Bucket, Outlet
-from nats3_dagster.subjects import matches
+from nats3_dagster.subjects import decoded, matches
 
 
 @dataclass(slots=True)
@@ -53,6 +53,7 @@ class GroupExport:
         self._serializer = serializer_of(spec, job.stream, self._decoder.columns)
         self._key_of = key_of(spec.key)
         self._start_ns, self._interval_ns = hour_start(job.hour), spec.interval_minutes * MINUTE_NS
+        self._slots = 60 // spec.interval_minutes
         self._files: dict[tuple[str, int], _File] = {}
         self._keys: dict[str, str] = {}
         self._undecoded: list[bytes] = []
@@ -112,7 +113,7 @@ class GroupExport:
         except Undecodable as reason:
             self._add_undecoded(message, reason)
             return
-        slot = (message.time_ns - self._start_ns) // self._interval_ns
+        slot = min(max((message.time_ns - self._start_ns) // self._interval_ns, 0), self._slots - 1)
         for key, row in dict(prepared).items() if self._serializer.whole else prepared:
             file = self._files.get((key, slot)) or self._new_file(key, slot, message.seq)
             file.writer.add(row)
@@ -164,14 +165,16 @@ class GroupExport:
         if not len(places):
             return
         seqs = batch.column("seq").to_numpy()
+        # Hours are ranges of sequences: where a clock stepped, a message of the hour was stored before or after it.
+        # Such a message belongs to the first or last interval.
         slots = (batch.column("time_ns").to_numpy()[places] - self._start_ns) // self._interval_ns
-        both = codes[places] * 60 + slots
+        both = codes[places] * self._slots + np.clip(slots, 0, self._slots - 1)
         if both.min() != both.max():
             order = np.argsort(both, kind="stable")
             places, both = places[order], both[order]
         starts = np.flatnonzero(np.diff(both, prepend=both[0] - 1))
         for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(both)], strict=True):
-            code, slot = divmod(int(both[first]), 60)
+            code, slot = divmod(int(both[first]), self._slots)
             first_seq, last_seq = int(seqs[places[first]]), int(seqs[places[end - 1]])
             file = self._files.get((keys[code], slot)) or self._new_file(keys[code], slot, first_seq)
             file.messages += end - first
@@ -183,10 +186,10 @@ class GroupExport:
         """The keys of the messages: escaped, and for each message which it is; -1 where its subject has none."""
         if self._job.spec.key is None:
             return [ALL], np.zeros(len(batch), np.int64)
-        subjects, of = batch.column("subject").dictionary_encode(), tokens_of(self._job.spec.key)
+        subjects, of = exact_subjects(batch), tokens_of(self._job.spec.key)
         keys: dict[str, int] = {}
         codes = np.full(len(subjects.dictionary), -1, np.int64)
-        for at, subject in enumerate(subjects.dictionary.to_pylist()):
+        for at, subject in enumerate(subject_names(subjects)):
             try:
                 codes[at] = keys.setdefault(self._key(of(subject)), len(keys))
             except Undecodable:
@@ -252,4 +255,5 @@ class GroupExport:
 
 def _messages(batch: pa.RecordBatch) -> Iterator[Message]:
     columns = [batch.column(name).to_pylist() for name in ("seq", "time_ns", "subject", "headers", "data")]
-    return map(Message._make, zip(*columns, strict=True))
+    exact = [raw and decoded(raw) for raw in batch.column("subject_bytes").to_pylist()]
+    return map(Message._make, zip(*columns, exact, strict=True))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from nats3_dagster.errors import CatalogError, Nats3Error, OperatorError
 from nats3_dagster.exports.status import Listed, find, listed
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, ExportResult, ExportSpec
 from nats3_dagster.model.exported import Export, ExportHour, ExportTotals, Made
@@ -21,7 +22,8 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 30, 900
 def hours_of(
     workspace: Workspace, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
 ) -> tuple[ExportHour, ...]:
-    """The hours from `first` to `last` that are sealed, or were exported, ascending."""
+    """The hours from `first` to `last` that are sealed, were exported, or had chunks that were deleted after a replay,
+    ascending."""
     return workspace.catalog.exports.hours(archive, export, first=first, last=last)
 
 
@@ -65,10 +67,11 @@ def wait_s(hour: ExportHour, now_s: float) -> float:
 
 def asked(
     workspace: Workspace, archive_name: str, name: str, *, hours: Sequence[str] = (), first: str | None = None,
-    last: str | None = None,
+    last: str | None = None, over_retired: bool = False,
 ) -> tuple[Archive, Export, tuple[ExportHour, ...]]:  # fmt: skip
     """The hours to export, ascending: the `hours`, exported before or not, else those from `first` to `last` that are
-    due. Raises OperatorError for one of `hours` that is not sealed, and when there is no such archive or export."""
+    due. Raises OperatorError for one of `hours` that is not sealed, or had chunks that were deleted after a replay
+    unless `over_retired`; and when there is no such archive or export."""
     archive, export = find(workspace, archive_name, name)
     for hour in (*hours, *(bound for bound in (first, last) if bound)):
         hour_start(hour)
@@ -77,18 +80,22 @@ def asked(
     known = {one.hour: one for one in hours_of(workspace, archive, export, first=min(hours), last=max(hours))}
     chosen = sorted(set(hours))
     for hour in chosen:
+        _check_retired(archive, export, known.get(hour), over_retired)
         _check_sealed(archive, hour, known.get(hour))
     return archive, export, tuple(known[hour] for hour in chosen)
 
 
 def attempt(
     workspace: Workspace, archive: Archive, export: Export, hour: str, perform: Callable[[], ExportResult],
-    run_id: str | None = None,
+    run_id: str | None = None, *, over_retired: bool = False,
 ) -> ExportResult:  # fmt: skip
-    """What `perform` exports of the hour, recorded; a failure is recorded as well. Raises OperatorError unless the hour
-    is sealed, Conflict while another process exports it, and what `perform` raises."""
+    """What `perform` exports of the hour, recorded; a failure is recorded as well.
+
+    Raises OperatorError unless the hour is sealed, and for one of which chunks were deleted after a replay unless
+    `over_retired`; Conflict while another process exports it, and what `perform` raises."""
     exports = workspace.catalog.exports
     before = one_hour(workspace, archive, export, hour)
+    _check_retired(archive, export, before, over_retired)
     sealed = _check_sealed(archive, hour, before)
     if before and before.made and before.made.version != export.version:
         exports.reopen(archive, export, hour)
@@ -99,18 +106,29 @@ def attempt(
         raise
     made = Made(
         *sealed[:2], export.version, result.files, result.messages, result.dropped, result.undecoded, result.bytes,
-        manifest_url(result.archive, export.spec, hour), workspace.catalog.now(),
+        manifest_url(archive, export.spec, hour), workspace.catalog.now(),
     )  # fmt: skip
     exports.record(archive, export, hour, made, run_id)
+    fault_point("export.recorded")
     return result
 
 
-def manifest_url(archive_name: str, spec: ExportSpec, hour: str) -> str:
+def retired_error(archive: Archive, name: str, hour: str, messages: int) -> OperatorError:
+    """The refusal of an hour that had chunks which were deleted after a replay."""
+    return OperatorError(
+        f"{messages:,} messages of hour {hour} were deleted from archive {archive.name} after a replay: the files of "
+        f"export {name} would not have them",
+        Next.EXPORT_OVER_RETIRED(archive=archive.name, export=name, hour=hour),
+    )
+
+
+def manifest_url(archive: Archive, spec: ExportSpec, hour: str) -> str:
     """Of the object that lists the files of an hour."""
     # It imports the store's client, as long as all else of a command that only asks.
     from nats3_dagster.exports.manifest import manifest_path
 
-    return f"{spec.place.url.rstrip('/')}/{manifest_path(archive_name, spec.name, hour)}"
+    place = spec.place_of(archive.name, archive.spec.stream)
+    return f"{place.url.rstrip('/')}/{manifest_path(archive.name, spec.name, hour)}"
 
 
 def _record_failure(
@@ -126,6 +144,12 @@ def _record_failure(
         workspace.catalog.exports.record_failure(archive, export, hour, kind_of(error), what, run_id)
     except CatalogError:
         return
+
+
+def _check_retired(archive: Archive, export: Export, found: ExportHour | None, over_retired: bool) -> None:
+    """Raises OperatorError for an hour of which chunks were deleted after a replay, unless `over_retired`."""
+    if found and found.retired_messages and not over_retired:
+        raise retired_error(archive, export.name, found.hour, found.retired_messages)
 
 
 def _check_sealed(archive: Archive, hour: str, found: ExportHour | None) -> tuple[int, int, int]:

@@ -12,6 +12,8 @@ GROUP_BYTES = 64 << 20
 GROUP_MESSAGES = 1_000_000
 # A key of which each message has another one would make a file of each message.
 MAX_FILES = 10_000
+# What says which export a place belongs to.
+OWNER_PATH = f"{OWN_FOLDER}/owner.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +32,29 @@ class ExportJob:
     """What all tasks of an hour share."""
 
     archive: str
+    # The UUID of the archive's job.
+    archive_id: str
     stream: str
     hour: str
     spec: ExportSpec
     # The content of the schema's file.
     schema: bytes | None
-    # Where the chunks are, and where the files go.
+    # Where the chunks are, and the place that the files go to (ExportSpec.place_of).
     store: StoreOptions
     outlet: OutletOptions
     # A folder of the outlet that only this run uses.
     staging: str
 
+    @property
+    def place(self) -> str:
+        """The URL of the place."""
+        return self.spec.place_of(self.archive, self.stream).url
+
 
 class ExportFile(NamedTuple):
     """One file of an export, as a manifest has it."""
 
-    path: str  # below the destination
+    path: str  # below the place
     bytes: int
     sha256: str
     messages: int
@@ -56,7 +65,7 @@ class ExportFile(NamedTuple):
 class StagedFile(NamedTuple):
     """A file that is written and not yet in its place."""
 
-    staged: str  # where it is, below the destination
+    staged: str  # where it is, below the place
     file: ExportFile
 
 
@@ -75,7 +84,7 @@ class GroupResult:
 
 
 def own_folder(archive: str, export: str) -> str:
-    """Where an export keeps what it says of itself, below its destination."""
+    """Where an export keeps what it says of itself, below its place."""
     return f"{OWN_FOLDER}/{archive}/{export}"
 
 

@@ -37,7 +37,7 @@ class ExportManifest:
 
 
 def manifest_path(archive: str, export: str, hour: str) -> str:
-    """`_exports/<archive>/<export>/2026-11-22-14.json`, below the destination."""
+    """`_exports/<archive>/<export>/2026-11-22-14.json`, below the place."""
     return f"{own_folder(archive, export)}/{hour_name(hour)}.json"
 
 

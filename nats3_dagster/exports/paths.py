@@ -9,7 +9,7 @@ _MAX_PATH, _MAX_PART = 800, 255
 
 
 def file_path(job: ExportJob, group: Group, key: str, slot: int, first: int, last: int) -> str:
-    """Where a file goes, below the destination; `key` is escaped, and `slot` counts the hour's intervals.
+    """Where a file goes, below the place; `key` is escaped, and `slot` counts the hour's intervals.
 
     Raises OperatorError where the store cannot have such a path."""
     path = job.spec.path.format(
@@ -22,7 +22,8 @@ def file_path(job: ExportJob, group: Group, key: str, slot: int, first: int, las
             f"The path {path[:80]!r}... has more than {_MAX_PATH} characters, or {_MAX_PART} bytes in a part",
             "Shorten the export's path", field="path",
         )  # fmt: skip
-    return path
+    folder = job.spec.folder(job.archive, job.stream)
+    return path.removeprefix(f"{folder}/") if folder else path
 
 
 def hour_name(hour: str) -> str:

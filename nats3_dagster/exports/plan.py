@@ -8,6 +8,7 @@ from nats3_dagster.archive.proof import seal
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.checks import check_export
 from nats3_dagster.exports.decoding.schemas import read_schema
+from nats3_dagster.exports.hours import retired_error
 from nats3_dagster.exports.job import ExportJob, Group, groups_of, own_folder
 from nats3_dagster.exports.paths import hour_name
 from nats3_dagster.hours import hour_start
@@ -26,30 +27,37 @@ class ExportPlan:
     messages: int
 
 
-def plan(workspace: Workspace, archive: Archive, spec: ExportSpec, hour: str) -> ExportPlan:
-    """Raises OperatorError for an export that cannot run, and for an hour that is neither sealed nor complete."""
+def plan(
+    workspace: Workspace, archive: Archive, spec: ExportSpec, hour: str, *, over_retired: bool = False
+) -> ExportPlan:
+    """Raises OperatorError for an export that cannot run, for an hour that is neither sealed nor complete, and unless
+    `over_retired` for one that had chunks which were deleted after a replay."""
     hour_start(hour)
     check_export(workspace, archive, spec)
     _check_complete(workspace, archive, hour)
     chunks = workspace.catalog.chunks.of_hour(archive, hour)
+    # Asked after the chunks were read: one that a replay deleted before that shows here.
+    if not over_retired and (messages := workspace.catalog.exports.retired_messages(archive, hour)):
+        raise retired_error(archive, spec.name, hour, messages)
     token = secrets.token_hex(8)
     job = ExportJob(
-        archive=archive.name, stream=archive.spec.stream, hour=hour, spec=spec, schema=read_schema(spec),
-        store=workspace.settings.store, outlet=outlet_options(workspace.settings.store, spec),
+        archive=archive.name, archive_id=str(archive.job_id), stream=archive.spec.stream, hour=hour, spec=spec,
+        schema=read_schema(spec), store=workspace.settings.store,
+        outlet=outlet_options(workspace.settings.store, archive, spec),
         staging=f"{staging_folder(archive.name, spec.name, hour)}/{token}",
     )  # fmt: skip
     return ExportPlan(job, groups_of(chunks), sum(chunk.meta.messages for chunk in chunks))
 
 
 def staging_folder(archive: str, export: str, hour: str) -> str:
-    """Where runs of the hour put files on their way, below the destination."""
+    """Where runs of the hour put files on their way, below the place."""
     return f"{own_folder(archive, export)}/staging/{hour_name(hour)}"
 
 
-def outlet_options(store: StoreOptions, spec: ExportSpec) -> OutletOptions:
-    """How to reach the destination. S3 is the one of the settings; where archives lie in a folder, the AWS SDK finds
+def outlet_options(store: StoreOptions, archive: Archive, spec: ExportSpec) -> OutletOptions:
+    """How to reach the export's place. S3 is the one of the settings; where archives lie in a folder, the AWS SDK finds
     endpoint and credentials in its environment."""
-    place = spec.place
+    place = spec.place_of(archive.name, archive.spec.stream)
     if place.scheme != "s3":
         return OutletOptions(place.scheme, place.bucket, place.prefix)
     return OutletOptions("s3", place.bucket, place.prefix, store if store.folder is None else _plain_s3(store))

@@ -4,7 +4,8 @@ Invariant: before a file is touched, the manifest names all that may be there; a
 a run that was killed at any step is made up by the next one.
 """
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace as changed
 
@@ -12,6 +13,7 @@ from nats3_dagster.errors import Conflict, OperatorError, SourceError, StoreErro
 from nats3_dagster.exports.job import ExportFile, GroupResult, StagedFile, own_folder
 from nats3_dagster.exports.manifest import ExportManifest, manifest_path, read_manifest
 from nats3_dagster.exports.paths import hour_name
+from nats3_dagster.exports.places import Owner, check_claimed
 from nats3_dagster.exports.plan import ExportPlan, staging_folder
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import ExportResult
@@ -25,41 +27,54 @@ def clear_staging(plan: ExportPlan) -> None:
         outlet.delete(path)
 
 
-def replace(plan: ExportPlan, results: Sequence[GroupResult]) -> ExportResult:
-    """Put the staged files in their places, and remove those of an earlier run that are no more. Nothing of them is
-    changed where more messages are undecoded than the export allows: that raises SourceError.
+def replace(
+    plan: ExportPlan, results: Sequence[GroupResult], owner: Owner, check_alone: Callable[[], None]
+) -> ExportResult:
+    """Put the staged files in their places, and remove obsolete ones: those of an earlier run, and those of the former
+    owners of the place. Nothing of them is changed where more messages are undecoded than the export allows: that
+    raises SourceError.
 
-    Raises Conflict where a file of somebody else is in a place, StoreError."""
+    `check_alone` raises Conflict when another process may write the files of the hour. Raises Conflict also where a
+    file of another program is in a place, and where the place got another owner; StoreError."""
     outlet, job = Outlet(plan.job.outlet), plan.job
     old = read_manifest(outlet, job.archive, job.spec.name, job.hour)
+    former = _former_manifests(plan, outlet, owner)
     new = _manifest(plan, results)
     undecoded = [result.undecoded_file for result in results if result.undecoded_file]
     if new.undecoded > job.spec.max_undecoded:
         _place_undecoded(plan, outlet, undecoded)
         raise _too_many(plan, new, results)
     staged = {one.file.path: one for result in results for one in result.files}
-    _check_places(outlet, old, staged)
+    before = {file.path: file for one in (*former, old) if one for file in one.files}
+    _check_places(outlet, before, staged)
     fault_point("export.staged")
     moved = removed = 0
     to_move = [path for path, one in staged.items() if not _is_there(outlet, old, one.file)]
-    before = {file.path: file for file in old.files} if old else {}
     to_remove = [path for path in before if path not in staged]
     path = manifest_path(job.archive, job.spec.name, job.hour)
+    check_alone()
+    check_claimed(plan, owner)
     if to_move or to_remove:
         both = before | {file.path: file for file in new.files}
         outlet.put(path, changed(new, is_done=False, files=tuple(both.values())).encode())
     fault_point("export.replacing")
     for target in to_move:
+        check_alone()
         outlet.move(staged[target].staged, target)
         moved += 1
         fault_point("export.moved")
     for target in to_remove:
+        check_alone()
         outlet.delete(target)
         removed += 1
         fault_point("export.removed")
     _place_undecoded(plan, outlet, undecoded)
+    for one in former:
+        outlet.delete(manifest_path(one.archive, one.export, one.hour))
+    check_alone()
     if to_move or to_remove or old != new:
         outlet.put(path, new.encode())
+    check_claimed(plan, owner)
     fault_point("export.done")
     with suppress(StoreError):  # the next run of the hour removes what is left
         clear_staging(plan)
@@ -88,19 +103,30 @@ def _manifest(plan: ExportPlan, results: Sequence[GroupResult]) -> ExportManifes
     )  # fmt: skip
 
 
+def _former_manifests(plan: ExportPlan, outlet: Outlet, owner: Owner) -> list[ExportManifest]:
+    """What the former owners of the place have of the hour. One of the same names has the manifest that is read as the
+    export's own."""
+    job = plan.job
+    names = [(f.archive, f.export) for f in owner.former if (f.archive, f.export) != (job.archive, job.spec.name)]
+    return [one for name in names if (one := read_manifest(outlet, *name, job.hour))]
+
+
 def _is_there(outlet: Outlet, old: ExportManifest | None, file: ExportFile) -> bool:
-    """Whether the destination has the file already, as a finished run put it there."""
-    return bool(old and old.is_done and file in old.files and outlet.size(file.path) == file.bytes)
+    """Whether the destination has the file already, as a finished run put it there, with its bytes: another program may
+    have written others of the same number."""
+    if not (old and old.is_done and file in old.files and outlet.size(file.path) == file.bytes):
+        return False
+    data = outlet.get(file.path)
+    return data is not None and hashlib.sha256(data).hexdigest() == file.sha256
 
 
-def _check_places(outlet: Outlet, old: ExportManifest | None, paths: Iterable[str]) -> None:
+def _check_places(outlet: Outlet, before: Collection[str], paths: Iterable[str]) -> None:
     """Raises Conflict for a file that no run of this hour made."""
-    ours = {file.path for file in old.files} if old else set[str]()
     for path in paths:
-        if path not in ours and outlet.size(path) is not None:
+        if path not in before and outlet.size(path) is not None:
             raise Conflict(
                 f"{path} is at the destination already, and no file of this export",
-                "Give each export a destination or a path of its own, or remove that file",
+                "Give the export another destination, or remove that file",
             )
 
 

@@ -103,6 +103,21 @@ class ExportSpec:
         """The destination in parts."""
         return parse_destination(self.destination)
 
+    def place_of(self, archive: str, stream: str) -> Destination:
+        """Where all files of the export are, and no other export's: the destination, with the folders in front of the
+        path that are the same for each file."""
+        place, folder = self.place, self.folder(archive, stream)
+        return place._replace(prefix="/".join(filter(None, (place.prefix, folder)))) if folder else place
+
+    def folder(self, archive: str, stream: str) -> str:
+        """The folders in front of the path that are the same for each file; empty where there are none."""
+        fixed = list[str]()
+        for part in self.path.split("/")[:-1]:
+            if not {name for _, name, _, _ in Formatter().parse(part)} <= {None, "archive", "export", "stream"}:
+                break
+            fixed.append(part.format(archive=archive, export=self.name, stream=stream))
+        return "/".join(fixed)
+
     @property
     def ext(self) -> str:
         """The extension of its files, without the leading dot."""

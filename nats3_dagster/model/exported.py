@@ -7,8 +7,8 @@ from typing import Literal
 from nats3_dagster.model.export import ExportSpec
 
 # due: sealed, and not exported as it is now. changed: exported, and not sealed as it is now. failed: due, and the
-# newest attempt failed.
-HourState = Literal["done", "due", "failed", "changed"]
+# newest attempt failed. retired: chunks of it were deleted after a replay, and the files do not have all of the hour.
+HourState = Literal["done", "due", "failed", "changed", "retired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,23 @@ class ExportHour:
     dagster_run_id: str | None
     # The number of the change by which it was made; 0 for none. It grows.
     change: int
+    # Its messages that were deleted from the archive after a replay.
+    retired_messages: int = 0
+    # Whether its files were made of the hour with these messages, and nothing came into the hour since.
+    holds_retired: bool = False
 
     @property
     def is_due(self) -> bool:
-        """Whether it is sealed, and was not exported as it is sealed."""
-        if self.sealed is None:
+        """Whether it is sealed, and was not exported as it is sealed. An hour of which chunks were deleted after a
+        replay is never due: its files would lose their messages."""
+        if self.sealed is None or self.retired_messages:
             return False
         return self.made is None or (self.made.revision, self.made.chunks) != self.sealed[:2]
 
     @property
     def state(self) -> HourState:
+        if self.retired_messages:
+            return "done" if self.holds_retired else "retired"
         if self.is_due:
             return "failed" if self.failed else "due"
         return "done" if self.sealed else "changed"

@@ -61,6 +61,8 @@ class ReplaySpec:
     over_gaps: bool = False
     # Whether the chunks that it published whole are deleted after success.
     delete_chunks: bool = False
+    # Whether it may delete chunks of hours that an export of the archive has not exported.
+    delete_unexported: bool = False
     # Whether headers act again by which a message acts on its stream: rollup, TTL, counter and schedule headers.
     live: bool = False
     # Whether messages get the headers that say where they come from, by which a resumed replay knows them.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
 from nats3_dagster.errors import StoreError
@@ -54,6 +54,18 @@ class Outlet:
                 files.replace(self._root, path, memoryview(data))
             else:
                 obstore.put(self._store, self._key(path), data, use_multipart=False)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write the file where there is none. False where there is one, whatever it holds: also where the answer to an
+        earlier try of this call was lost."""
+        with self._faults(path):
+            if self._root is not None:
+                return files.create(self._root, path, memoryview(data))
+            try:
+                obstore.put(self._store, self._key(path), data, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+            return True
 
     def get(self, path: str) -> bytes | None:
         """The whole file; None where there is none."""

@@ -17,7 +17,7 @@ Task = tuple[ExportJob, Group]
 
 def run_export(
     spark: SparkSession, workspace: Workspace, archive: Archive, spec: ExportSpec, hour: str, *,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress | None = None, over_retired: bool = False,
 ) -> ExportResult:  # fmt: skip
     """Make the files of the hour be what the archive has of it. Running it again changes nothing.
 
@@ -28,7 +28,7 @@ def run_export(
         finished = run_tasks(spark, f"export {archive.name} {spec.name} {hour}", export_group, tasks)
         return finished.results, finished.error
 
-    return export_hour(workspace, archive, spec, hour, perform, on_progress=on_progress)
+    return export_hour(workspace, archive, spec, hour, perform, on_progress=on_progress, over_retired=over_retired)
 
 
 def export_group(task: Task) -> Iterator[GroupResult]:

@@ -4,12 +4,13 @@ Invariant: a replay counts as paused only after its driver has released it (a lo
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from nats3_dagster.errors import Conflict, EngineError, TargetError, WrongState
 from nats3_dagster.jetstream.publish.fence import PAUSE, raise_fence
-from nats3_dagster.model import Replay
+from nats3_dagster.model import Archive, Replay
+from nats3_dagster.replay.planning.exported import Missing, missing
 from nats3_dagster.replay.status import status
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -56,14 +57,47 @@ def delete_chunks(workspace: Workspace, replay_id: str, chunk_ids: Collection[in
 
     Only those that the catalog has as done with every message of theirs in the targets, and only of a replay that
     succeeded or follows its archive: a chunk that a filter or a time bound cut stays, and one of which messages were
-    left out as expired. Raises Conflict if the archive was deleted."""
+    left out as expired. So does one of an hour that an export of the archive has not exported (see `kept_for`), unless
+    the replay may delete it. Raises Conflict if the archive was deleted."""
+    archive, whole = _to_delete(workspace, replay_id, chunk_ids)
+    if not whole:
+        return 0
+    kept = {hour for one in _kept_for(workspace, replay_id, archive, whole) for hour in one.hours}
+    return workspace.catalog.chunks.retire(archive, [id for id, hour in whole.items() if hour not in kept])
+
+
+def kept_for(workspace: Workspace, replay_id: str) -> tuple[Missing, ...]:
+    """The hours whose chunks `delete_chunks` leaves, by the export that has not exported them."""
+    archive, whole = _to_delete(workspace, replay_id, None)
+    live = [
+        Missing(one.export, hours) for one in _kept_for(workspace, replay_id, archive, whole)
+        if (hours := tuple(h for h in one.hours if _has_live(workspace, archive, h, whole)))
+    ]  # fmt: skip
+    return tuple(live)
+
+
+def _has_live(workspace: Workspace, archive: Archive, hour: str, chunk_ids: Collection[int]) -> bool:
+    return any(chunk.id in chunk_ids for chunk in workspace.catalog.chunks.of_hour(archive, hour))
+
+
+def _to_delete(
+    workspace: Workspace, replay_id: str, chunk_ids: Collection[int] | None
+) -> tuple[Archive, dict[int, str]]:
+    """The replay's archive, and the live chunks that it published whole, each with its hour."""
     replay = workspace.catalog.replays.get(replay_id)
     archive = workspace.catalog.archives.get(replay.spec.archive)
     if replay.state != "succeeded" and replay.spec.poll_interval_s is None:
-        return 0
+        return archive, {}
     chunks = workspace.catalog.replay_chunks.results(replay_id)
-    whole = [
-        c.chunk_id for c in chunks
+    return archive, {
+        c.chunk_id: c.hour for c in chunks
         if c.state == "done" and c.published + c.found == c.planned and (chunk_ids is None or c.chunk_id in chunk_ids)
-    ]  # fmt: skip
-    return workspace.catalog.chunks.retire(archive, whole) if whole else 0
+    }  # fmt: skip
+
+
+def _kept_for(
+    workspace: Workspace, replay_id: str, archive: Archive, whole: Mapping[int, str]
+) -> tuple[Missing, ...]:
+    if workspace.catalog.replays.get(replay_id).spec.delete_unexported:
+        return ()
+    return missing(workspace, archive, set(whole.values()))

@@ -32,7 +32,7 @@ def export(one: Listed) -> dict[str, Any]:
 def state(one: Listed, hours: Sequence[ExportHour]) -> dict[str, Any]:
     """An export with how many of its hours are in which state, and when one was last tried."""
     states = Counter(found.state for found in hours)
-    counts = {f"hours_{state}": states[state] for state in ("done", "due", "failed", "changed")}
+    counts = {f"hours_{state}": states[state] for state in ("done", "due", "failed", "changed", "retired")}
     tries = [one.made.made_at for one in hours if one.made] + [one.failed.at for one in hours if one.failed]
     return export(one) | counts | {"last_run_at": stamp_of(max(tries)) if tries else None}
 
@@ -44,13 +44,14 @@ def status(one: Listed, hours: Sequence[ExportHour], newest: int | None = None) 
 
 
 def hour(one: ExportHour) -> dict[str, Any]:
-    """`done`, `due`, `failed` or `changed`; what was made is null where nothing was, and so is the error."""
+    """`done`, `due`, `failed`, `changed` or `retired`; what was made is null where nothing was, and so is the error."""
     made, failed = one.made, one.failed
     return {
         "hour": one.hour, "state": one.state, "files": made and made.files, "messages": made and made.messages,
         "dropped": made and made.dropped, "undecoded": made and made.undecoded, "bytes": made and made.bytes,
         "version": made and made.version, "manifest": made and made.manifest,
         "made_at": stamp_of(made.made_at) if made else None, "error": failed and failed.error,
+        "retired_messages": one.retired_messages,
         "failures": failed.times if failed else 0, "failed_at": stamp_of(failed.at) if failed else None,
         "run_id": one.dagster_run_id,
     }  # fmt: skip

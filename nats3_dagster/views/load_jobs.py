@@ -19,6 +19,7 @@ def load_job(status: ReplayStatus) -> dict[str, Any]:
         "bucket": record.bucket, "prefix": record.prefix or None, "read_stream": record.stream,
         "read_consumer": record.durable, "read_subject": spec.read_subject, "write_subject": spec.write_subject,
         "poll_interval": _duration(spec.poll_interval_s), "delete_chunks": spec.delete_chunks,
+        "delete_unexported": spec.delete_unexported,
         "from_time": time_of(selection.from_ns), "to_time": time_of(selection.to_ns),
         "created": stamp_of(record.created_at), "updated": stamp_of(record.updated_at),
         "error": error_of(status), "next": _next(status), "replay": record.id, "state": status.state,

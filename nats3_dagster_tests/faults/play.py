@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nats3_dagster_tests.faults import (
     catalog_faults,
     cluster_faults,
+    export_faults,
     kill_faults,
     server_faults,
     spark_faults,
@@ -22,8 +23,8 @@ from nats3_dagster_tests.faults.trial import Trial
 __all__ = ["FAULTS", "Played", "chosen", "play"]
 # Imported for what they register.
 _MODULES = (
-    catalog_faults, cluster_faults, kill_faults, server_faults, spark_faults, store_faults, stream_faults,
-    target_faults,
+    catalog_faults, cluster_faults, export_faults, kill_faults, server_faults, spark_faults, store_faults,
+    stream_faults, target_faults,
 )  # fmt: skip
 
 

@@ -18,7 +18,8 @@ def exports(workspace: Workspace) -> None:
     begins = HOUR_NS + 3600 * 10**9
     catalog.chunks.commit(archive, [chunk(1, 10), chunk(11, 20, hour=NEXT, first_ns=begins, last_ns=begins + 9)])
     pizza = catalog.exports.create(archive, declared(schema="/schemas/pizza.json"))
-    catalog.exports.create(archive, declared("raw_lines", decode="raw", format="ndjson", columns=()))
+    lines = declared("raw_lines", destination="s3://lake/raw", decode="raw", format="ndjson", columns=())
+    catalog.exports.create(archive, lines)
     seal(catalog, archive)
     seal(catalog, archive, NEXT)
     export(catalog, archive, pizza)

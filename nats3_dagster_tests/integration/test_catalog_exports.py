@@ -115,15 +115,15 @@ def test_sealed_hours_are_due_until_they_are_exported(catalog: Catalog, logs: Ar
     assert (totals.hours, totals.messages, totals.undecoded, totals.last_hour) == (2, 10, 2, NEXT)
 
 
-@pytest.mark.parametrize("what", ["late", "retired", "loss"])
+@pytest.mark.parametrize("what", ["late", "recaptured", "loss"])
 def test_an_hour_that_changes_is_due_again(catalog: Catalog, logs: Archive, pizza: Export, what: str) -> None:
     catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20)])
     seal(catalog, logs)
     export(catalog, logs, pizza)
     if what == "late":
         catalog.chunks.commit(logs, [chunk(21, 30)])
-    elif what == "retired":
-        catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
+    elif what == "recaptured":
+        catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id], recapture=True)
     else:
         gap = Gap(LOGS, ranges((21, 30)), "missing")
         catalog.chunks.commit(logs, [chunk(31, 40, first_ns=HOUR_NS + 40, last_ns=HOUR_NS + 41)], [gap])
@@ -143,9 +143,72 @@ def test_an_hour_of_two_incarnations_that_loses_one_is_due(catalog: Catalog, log
     catalog.chunks.commit(logs, [chunk(1, 10, incarnation=second)])
     seal(catalog, logs)
     export(catalog, logs, pizza)
-    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id], recapture=True)
     seal(catalog, logs)
     assert states(catalog, logs, pizza) == {HOUR: "due"}
+
+
+def due_hours(catalog: Catalog) -> int:
+    (lag,) = catalog.exports.lags()
+    return lag.due + lag.failed
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_an_hour_whose_exported_chunks_are_retired_stays_done(
+    catalog: Catalog, logs: Archive, pizza: Export, chunks: int
+) -> None:
+    """Its files have the only copy of these messages."""
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20)])
+    seal(catalog, logs)
+    export(catalog, logs, pizza)
+    catalog.chunks.retire(logs, [row.id for row in catalog.chunks.select(logs)][:chunks])
+    assert states(catalog, logs, pizza) == {HOUR: "done"}
+    seal(catalog, logs)
+    assert states(catalog, logs, pizza) == {HOUR: "done"}
+    assert (due_hours(catalog), only(catalog, logs, pizza).retired_messages) == (0, 10 * chunks)
+    # What comes late is not in the files, and they cannot be made again.
+    catalog.chunks.commit(logs, [chunk(21, 30)])
+    seal(catalog, logs)
+    assert (states(catalog, logs, pizza), due_hours(catalog)) == ({HOUR: "retired"}, 0)
+
+
+def test_an_hour_whose_chunks_are_retired_before_its_export_is_never_due(
+    catalog: Catalog, logs: Archive, pizza: Export
+) -> None:
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20)])
+    seal(catalog, logs)
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
+    assert states(catalog, logs, pizza) == {HOUR: "retired"}
+    seal(catalog, logs)
+    assert (states(catalog, logs, pizza), due_hours(catalog)) == ({HOUR: "retired"}, 0)
+    # Also after it was exported without them.
+    export(catalog, logs, pizza)
+    assert states(catalog, logs, pizza) == {HOUR: "retired"}
+
+
+def test_an_hour_that_was_being_replaced_when_its_chunks_were_retired_is_not_done(
+    catalog: Catalog, logs: Archive, pizza: Export
+) -> None:
+    catalog.chunks.commit(logs, [chunk(1, 10)])
+    seal(catalog, logs)
+    export(catalog, logs, pizza)
+    catalog.exports.reopen(logs, pizza, HOUR)
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
+    assert states(catalog, logs, pizza) == {HOUR: "retired"}
+
+
+def test_a_chunk_that_was_replaced_before_it_was_retired_counts_once(
+    catalog: Catalog, logs: Archive, pizza: Export
+) -> None:
+    catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20)])
+    catalog.chunks.replace(logs, [row.id for row in catalog.chunks.select(logs)], [chunk(1, 20)], [],
+                           begun=datetime.now(UTC))  # fmt: skip
+    seal(catalog, logs)
+    export(catalog, logs, pizza)
+    catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
+    seal(catalog, logs)
+    assert states(catalog, logs, pizza) == {HOUR: "done"}
+    assert only(catalog, logs, pizza).retired_messages == 20
 
 
 def test_failures_are_counted_until_one_succeeds(catalog: Catalog, logs: Archive, pizza: Export) -> None:

@@ -15,7 +15,7 @@ from nats3_dagster.errors import Conflict, OperatorError, StoreError
 from nats3_dagster.exports import declare, hour_export, progress
 from nats3_dagster.exports.checks import check_export
 from nats3_dagster.exports.hour_export import export_hour
-from nats3_dagster.exports.hours import attempt, state_of
+from nats3_dagster.exports.hours import asked, attempt, state_of
 from nats3_dagster.exports.job import Group
 from nats3_dagster.exports.status import find
 from nats3_dagster.hours import hour_of
@@ -26,6 +26,8 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, chunk, spec, state
 from nats3_dagster_tests.export_case import Case
 
+# What an hour's export keeps at its place for itself.
+OWN = ["_exports/logs/files/2026-11-21-07.json", "_exports/owner.json"]
 PATH = "{key}/{date}/{hour}/{part}.{ext}"
 
 
@@ -76,7 +78,7 @@ def test_pizza_orders_go_to_s3_by_spark(workspace, archive, bucket, s3_client, s
         "milano/2026-11-21/07/00001.csv.gz": b"id,price\n3,10\n",
         "napoli/2026-11-21/07/00000.csv.gz": b"id,price\n2,7\n",
     }
-    assert [path for path in files if path.startswith("_exports/")] == ["_exports/logs/files/2026-11-21-07.json"]
+    assert [path for path in files if path.startswith("_exports/")] == OWN
     again = run_export(spark, workspace, archive, made, HOUR)
     assert (again.written, again.removed, objects(s3_client, bucket, "out/")) == (0, 0, files)
 
@@ -86,18 +88,20 @@ def test_another_split_replaces_the_objects(workspace, archive, bucket, s3_clien
     result = export(workspace, archive, destination=f"s3://{bucket}/out", key=None)
     assert (result.written, result.removed) == (1, 2)
     files = objects(s3_client, bucket, "out/")
-    assert sorted(files) == ["_exports/logs/files/2026-11-21-07.json", "all/2026-11-21/07/00000.csv.gz"]
+    assert sorted(files) == [*OWN, "all/2026-11-21/07/00000.csv.gz"]
     export(workspace, archive, destination=f"s3://{bucket}/out", key=None, subjects=("orders.milano",))
     (data,) = [data for path, data in objects(s3_client, bucket, "out/").items() if path.startswith("all")]
     assert gzip.decompress(data) == b"id,price\n1,8.50\n3,10\n"
 
 
-def run_declared(workspace):
+def run_declared(workspace, over_retired=False):
     """Export the hour as the catalog declares it, and record it: what a run does, with its tasks in this process."""
     archive, made = find(workspace, "logs", "files")
     return attempt(
-        workspace, archive, made, HOUR, lambda: export_hour(workspace, archive, made.spec, HOUR, perform), "a-run"
-    )
+        workspace, archive, made, HOUR,
+        lambda: export_hour(workspace, archive, made.spec, HOUR, perform, over_retired=over_retired), "a-run",
+        over_retired=over_retired,
+    )  # fmt: skip
 
 
 RUN = """
@@ -137,12 +141,49 @@ def test_a_process_killed_at_any_step_is_made_up_by_the_next(workspace, archive,
         "napoli/2026-11-21/07/00000.csv": b"id,price\n2,7\n",
     }
     own = [path for path in objects(s3_client, bucket, "out/") if path[0] == "_"]
-    assert own == ["_exports/logs/files/2026-11-21-07.json"]
+    assert own == OWN
     one, (hour,) = state_of(workspace, "logs", "files")
     assert hour.made
     assert (hour.state, hour.made.files, hour.made.messages, hour.made.version) == ("done", 3, 3, 2)
     assert (one.totals.hours, one.totals.files, one.totals.messages, one.totals.bytes) == (1, 3, 3, result.bytes)
     assert (run_declared(workspace).written, run_declared(workspace).removed) == (0, 0)
+
+
+def retire(workspace, archive, count=None):
+    chunks = [chunk.id for chunk in workspace.catalog.chunks.select(archive)]
+    workspace.catalog.chunks.retire(archive, chunks[:count])
+
+
+def test_files_of_messages_that_a_replay_deleted_stay(workspace, archive, bucket, s3_client):
+    declare.create(workspace, "logs", ExportSpec("files", f"s3://{bucket}/out", decode="json", format="csv", path=PATH))
+    run_declared(workspace)
+    files = objects(s3_client, bucket, "out/")
+    retire(workspace, archive, 1)
+    for _ in range(2):
+        assert [hour.state for hour in state_of(workspace, "logs", "files")[1]] == ["done"]
+        assert asked(workspace, "logs", "files")[2] == ()
+        with pytest.raises(OperatorError, match="2 messages of hour .* were deleted from archive logs after a replay"):
+            run_declared(workspace)
+        assert len(list(seal_hours(workspace, archive, [HOUR]))) <= 1
+    with pytest.raises(OperatorError, match="2 messages of hour"):
+        asked(workspace, "logs", "files", hours=[HOUR])
+    declare.change(workspace, "logs", "files", {"compression": "none"})
+    with pytest.raises(OperatorError, match="2 messages of hour"):
+        run_declared(workspace)
+    assert [hour.state for hour in state_of(workspace, "logs", "files")[1]] == ["done"]
+    assert objects(s3_client, bucket, "out/") == files
+    assert asked(workspace, "logs", "files", hours=[HOUR], over_retired=True)[2]
+    assert run_declared(workspace, over_retired=True).messages == 1
+
+
+def test_messages_that_are_deleted_while_an_export_is_planned_are_missed(workspace, archive, bucket, monkeypatch):
+    """By another process, after the hour was found to be due."""
+    declare.create(workspace, "logs", ExportSpec("files", f"s3://{bucket}/out", decode="json", format="csv", path=PATH))
+    read = workspace.catalog.chunks.of_hour
+    monkeypatch.setattr(workspace.catalog.chunks, "of_hour", lambda *a: (retire(workspace, archive, 1), read(*a))[1])
+    with pytest.raises(OperatorError, match="2 messages of hour"):
+        run_declared(workspace)
+    assert [hour.state for hour in state_of(workspace, "logs", "files")[1]] == ["retired"]
 
 
 def test_an_hour_that_is_not_sealed_must_be_complete(workspace, case, bucket, tmp_path):

@@ -2,14 +2,26 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from nats3_dagster.errors import Conflict, EngineError, ObjectMissing, OperatorError
+from nats3_dagster.errors import Conflict, EngineError, ObjectMissing, OperatorError, WrongState
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import ArchiveSpec, ChunkMeta, ChunkResult, Pace, ReplaySpec, Selection, SeqRange
+from nats3_dagster.model import (
+    ArchiveSpec,
+    ChunkMeta,
+    ChunkResult,
+    ExportSpec,
+    Pace,
+    ReplaySpec,
+    Seal,
+    Selection,
+    SeqRange,
+)
+from nats3_dagster.model.exported import Made
 from nats3_dagster.replay import attempt, control, launch, status
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.planning.creation import Creation, check_creation
@@ -264,6 +276,48 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     assert set(status.chunks_by_hour(ws, begun)) == set(HOURS)
     control.delete(ws, replay_id)
     assert status.replays(ws, ws.catalog.archives.get("ev")) == ()
+
+
+def test_chunks_that_an_export_lacks_are_deleted_only_when_that_is_asked_for(
+    ws: Workspace, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    archive(ws, s3_client, bucket)
+    wire.create_stream("BACK", "back.>")
+    row = ws.catalog.archives.get("ev")
+    export = ws.catalog.exports.create(row, ExportSpec("files", "s3://lake/files"))
+    spec = replace(TO_BACK, delete_chunks=True)
+    with pytest.raises(WrongState, match=r"whose messages export files has not exported 2 hours \(2026-11-21-10:00, 2"):
+        begin(ws, spec)
+    with pytest.raises(WrongState, match="before their hour has ended, and export files takes whole hours"):
+        plan(ws, replace(spec, poll_interval_s=1.0, create_stream=None))
+    assert status.statuses(ws) == ()
+    planned = plan(ws, replace(spec, delete_unexported=True))
+    assert [note for note in planned.notes if "although export files has not exported 2 hours" in note]
+    assert plan(ws, TO_BACK).notes == ()
+
+    def exported(*hours: str) -> None:
+        for hour in hours:
+            now, _ = ws.catalog.seals.next(row, hour)
+            seal = Seal(hour, now.number, now.revision, now.chunks, 0, now.losses, 0, bucket, hour, "0" * 64, 1)
+            ws.catalog.seals.add(row, seal, begun=datetime.now(UTC))
+            done = Made(now.revision, now.chunks, 1, 1, 100, 0, 0, 9, "m", datetime.now(UTC))
+            ws.catalog.exports.record(row, export, hour, done)
+
+    exported(*HOURS)
+    begun, _ = begin(ws, spec)
+    # An export that is declared while it runs.
+    other = ws.catalog.exports.create(row, ExportSpec("other", "s3://lake/other"))
+    number = ws.catalog.replays.start_attempt(begun.id)
+    results = [ChunkResult(c.chunk_id, 100, 100, 0, 0) for c in ws.catalog.replay_chunks.results(begun.id)]
+    ws.catalog.replay_chunks.record(begun.id, number, results)
+    ws.catalog.replays.finish(begun.id, number, "succeeded")
+    export = other
+    exported(HOURS[0])
+    assert control.delete_chunks(ws, begun.id) == 1
+    assert [(kept.export, kept.hours) for kept in control.kept_for(ws, begun.id)] == [("other", HOURS[1:])]
+    exported(HOURS[1])
+    assert control.delete_chunks(ws, begun.id) == 1
+    assert control.kept_for(ws, begun.id) == ()
 
 
 class Terminated(BaseException):

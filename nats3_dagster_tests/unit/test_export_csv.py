@@ -76,7 +76,8 @@ def _files(
         path="{key}/{date}/{hour}/{minute}/{first}", interval_minutes=interval, max_undecoded=10**6,
     )  # fmt: skip
     job = ExportJob(
-        "logs", "LOGS", HOUR, spec, None, StoreOptions(url="file:///nowhere"), OutletOptions("file", "", "/nowhere"), ""
+        "logs", "", "LOGS", HOUR, spec, None, StoreOptions(url="file:///nowhere"),
+        OutletOptions("file", "", "/nowhere"), "",
     )
     export = GroupExport(job, Group(0, (), ""))
     assert export._is_table

@@ -1,6 +1,8 @@
 """Files of exports: what a message becomes in each format, split by each key."""
 
 import base64
+import csv
+import io
 import json
 import struct
 
@@ -199,3 +201,41 @@ def test_more_undecoded_messages_than_allowed_change_no_file(case):
     assert [m["seq"] for m in case.undecoded()] == [2, 3]
     assert case.run(decode="json", max_undecoded=2).messages == 2
     assert HOUR[:10] in next(iter(case.files()))
+
+
+# One 50 ms before the hour, one in its last minute, one just after its end and one much later: of the keys a, b and c.
+OUTSIDE = (-0.05 / 60, 0, 14.5, 59.5, 60, 61.001, 130)
+
+
+@pytest.mark.parametrize("interval", [1, 5, 15, 60])
+@pytest.mark.parametrize("form", [("json", "ndjson"), ("json", "csv"), ("raw", "ndjson"), ("text", "csv")])
+def test_messages_outside_of_their_hour_by_time_stay_with_their_key(case, interval, form):
+    """In the first or the last interval: an hour is a range of sequences."""
+    rows = [(key, minute) for minute in (30, *OUTSIDE) for key in ("a", "c", "b")]
+    case.chunk(*((f"x.{key}", f'{{"key": "{key}", "n": {n}}}'.encode(), None, minute)
+                 for n, (key, minute) in enumerate(rows, 1)))  # fmt: skip
+    decode, made = form
+    path = "{key}/{date}/{hour}-{minute}/{part}.{ext}"
+    fields = {"decode": decode, "format": made, "compression": "none", "key": "subject:2", "path": path}
+    assert case.run(interval_minutes=interval, **fields).messages == len(rows)
+    places = {
+        int(row.get("n") or row["seq"]): (path.split("/")[0], int(path.split("/")[2].split("-")[1]))
+        for path, data in case.files().items() for row in _rows(made, data.decode())
+    }  # fmt: skip
+    last = 60 - interval
+    assert places == {
+        seq: (key, min(max(int(minute // interval) * interval, 0), last)) for seq, (key, minute) in enumerate(rows, 1)
+    }
+
+
+def _rows(made, text):
+    return list(csv.DictReader(io.StringIO(text))) if made == "csv" else map(json.loads, text.splitlines())
+
+
+@pytest.mark.parametrize(("decode", "form"), [("json", "ndjson"), ("json", "csv"), ("text", "ndjson")])
+def test_subjects_of_one_text_have_keys_of_their_own(case, decode, form):
+    """A byte that is not UTF-8 is shown as %XX, which another subject may be."""
+    subjects = ("x.\udcff", "x.%FF", "x.ÿ")
+    case.chunk(*((subject, b'{"n": %d}' % n) for n, subject in enumerate(subjects)))
+    assert case.run(decode=decode, format=form, key="subject:2").files == 3
+    assert sorted(data.count(b"n") for data in case.files().values()) == [1, 1, 1]

@@ -82,6 +82,16 @@ def test_a_file_that_somebody_removed_comes_back(case):
     assert case.everything() == before
 
 
+def test_a_file_that_another_program_replaced_comes_back(case):
+    """By one of the same size."""
+    run(case, compression="none")
+    before = case.everything()
+    path = next(case.out.glob("a/**/*.ndjson"))
+    path.write_bytes(path.read_bytes().replace(b"1", b"7"))
+    assert run(case, compression="none").written == 1
+    assert case.everything() == before
+
+
 def test_no_file_of_somebody_else_is_replaced(case):
     plan = case.plan(decode="json", path="{date}/{hour}/{part}.ndjson")
     mine = case.out / "2026-11-21" / "07" / "00000.ndjson"

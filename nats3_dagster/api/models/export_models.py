@@ -31,6 +31,7 @@ class Export(Answer):
     hours_due: int = Field(description="Sealed, and not exported as they are.")
     hours_failed: int = Field(description="Due, and the newest attempt failed.")
     hours_changed: int = Field(description="Exported, and not sealed again since they changed.")
+    hours_retired: int = Field(description="Chunks of them were deleted after a replay, and the files lack messages.")
     last_hour: str | None = Field(examples=["2026-11-21-07:00"])
     last_run_at: str | None = Field(description="When an hour was last exported, or failed.")
     files: int
@@ -49,7 +50,7 @@ class ExportHour(Answer):
     """An hour that is sealed, or was exported."""
 
     hour: str = Field(examples=["2026-11-21-07:00"])
-    state: Literal["done", "due", "failed", "changed"]
+    state: Literal["done", "due", "failed", "changed", "retired"]
     files: int | None
     messages: int | None
     dropped: int | None
@@ -58,6 +59,7 @@ class ExportHour(Answer):
     version: int | None = Field(description="Of the settings that it was made with.")
     manifest: str | None = Field(description="URL of the object that lists its files.")
     made_at: str | None
+    retired_messages: int = Field(description="Of the hour, deleted from the archive after a replay.")
     error: str | None
     failures: int
     failed_at: str | None

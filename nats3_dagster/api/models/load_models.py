@@ -24,6 +24,7 @@ class LoadJob(Answer):
     write_subject: str
     poll_interval: Duration | None
     delete_chunks: bool
+    delete_unexported: bool
     from_time: str | None
     to_time: str | None
     created: str

@@ -1,6 +1,17 @@
--- name: create_export(archive, name, spec)
+-- name: lock_export_places()!
+-- Lets this transaction alone give exports their places, until it ends.
+select pg_advisory_xact_lock(hashtextextended('nats3.export_places', 0));
+
+-- name: export_at(place, archive, name)
+-- Another export than that of the archive and name which has this place, or one that contains it or lies in it.
+select a.name as archive, e.name, e.place from nats3.export e join nats3.archive a on a.id = e.archive_id
+where e.deleted_at is null and (starts_with(e.place, :place) or starts_with(:place, e.place))
+  and (e.archive_id, e.name) <> (:archive::bigint, :name::text)
+order by e.id limit 1;
+
+-- name: create_export(archive, name, spec, place)
 -- The new export.
-insert into nats3.export (archive_id, name, spec) values (:archive, :name, :spec::jsonb)
+insert into nats3.export (archive_id, name, spec, place) values (:archive, :name, :spec::jsonb, :place)
 returning id, archive_id, name, spec, version, created_at, updated_at;
 
 -- name: exports(archive)
@@ -18,10 +29,10 @@ where archive_id = :archive and name = :name and deleted_at is null;
 -- The version of the export's spec, unless it is deleted.
 select version from nats3.export where id = :export and deleted_at is null;
 
--- name: change_export(export, seen, spec)
+-- name: change_export(export, seen, spec, place)
 -- The export with another spec, unless it is deleted or has another version than the one seen.
 update nats3.export
-set spec = :spec::jsonb, version = version + 1, updated_at = now(), change = nextval('nats3.export_change')
+set spec = :spec::jsonb, place = :place, version = version + 1, updated_at = now(), change = nextval('nats3.export_change')
 where id = :export and version = :seen and deleted_at is null
 returning id, archive_id, name, spec, version, created_at, updated_at;
 
@@ -45,8 +56,9 @@ where e.deleted_at is not null;
 select distinct name from nats3.export where archive_id = :archive and deleted_at is not null;
 
 -- name: export_hours(export, archive, first_hour, last_hour)
--- The hours from first to last that are sealed, or were exported, ascending: what the hour is now, and its export.
--- sealed_*: null where the hour has no seal, or changed since.
+-- The hours from first to last that are sealed, were exported, or had chunks that were deleted after a replay, ascending:
+-- what the hour is now, and its export. sealed_*: null where the hour has no seal, or changed since. holds_retired:
+-- whether the files were made of the hour with its deleted chunks, and nothing came into it since.
 with made as (
     select * from nats3.export_hour
     where export_id = :export and (:first_hour::text is null or hour >= :first_hour)
@@ -56,9 +68,17 @@ select hour, valid.revision as sealed_revision, valid.chunks as sealed_chunks, v
        made.revision, made.chunks, made.version, made.files, made.messages, made.dropped, made.undecoded, made.bytes,
        made.manifest,
        made.made_at, made.error_kind, made.error, coalesce(made.failures, 0) as failures, made.failed_at,
-       made.dagster_run_id, coalesce(made.change, 0) as change
+       made.dagster_run_id, coalesce(made.change, 0) as change,
+       coalesce(retired.messages, 0) as retired_messages,
+       coalesce(made.revision >= 0 and made.chunks = retired.total and made.made_at > retired.newest, false)
+           as holds_retired
 from nats3.valid_seals(:archive, :first_hour, :last_hour) valid full join made using (hour)
+     full join nats3.retired_hours(:archive, :first_hour, :last_hour) retired using (hour)
 order by hour;
+
+-- name: retired_messages(archive, hour)
+-- The messages of an hour's chunks that were deleted after a replay; 0 where there are none.
+select coalesce(sum(messages), 0)::bigint from nats3.retired_hours(:archive, :hour, :hour);
 
 -- name: exported_hours(export)
 -- The hours that were exported, with the number of the change that each came with.
@@ -76,7 +96,8 @@ group by h.export_id;
 
 -- name: export_lags()
 -- How many hours of each export of an archive that is not deleted are due, without and with a failure (see
--- nats3.valid_seals for which are sealed), its newest failure since its last success, and its undecoded messages.
+-- nats3.valid_seals for which are sealed; one of which chunks were deleted after a replay is never due), its newest
+-- failure since its last success, and its undecoded messages.
 with declared as (
     select e.id, e.archive_id, a.name as archive, e.name as export
     from nats3.export e join nats3.archive a on a.id = e.archive_id
@@ -85,6 +106,7 @@ with declared as (
 valid as (
     select o.archive_id, s.hour, s.revision, s.chunks
     from (select distinct archive_id from declared) o cross join lateral nats3.valid_seals(o.archive_id, null, null) s
+    where not exists (select 1 from nats3.retired_hours(o.archive_id, null, null) r where r.hour = s.hour)
 )
 select d.archive, d.export, coalesce(w.due, 0) as due, coalesce(w.failed, 0) as failed, f.error, f.failed_at,
        coalesce(u.undecoded, 0)::bigint as undecoded

@@ -18,7 +18,8 @@ from nats3_dagster.cli.terminal.creation import FromJson, body_of
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show, show_one, text_of
 from nats3_dagster.cli.terminal.progress import note
-from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.errors import Nats3Error, OperatorError, StoreError
 from nats3_dagster.exports import status
 from nats3_dagster.exports.hours import asked, state_of, states
 from nats3_dagster.model.export import schema_at
@@ -101,6 +102,7 @@ def create(
         raise OperatorError(f"The document names the export {body.name}, and the command {name}", "Give one name")
     with Workspace(Settings.load()) as workspace:
         made = declare.create(workspace, archive, body.spec(name))
+        _note_owner(workspace, made)
     view = documents.export(made)
     show_one(output, view, views.export_lines(view))
     note(f"Declared. To export what is sealed now: nats3 export run {made.archive.name} {name}")
@@ -130,8 +132,8 @@ def get(archive: ArchiveName, name: ExportName, output: Output = Format.table) -
 
 @app.command()
 def hours(archive: ArchiveName, name: ExportName, output: Output = Format.table) -> None:
-    """The hours of an export: done, due (sealed, and not exported as it is), failed, or changed (and not sealed again
-    since its export)."""
+    """The hours of an export: done, due (sealed, and not exported as it is), failed, changed (and not sealed again
+    since its export), or retired (chunks were deleted after a replay, and the files do not have all of it)."""
     show(output, _status(archive, name)["hours"], views.HOURS)
 
 
@@ -147,15 +149,26 @@ def run(
     last: Annotated[
         str | None, typer.Option("--to-hour", metavar="YYYY-MM-DD-HH:00", help="... up to this one, which is included.")
     ] = None,
+    over_retired: Annotated[
+        bool,
+        typer.Option(
+            "--over-retired",
+            help="With --hour: export what is left of an hour whose chunks were deleted after a replay.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which hours, and export nothing.")] = False,
     output: Output = Format.table,
 ) -> None:
     """Export now: the hours that are due, or those named by --hour, exported before or not. Exporting an hour again
     gives the same files."""
+    if over_retired and not hour:
+        raise OperatorError("--over-retired is for hours that are named", "Name them with --hour")
     if hour and (first or last):
         raise OperatorError("--hour and --from-hour or --to-hour exclude each other", "Give hours, or a range of them")
     with Workspace(Settings.load()) as workspace:
-        of, export, chosen = asked(workspace, archive, name, hours=hour or (), first=first, last=last)
+        of, export, chosen = asked(
+            workspace, archive, name, hours=hour or (), first=first, last=last, over_retired=over_retired
+        )
     if dry_run:
         show(output, [documents.planned(one) for one in chosen], views.PLANNED)
         note(f"Nothing was exported: this was a dry run of {counted(len(chosen), 'hour')}")
@@ -166,7 +179,8 @@ def run(
         return
     results: list[dict[str, Any]] = []
     try:
-        for result in export_hours(workspace.settings, of.name, export.name, [one.hour for one in chosen]):
+        names = [one.hour for one in chosen]
+        for result in export_hours(workspace.settings, of.name, export.name, names, over_retired=over_retired):
             results.append(documents.exported(result))
     except (Nats3Error, KeyboardInterrupt):
         if results:  # these hours are recorded
@@ -228,6 +242,52 @@ def delete(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Out
         "size": Size(gone.totals.bytes),
     })  # fmt: skip
     note(reload_dagster(workspace.settings))
+
+
+@app.command("take-over")
+def take_over(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Output = Format.table) -> None:
+    """Make an export the owner of its destination, where another one wrote before: one of an archive that was deleted,
+    or of another catalog. Files stay, and each hour that is exported from now on replaces the former files of that
+    hour."""
+    from nats3_dagster.exports import places  # it imports NATS, Arrow and the store's client
+
+    with Workspace(Settings.load()) as workspace:
+        of, export = status.find(workspace, archive, name)
+        owner = places.other_owner(workspace, of, export)
+        if owner is None:
+            note(f"Nothing was changed: no other export owns {export.spec.destination}")
+            show_one(output, {"archive": of.name, "name": name, "former": None, "former_hours": 0},
+                     {"export": f"{of.name}/{name}"})  # fmt: skip
+            return
+        confirm(
+            f"{places.foreign_text(owner, export.spec.destination)}. That one is refused from now on, wherever it "
+            "runs: stop it first",
+            yes,
+        )
+        taken = places.take_over(workspace, of, export)
+    former = taken and {"archive": taken.former.archive, "name": taken.former.export, "id": taken.former.archive_id}
+    count = taken.hours if taken else 0
+    show_one(output, {"archive": of.name, "name": name, "former": former, "former_hours": count}, {
+        "export": f"{of.name}/{name}", "taken over from": former and f"{former['archive']}/{former['name']}",
+        "hours with its files": count,
+    })  # fmt: skip
+    if count:
+        note("Each of these hours is replaced when this export makes it; the files of the others stay where they are")
+
+
+def _note_owner(workspace: Workspace, made: status.Listed) -> None:
+    """Say that files of another export are there; the export is refused until it takes them over."""
+    from nats3_dagster.exports import places
+    from nats3_dagster.steps import Next
+
+    try:
+        owner = places.other_owner(workspace, made.archive, made.export)
+    except StoreError as error:
+        note(f"Whether another export writes there is not known: {error.what}")
+        return
+    if owner:
+        step = Next.TAKE_OVER_PLACE(archive=made.archive.name, export=made.export.name)
+        note(f"{places.foreign_text(owner, made.export.spec.destination)}. {step.worded(WORDS)}")
 
 
 def _status(archive: str, name: str) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def export_lines(view: dict[str, Any]) -> dict[str, object]:
         "messages": view["messages"], "undecoded": view["undecoded"], "files": view["files"],
         "size": Size(view["bytes"]),
     }  # fmt: skip
+    if retired := view["hours_retired"]:
+        lines["not complete"] = f"{counted(retired, 'hour')}: chunks were deleted after a replay, before their export"
     if changed := view["hours_changed"]:
         lines["not sealed again"] = f"{counted(changed, 'hour')} changed since the export"
     if earlier := sum(h["version"] not in (None, view["version"]) for h in view["hours"]):

@@ -124,6 +124,10 @@ def create(
         bool,
         typer.Option("--delete-chunks", help="After success, delete the chunks that were replayed whole. Asks first."),
     ] = False,
+    delete_unexported: Annotated[
+        bool,
+        typer.Option("--delete-unexported", help="With --delete-chunks: also those that an export has not exported."),
+    ] = False,
     poll_interval: Annotated[
         int | None,
         typer.Option(
@@ -148,6 +152,7 @@ def create(
         "from_time": _absolute(from_time), "to_time": _absolute(to_time), "start": start, "end": end,
         "sequences": sequences, "hours": hour or None, "order": order, "rate": rate, "byte_rate": byte_rate,
         "speed": speed, "create_stream": create_stream, "delete_chunks": delete_chunks or None,
+        "delete_unexported": delete_unexported or None,
         "into_own_stream": into_own_stream or None, "over_gaps": over_gaps or None, "live": live or None,
         "marks": False if no_marks else None, "like_source": like_source or None,
     }  # fmt: skip

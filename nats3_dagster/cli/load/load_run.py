@@ -52,4 +52,7 @@ def run_replay(settings: Settings, replay_id: str, detach: bool, output: Format,
 
 def _delete_chunks(settings: Settings, replay_id: str) -> int:
     with Workspace(settings) as workspace:
-        return control.delete_chunks(workspace, replay_id)
+        deleted = control.delete_chunks(workspace, replay_id)
+        for kept in control.kept_for(workspace, replay_id):
+            note(f"Chunks stay, because {kept}. Once it has: nats3 load resume {replay_id}")
+        return deleted

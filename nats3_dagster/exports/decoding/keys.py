@@ -56,7 +56,7 @@ def key_of(key: str | None) -> KeyOf:
         return lambda message, row: ALL
     if kind == "subject":
         of = tokens_of(key)
-        return lambda message, row: of(message.subject)
+        return lambda message, row: of(message.exact_subject)
     if kind == "header":
         return lambda message, row: _header(message, name)
     if kind == "field":

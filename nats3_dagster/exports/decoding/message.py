@@ -20,6 +20,13 @@ class Message(NamedTuple):
     subject: str
     headers: bytes | None  # the block as on the wire
     data: bytes
+    # The subject with a lone surrogate for each byte that is not UTF-8; None where it is `subject`, its text.
+    exact: str | None = None
+
+    @property
+    def exact_subject(self) -> str:
+        """The subject, which no other subject equals: two may have one text."""
+        return self.subject if self.exact is None else self.exact
 
     def header_fields(self) -> dict[str, str]:
         """The headers by name; of a name that is there again, the first value."""

@@ -12,6 +12,7 @@ from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.planning.creation import Creation, check_creation, creation
+from nats3_dagster.replay.planning.exported import check_exported, check_follows, missing
 from nats3_dagster.replay.planning.targets import (
     archived_subjects,
     check_own_stream,
@@ -116,6 +117,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     streams = listening(workspace.link, made.config["subjects"] if made else [transform.pattern])
     check_own_stream(workspace.link, archive, source, spec, transform, streams)
     parts = extent(workspace, chunks, spec.selection)
+    unexported = _check_deletion(workspace, archive, spec, parts)
     if made and not streams:
         check_creation(workspace.link, made)
         takers, targets = [made.state], ()
@@ -131,7 +133,8 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         check_takes(spec, source, taker, load)
     return ReplayPlan(
         archive, spec, transform.pattern, parts, targets, batched, made, _samples(workspace, spec, transform, chunks),
-        tuple(notes(takers, load, marks=spec.marks, alone=goes_one_at_a_time(spec, takers, server, batched=batched))),
+        tuple(notes(takers, load, marks=spec.marks, alone=goes_one_at_a_time(spec, takers, server, batched=batched)))
+        + unexported,
     )  # fmt: skip
 
 
@@ -230,6 +233,21 @@ def source_of(workspace: Workspace, archive: Archive, chunks: Sequence[Chunk]) -
     newest = chunks[-1].meta.incarnation if chunks else workspace.catalog.coverage.all(archive)[-1].incarnation
     state = workspace.catalog.coverage.last_state(newest)
     return state.config if state else {"name": archive.spec.stream}
+
+
+def _check_deletion(
+    workspace: Workspace, archive: Archive, spec: ReplaySpec, parts: Sequence[Part]
+) -> tuple[str, ...]:
+    """What is to be known of exports that lack chunks which the replay deletes. Raises WrongState unless it may delete
+    them."""
+    if not spec.delete_chunks:
+        return ()
+    hours = {part.chunk.meta.hour for part in parts if part.is_whole}
+    if not spec.delete_unexported:
+        if spec.poll_interval_s is not None:
+            check_follows(workspace, archive)
+        check_exported(workspace, archive, hours)
+    return tuple(f"Chunks are deleted although {one}" for one in missing(workspace, archive, hours))
 
 
 def _samples(

@@ -44,6 +44,35 @@ create function nats3.valid_seals(archive bigint, first text, last text)
               = (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0));
     end;
 
+-- The hours from first to last of which chunks were deleted after a replay, with those chunks and their messages, the chunks
+-- that the hour has with them, and when the newest of these was committed. A chunk that was replaced before the
+-- deletion is none of them, nor is one whose messages were captured again since.
+create function nats3.retired_hours(archive bigint, first text, last text)
+    returns table (hour text, chunks bigint, messages bigint, total bigint, newest timestamptz)
+    language sql stable
+    begin atomic
+        with retired as (
+            select c.hour, count(*) as chunks, sum(c.messages)::bigint as messages, max(c.committed_at) as newest
+            from nats3.chunk c
+            where c.archive_id = archive and c.deleted_at is not null
+              and c.hour between coalesce(first, '') and coalesce(last, '9999')
+              and exists (
+                  select 1 from nats3.gap g
+                  where g.archive_id = archive and g.incarnation_id = c.incarnation_id and g.seqs && c.seqs
+                    and g.reason = 'retired')
+              and not exists (
+                  select 1 from nats3.chunk later
+                  where later.archive_id = archive and later.incarnation_id = c.incarnation_id and later.seqs && c.seqs
+                    and later.deleted_at is not null and later.retired_revision > c.retired_revision)
+            group by c.hour
+        )
+        select r.hour, r.chunks, r.messages, r.chunks + l.chunks, greatest(r.newest, l.newest)
+        from retired r cross join lateral (
+            select count(*) as chunks, max(c.committed_at) as newest from nats3.chunk c
+            where c.archive_id = archive and c.hour = r.hour and c.deleted_at is null
+        ) l;
+    end;
+
 -- Says of which hours the messages of a gap may be. An hour that was sealed before the gap was recorded, and is still as
 -- it was sealed, is none of them: everything that was stored before its end was accounted for then.
 create function nats3.gap_placed() returns trigger language plpgsql as $$

@@ -161,6 +161,7 @@ create index chunk_reach on nats3.chunk using gist (archive_id, incarnation_id, 
     where deleted_at is null;
 create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
 create index chunk_retired on nats3.chunk (archive_id, retired_revision) where deleted_at is not null;
+create index chunk_dead_hour on nats3.chunk (archive_id, hour) where deleted_at is not null;
 create index chunk_dead_object on nats3.chunk (bucket, key) where deleted_at is not null;
 -- What was once in a chunk is of that chunk's hour.
 create index chunk_dead_seqs on nats3.chunk using gist (archive_id, incarnation_id, seqs) where deleted_at is not null;
@@ -316,6 +317,9 @@ create table nats3.export (
     name         text collate "C" not null check (name ~ '^[A-Za-z0-9_]+$'),
     -- The fields of model.ExportSpec.
     spec         jsonb not null,
+    -- The URL of the folder that all its files are in, with a slash at its end. No two live exports share one, and none
+    -- lies in that of another.
+    place        text collate "C" not null check (place like '%/'),
     -- Counts the specs that it has had, from 1.
     version      integer not null default 1 check (version > 0),
     change       bigint not null default nextval('nats3.export_change'),
@@ -324,6 +328,7 @@ create table nats3.export (
     deleted_at   timestamptz
 );
 create unique index export_name on nats3.export (archive_id, name) where deleted_at is null;
+create unique index export_place on nats3.export (place) where deleted_at is null;
 create index export_changes on nats3.export (archive_id, change);
 
 -- An hour that was exported, or could not be. What it was made of is null until it was made once; the error is null
