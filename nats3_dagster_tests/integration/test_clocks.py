@@ -62,7 +62,6 @@ def test_captures_take_the_open_hour_from_the_streams_server(settings, bucket, w
     hold(settings, bucket, [hour_of(_true_ns() - HOUR_NS)])
     with Wire(settings.nats_url) as wire:
         wire.publish([("ev.a", b"", b"now")])
-        wire.flush()
     step_clock(monkeypatch, off)
     logs = workspace.catalog.archives.get("events")
     state = source_state(workspace, logs)

@@ -167,7 +167,7 @@ def contents(s3_client, logs):
 @pytest.mark.parametrize("damage", [None, b"other bytes"])
 def test_a_manifest_that_is_gone_is_written_again_as_it_was(workspace, catalog, logs, s3_client, damage):
     catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
-    zero, one = seal(workspace, logs, 0, 1)
+    _, one = seal(workspace, logs, 0, 1)
     s3_client.delete_object(Bucket=one.bucket, Key=one.key)
     if damage:
         s3_client.put_object(Bucket=one.bucket, Key=one.key, Body=damage)
