@@ -274,8 +274,9 @@ class Connection(Client):
     def login_error(self) -> SourceError | None:
         """The error if the server refused this login since the connection was last good: a password was changed, or a
         user was removed."""
-        fault = self._faults.get(self._address)
-        return login_refused(self._address) if fault is not None and is_login_fault(fault) else None
+        # A server whose configuration is loaded again says so before it hangs up: nats-py keeps that as its last error.
+        faults = (self._faults.get(self._address), None if self.is_connected else self.last_error)
+        return login_refused(self._address) if any(fault and is_login_fault(fault) for fault in faults) else None
 
     async def _on_reconnect(self) -> None:
         self._faults.clear()

@@ -173,7 +173,8 @@ class Link:
             return
         self._ready.set_result(client)
         await ending
-        await client.close()
+        with suppress(OSError):  # of a socket that the server has closed, while nats-py tries to connect again
+            await client.close()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -87,6 +87,8 @@ def test_a_wrong_login_is_refused(password_server, login):
     assert "refused the login" in refusal(options(password_server, **login))
 
 
+# nats-py leaves the socket of a refused attempt to the garbage collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("is_restarted", [True, False])
 def test_a_password_that_is_changed_while_connected_is_named(password_server, is_restarted):
     """As during a replay: the server is up, and what it refuses is the login."""
@@ -106,7 +108,7 @@ def test_a_password_that_is_changed_while_connected_is_named(password_server, is
             try:
                 return "" if stream_names(link) == [] else "?"
             except SourceError as error:
-                return str(error) if "lost" not in error.what else ""
+                return str(error) if "refused" in error.what else ""
 
         assert "refused the login. Check the user, password" in eventually(refusal, "the login is refused", 30)
 
