@@ -102,6 +102,10 @@ class TargetError(SourceError):
     """NATS did not take a message that a replay published."""
 
 
+class Paused(TargetError):
+    """A person paused the replay while it published."""
+
+
 class Interrupted(TargetError):
     """Messages were under way when the connection was lost or an answer failed to come: ask the target."""
 

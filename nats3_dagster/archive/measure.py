@@ -5,10 +5,10 @@ never an old one, and never 0.
 """
 
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nats3_dagster.archive.clocks import ask_clocks
 from nats3_dagster.archive.condition import PATIENCE_S, Condition, conditions
 from nats3_dagster.archive.loss import Loss, time_to_loss
 from nats3_dagster.archive.outputs import Outputs, outputs
@@ -63,7 +63,7 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
     """The archives of these totals. Raises CatalogError."""
     measures = workspace.catalog.measures
     with workspace.catalog.together():  # some calls for each archive
-        counts, grown = measures.current(newest_closed(time.time_ns())), measures.grown()
+        counts, grown = measures.current(newest_closed(ask_clocks(workspace).earliest_ns)), measures.grown()
         made = outputs(workspace)
         of_source = conditions(workspace, [sums.archive for sums in totals], aged=True)
     return ArchiveMeasures(

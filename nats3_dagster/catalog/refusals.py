@@ -98,6 +98,14 @@ def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
             return failed(error, where)
 
 
+def no_version(where: str) -> CatalogError:
+    """The error of a database that has a catalog's tables without the row that says which version they are."""
+    return CatalogError(
+        f"The database {where} has the tables of a catalog, and nats3.alembic_version does not say their version",
+        "Nothing was changed. Restore the database, or that table, from a backup",
+    )
+
+
 def broken_rule(error: psycopg.IntegrityError, archive: str) -> CatalogError:
     """The error of a commit to `archive` that broke a constraint. The rows and ranges are in Postgres' DETAIL."""
     detail = error.diag.message_detail or ""

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.connection import address, open_connection
-from nats3_dagster.catalog.refusals import failed, not_migrated
+from nats3_dagster.catalog.refusals import failed, no_version, not_migrated
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.steps import Next
@@ -55,11 +55,13 @@ def migrate(url: str) -> None:
 
 def installed_version(statements: Statements, where: str) -> str | None:
     """The version that the database has, None where there is no schema. Raises CatalogError when it is newer than
-    VERSION, or a development version's."""
+    VERSION, or a development version's, and where a catalog's tables have no version."""
     try:
         version = statements.value_or_none(str, "schema_version")
     except (errors.UndefinedTable, errors.InvalidSchemaName):
-        return None
+        version = None
+    if version is None and statements.value(bool, "has_tables"):
+        raise no_version(where)
     if version is not None and version > VERSION:
         raise CatalogError(
             f"The catalog in {where} has schema {version}, newer than this release's {VERSION}", "Upgrade nats3-dagster"

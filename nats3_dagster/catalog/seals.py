@@ -64,10 +64,16 @@ class Seals:
             claimed = sql.value(bool, "object_claimed", bucket=seal.bucket, key=seal.key)
             if claimed or sql.values(str, "removed_since", buckets=[seal.bucket], keys=[seal.key], since=begun):
                 raise Conflict(f"The object {seal.key} is being removed from the store", again)
-            if _unsealed(sql, archive, seal.hour).number != seal.number:
+            # A higher number is right: the bucket has manifests that the catalog does not know.
+            if _unsealed(sql, archive, seal.hour).number > seal.number:
                 raise Conflict(f"Hour {seal.hour} of archive {archive.name} was sealed by somebody else", again)
             if sql.value_or_none(int, "add_seal", archive=archive.id, **asdict(seal)) is None:
                 raise Conflict(f"Hour {seal.hour} of archive {archive.name} changed while it was sealed", again)
+
+    def known_keys(self, bucket: str, keys: Sequence[str]) -> set[str]:
+        """Those of the keys in this bucket that a seal has, of any archive and valid or not."""
+        with self._session.reading() as sql:
+            return set(sql.values(str, "sealed_keys", bucket=bucket, keys=[*keys]))
 
     def select(self, archive: Archive, *, hours: Sequence[str] | None = None) -> tuple[Seal, ...]:
         """The newest seal of each hour, ascending, valid or not (see `Seal.valid`)."""

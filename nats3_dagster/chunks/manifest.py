@@ -7,6 +7,7 @@ neither written nor read. The same hour in the same state gives the same bytes. 
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import pairwise
@@ -23,6 +24,7 @@ from nats3_dagster.model import NOT_MISSING, Reason, SeqRange
 MANIFEST_VERSION = 1
 # Bytes: the largest window of zstandard's levels up to 19.
 _MOST_WINDOW = 8 << 20
+_KEY = re.compile(r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/manifest-(\d{4,})-[0-9a-f]{12}\.json\.zst$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,18 @@ def decode_manifest(data: bytes) -> Manifest:
 def manifest_key(prefix: str, archive: str, hour: str, number: int, sha256: str) -> str:
     """Beside the hour's chunks: `.../hour=HH/manifest-<number>-<sha256[:12]>.json.zst`, the number with four digits."""
     return f"{hour_folder(prefix, archive, hour)}/manifest-{number:04d}-{sha256[:12]}.json.zst"
+
+
+def manifest_number(key: str) -> int:
+    """The number of the manifest with this key; 0 for any other object."""
+    match = _KEY.search(key)
+    return int(match[3]) if match else 0
+
+
+def manifest_hour(key: str) -> str:
+    """The hour of the manifest with this key; empty for any other object."""
+    match = _KEY.search(key)
+    return f"{match[1]}-{match[2]}:00" if match else ""
 
 
 @cache

@@ -4,7 +4,6 @@ They read the catalog, the store and the stream, never Dagster's own events, and
 pass.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -152,10 +151,12 @@ def _intact(naming: Naming, workspace: Workspace, archive: Archive, sample: int)
 
 def _keeps_up(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
     from nats3_dagster.archive.captures.backlog import backlog
+    from nats3_dagster.archive.clocks import stream_now_ns
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
-    waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
+    state = observe_source(workspace, archive)
+    waiting = backlog(workspace, archive, state, stream_now_ns(state))
     loss = time_to_loss(waiting, paused=archive.paused)
     return AssetCheckResult(
         asset_key=naming.chunks_key(archive.name), check_name=KEEPS_UP, passed=loss.level == "ok",

@@ -1,23 +1,26 @@
 """Reconcile: what Dagster has of each archive becomes what the catalog has, whoever changed either.
 
-Invariants: Dagster is asked before the catalog, so what the catalog lacks was there before and is gone. And an archive
-counts as heard only when nothing was left to report: a tick that died, an event that was lost, and an older event of a
-run after a newer one are found by the next tick.
+Invariants: Dagster is asked before the catalog, so what the catalog lacks was there before and is gone. Nothing is
+wiped unless a second read of the catalog confirms the first: a seal or an archive may come between the two. And an
+archive counts as heard only when nothing was left to report: a tick that died, an event that was lost, and an older
+event of a run after a newer one are found by the next tick.
 """
 
 import random
-import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from dagster import AssetKey, DagsterInstance
 
 from nats3_dagster.archive import status
+from nats3_dagster.archive.clocks import ask_clocks
 from nats3_dagster.defs.heard import Heard
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.known import newest_events
-from nats3_dagster.defs.known_exports import Exports
+from nats3_dagster.defs.known_exports import Exports, gone_exports
 from nats3_dagster.defs.tick import Reconciled, Tick
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import ArchiveVersion
 from nats3_dagster.workspace import Workspace
@@ -30,20 +33,19 @@ def reconcile(
     """Compare each archive that changed since `heard`, wipe what Dagster has too much of, and give the events that it
     lacks, tick.EVENTS at most: call again with the new `heard` for the rest. With `chosen` only the archives of these
     names are compared, and one that was heard and is not chosen any more is wiped. Raises CatalogError."""
-    every = status.versions(workspace)
-    versions = [v for v in every if chosen is None or v.archive.name in chosen]
-    former = _former_keys(workspace, naming, every)
-    # Another code location may have the others under the same prefix: what was never heard here is not wiped here.
-    left_out = [v.archive for v in every if v not in versions and v.archive.id in heard] if chosen is not None else []
-    exports = Exports.read(workspace, naming)
-    former += [key for archive in left_out for key in (*naming.keys_of(archive.name), *exports.keys(archive))]
-    live = {key for v in every for key in exports.keys(v.archive)}
-    former += [key for key in exports.gone if key not in live]
+    kept = _read(workspace, naming, heard, chosen)
+    versions, exports = kept.versions, kept.exports
     current = {key for v in versions for key in (*naming.keys_of(v.archive.name), *exports.keys(v.archive))}
-    newest = newest_events(instance, {*former, *current})
-    found = Reconciled(wiped=[key for key in former if key in newest])
-    instance.wipe_assets(found.wiped)
-    hour = hour_of(time.time_ns())
+    newest = newest_events(instance, {*kept.former, *current})
+    fault_point("tick.events_read")
+    wiped = [key for key in kept.former if key in newest]
+    if wiped:
+        # An archive or an export may have been made again since the first read, and its runs have reported by now.
+        still = {*_read(workspace, naming, heard, chosen).former}
+        wiped = [key for key in wiped if key in still]
+    found = Reconciled(wiped=wiped)
+    instance.wipe_assets(wiped)
+    hour = hour_of(ask_clocks(workspace).earliest_ns)
     now = {v.archive: _now(v, hour, newest, naming, exports) for v in versions}
     moved = [archive for archive in now if now[archive] != heard.get(archive.id)]
     tick = Tick(instance, workspace, naming, moved, found, exports, newest)
@@ -71,10 +73,34 @@ def _now(
     )
 
 
-def _former_keys(workspace: Workspace, naming: Naming, versions: Iterable[ArchiveVersion]) -> list[AssetKey]:
-    """Assets of archives that were deleted, and of streams that no archive has any more."""
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the catalog has at one time, and had."""
+
+    # The archives that are compared.
+    versions: Sequence[ArchiveVersion]
+    # Of all archives.
+    exports: Exports
+    # Assets of archives and exports that were deleted or are not chosen any more, and of streams without an archive.
+    former: Sequence[AssetKey]
+
+
+def _read(
+    workspace: Workspace, naming: Naming, heard: Mapping[int, Heard], chosen: Collection[str] | None
+) -> _Kept:
+    """Read what was deleted before what there is: what is made again between the two reads is not among `former`."""
     names, streams = status.former(workspace)
-    live = {key for v in versions for key in naming.keys_of(v.archive.name)}
-    live |= {naming.stream_key(v.archive.spec.stream) for v in versions}
+    exports_gone = gone_exports(workspace, naming)
+    fault_point("tick.former_read")
+    every = status.versions(workspace)
+    fault_point("tick.versions_read")
+    exports = Exports.read(workspace, naming)
+    versions = [v for v in every if chosen is None or v.archive.name in chosen]
+    # Another code location may have the others under the same prefix: what was never heard here is not wiped here.
+    left_out = [v.archive for v in every if v not in versions and v.archive.id in heard] if chosen is not None else []
+    live = {key for v in every for key in (*naming.keys_of(v.archive.name), *exports.keys(v.archive))}
+    live |= {naming.stream_key(v.archive.spec.stream) for v in every}
     keys = [*(key for name in sorted(names) for key in naming.keys_of(name)), *map(naming.stream_key, sorted(streams))]
-    return [key for key in keys if key not in live]
+    former = [key for key in (*keys, *exports_gone) if key not in live]
+    former += [key for archive in left_out for key in (*naming.keys_of(archive.name), *exports.keys(archive))]
+    return _Kept(versions, exports, former)

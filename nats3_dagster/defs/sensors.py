@@ -99,13 +99,15 @@ def _evaluate_capture(
     re-created, shrank or is gone."""
     from nats3_dagster.archive.captures.backlog import backlog
     from nats3_dagster.archive.captures.due import due
+    from nats3_dagster.archive.clocks import stream_now_ns
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
     if archive.paused:
         return _evaluate_paused(context, naming, workspace, archive)
     name = archive.name
-    waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
+    state = observe_source(workspace, archive)
+    waiting = backlog(workspace, archive, state, stream_now_ns(state))
     loss = time_to_loss(waiting)
     # Only a change is an event: a tick that says the same again would fill Dagster's tables.
     events = [keeps_up(naming, name, loss)] if loss.level != (context.cursor or "ok") else []
@@ -126,13 +128,15 @@ def _evaluate_paused(
 ) -> SensorResult:
     """One tick of a paused archive: it asks for no run, and the check shows the pause, and how near it is to loss."""
     from nats3_dagster.archive.captures.backlog import backlog
+    from nats3_dagster.archive.clocks import stream_now_ns
     from nats3_dagster.archive.loss import time_to_loss
     from nats3_dagster.archive.source import observe_source
 
     name, before = archive.name, context.cursor or ""
     why = f"Archive {name} is paused. {Next.RESUME_ARCHIVE(archive=name).worded(naming.words)}"
     try:
-        waiting = backlog(workspace, archive, observe_source(workspace, archive), time.time_ns())
+        state = observe_source(workspace, archive)
+        waiting = backlog(workspace, archive, state, stream_now_ns(state))
     except Nats3Error as error:
         # NATS may be down because of what the archive is paused for: the tick does not fail.
         known = before.startswith(PAUSED)
@@ -192,7 +196,8 @@ def _evaluate_seal(
         if complete.problem:
             # The cursor stays, so that the next tick asks again.
             return SkipReason(complete.problem.text_in(naming.words))
-        return SensorResult(skip_reason="Every complete hour is sealed", cursor=json.dumps(asdict(complete.position)))
+        why = f"Every complete hour is sealed. {complete.clocks}".rstrip(". ")
+        return SensorResult(skip_reason=why, cursor=json.dumps(asdict(complete.position)))
     if wait := back_off(context.instance, RunsFilter(tags={SEAL_TAG: name}), "Sealing", time.time()):
         return SkipReason(wait)
     chosen = blocks(complete.hours, SEAL_HOURS)[:SEAL_RUNS]

@@ -13,10 +13,12 @@ from nats3_dagster.defs.heard import Heard
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.known import forget, newest_of
 from nats3_dagster.defs.known_exports import Exports
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import Nats3Error, OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.exports import hours
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import FIRST_HOUR
-from nats3_dagster.model import Archive, Seal
+from nats3_dagster.model import Archive, Replay, Seal
+from nats3_dagster.model.exported import Export
 from nats3_dagster.replay.status import replayed_hours
 from nats3_dagster.workspace import Workspace
 
@@ -77,12 +79,14 @@ class Tick:
         since = before or Heard(now.revision, now.seals, -1, -1, "", 0, 0, 0, 0)
         began, self.undecided = (len(self.found.events), len(self.found.wiped)), False
         known = [self.instance.get_materialized_partitions(key) for key in self.naming.keys_of(archive.name)[:2]]
-        seals = status.seals(self.workspace, archive)
+        fault_point("tick.partitions_read")
+        seals = self.seals_of(archive)
+        fault_point("tick.seals_read")
         after = replace(
             now,
             open_hour=now.open_hour if now.open_hour in known[0] else "",
-            chunks_event=self.chunks(archive, since, now, known[0], seals),
-            sealed_event=self.sealed(archive, since, now, known[1], {seal.hour: seal for seal in seals}),
+            chunks_event=self.chunks(archive, since, now, known[0], seals.values()),
+            sealed_event=self.sealed(archive, since, now, known[1], seals),
             replay_event=self.replay(archive, since, now),
             export_event=self.exported(archive, since, now),
         )
@@ -95,8 +99,8 @@ class Tick:
         """Compare the hours of chunks that Dagster knows with those that have some and those that are sealed as empty;
         up to which event."""
         key, own = self.naming.chunks_key(archive.name), str(archive.id)
-        # Of hours before it Dagster has no partitions.
-        revisions = {h: r for h, r in status.revisions(self.workspace, archive).items() if h >= FIRST_HOUR}
+        revisions = self.revisions_of(archive)
+        fault_point("tick.revisions_read")
         expected = {seal.hour: 0 for seal in seals if not seal.chunks} | revisions
         if now.open_hour not in revisions and self.nothing_waits(archive):
             expected[now.open_hour] = 0
@@ -106,8 +110,8 @@ class Tick:
         # Of an hour that ended without a message, and is not sealed yet, it says no more than the catalog does.
         extra = {h for h in newest.extra if newest.says(h, "messages") != (own, 0)}
         emptied, surplus = self.divided(archive, extra)
-        if surplus or newest.is_foreign(own):
-            self.wipe(archive, key, keep_checks=not newest.is_foreign(own))
+        surplus = self.confirmed(surplus, lambda: {*self.seals_of(archive)} | {*self.revisions_of(archive)})
+        if self.wiped(archive, key, surplus, is_foreign=newest.is_foreign(own)):
             wrong = expected.keys()
         else:
             said = {h for h in newest.metadata if h in expected}
@@ -126,11 +130,11 @@ class Tick:
         key, own = self.naming.sealed_key(archive.name), str(archive.id)
         changed = {seal.hour for seal in expected.values() if (seal.id or 0) > since.seals}
         newest = newest_of(self.instance, key, since.sealed_event, now.sealed_event, known, expected, changed)
-        # What changed since its seal and is complete is sealed anew within a minute: to wipe and report all hours for
+        # What changed since its seal and is complete is sealed again within a minute: to wipe and report all hours for
         # that would ask every asset that depends on them to run once more.
         _, surplus = self.divided(archive, newest.extra)
-        if surplus or newest.is_foreign(own):
-            self.wipe(archive, key)
+        surplus = self.confirmed(surplus, lambda: self.seals_of(archive))
+        if self.wiped(archive, key, surplus, is_foreign=newest.is_foreign(own)):
             wrong = expected.keys()
         else:
             said = {h for h in newest.metadata if h in expected}
@@ -145,15 +149,17 @@ class Tick:
             return now.replay_event
         key = self.naming.replay_key(archive.name)
         known = self.instance.get_materialized_partitions(key)
-        expected = {h: r for h, r in replayed_hours(self.workspace, archive).items() if h >= FIRST_HOUR}
+        fault_point("tick.replayed_read")
+        expected = self.replays_of(archive)
         # Nothing says which hours a replay changed: after one, all are compared.
         begin = since.replay_event if since.replays == now.replays else 0
         newest = newest_of(self.instance, key, begin, now.replay_event, known, expected, ())
-        if newest.extra:
-            self.wipe(archive, key)
+        surplus = self.confirmed(newest.extra, lambda: self.replays_of(archive))
+        if self.wiped(archive, key, surplus):
             wrong = expected.keys()
         else:
-            wrong = {h for h, event in newest.metadata.items() if event.get("replay") != expected[h].id}
+            said = {h: event for h, event in newest.metadata.items() if h in expected}
+            wrong = {h for h, event in said.items() if event.get("replay") != expected[h].id}
             wrong |= expected.keys() - known
         described: dict[str, Replayed] = {}
 
@@ -174,12 +180,13 @@ class Tick:
         for export in self.exports.of(archive):
             key, own = self.naming.export_key(archive.name, export.name), str(archive.id)
             known = self.instance.get_materialized_partitions(key)
-            expected = {h: n for h, n in hours.changes(self.workspace, export).items() if h >= FIRST_HOUR}
+            fault_point("tick.exported_read")
+            expected = self.changes_of(export)
             changed = {hour for hour, number in expected.items() if number > since.exports}
             end = self.newest.get(key, 0)
             newest = newest_of(self.instance, key, since.export_event, end, known, expected, changed)
-            if newest.extra or newest.is_foreign(own):
-                self.wipe(archive, key)
+            surplus = self.confirmed(newest.extra, lambda e=export: self.changes_of(e))
+            if self.wiped(archive, key, surplus, is_foreign=newest.is_foreign(own)):
                 wrong = expected.keys()
             else:
                 said = {h for h in newest.metadata if h in expected}
@@ -207,8 +214,50 @@ class Tick:
         if self.condition(archive).source == "unreachable":
             self.undecided = True
             return set(), set()
-        complete = complete_hours(self.workspace, archive, hours)
+        complete, problem = complete_hours(self.workspace, archive, hours)
+        if problem and not isinstance(problem, StreamChanged | UnknownStream | OperatorError):
+            self.undecided = True
+            return complete, set()
         return complete, {*hours} - complete
+
+    def confirmed(self, surplus: Collection[str], read_again: Callable[[], Collection[str]]) -> set[str]:
+        """Those of the hours that the catalog does not have by a second read either. Where it has some by now, another
+        process changed the archive during this tick, and the next tick decides."""
+        if not surplus:
+            return set()
+        by_now = {*surplus}.intersection(read_again())
+        self.undecided = self.undecided or bool(by_now)
+        return {*surplus} - by_now
+
+    def wiped(self, archive: Archive, key: AssetKey, surplus: Collection[str], *, is_foreign: bool = False) -> bool:
+        """Wipe the asset if it has surplus hours, or events of another archive; whether it was. An archive that was
+        deleted during this tick is left to the next one: the events may be those of its successor."""
+        if not surplus and not is_foreign:
+            return False
+        now = status.find_or_none(self.workspace, archive.name)
+        if now is None or now.id != archive.id:
+            self.undecided = True
+            return False
+        # Of an archive the newest results of its checks stay, but not those of a former one under its name.
+        forget(self.instance, self.naming, archive.name, key, keep_checks=not is_foreign)
+        self.found.wiped.append(key)
+        return True
+
+    def seals_of(self, archive: Archive) -> dict[str, Seal]:
+        """The seals that hold, by hour."""
+        return {seal.hour: seal for seal in status.seals(self.workspace, archive)}
+
+    def revisions_of(self, archive: Archive) -> dict[str, int]:
+        """The hours with messages. Of hours before the first one Dagster has no partitions."""
+        return {h: r for h, r in status.revisions(self.workspace, archive).items() if h >= FIRST_HOUR}
+
+    def replays_of(self, archive: Archive) -> dict[str, Replay]:
+        """The replayed hours, each with the replay that succeeded last."""
+        return {h: r for h, r in replayed_hours(self.workspace, archive).items() if h >= FIRST_HOUR}
+
+    def changes_of(self, export: Export) -> dict[str, int]:
+        """The exported hours, each with the number of its change."""
+        return {h: n for h, n in hours.changes(self.workspace, export).items() if h >= FIRST_HOUR}
 
     def condition(self, archive: Archive) -> "Condition":
         from nats3_dagster.archive.condition import conditions
@@ -216,10 +265,6 @@ class Tick:
         if not self.conditions:
             self.conditions = conditions(self.workspace, self.moved)
         return self.conditions[archive.id]
-
-    def wipe(self, archive: Archive, key: AssetKey, *, keep_checks: bool = False) -> None:
-        forget(self.instance, self.naming, archive.name, key, keep_checks=keep_checks)
-        self.found.wiped.append(key)
 
     def report(self, hours: Iterable[str], event: Callable[[str], AssetMaterialization]) -> None:
         """Describe the hours, oldest first, as far as this tick goes."""

@@ -1,9 +1,9 @@
 """The plan of an export: which chunks, in which groups, by which job."""
 
 import secrets
-import time
 from dataclasses import dataclass
 
+from nats3_dagster.archive.clocks import ask_clocks
 from nats3_dagster.archive.proof import seal
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.checks import check_export
@@ -79,5 +79,6 @@ def _check_complete(workspace: Workspace, archive: Archive, hour: str) -> None:
     first, _ = seal.ended_hours(workspace, archive)
     if hour < first:
         raise OperatorError(f"Archive {archive.name} begins at {first}, after {hour}", "Choose a later hour")
-    complete = seal.complete_hours(workspace, archive, [hour])
-    seal.check_sealed([hour], complete, archive.name, seal.newest_closed(time.time_ns()))
+    complete, _ = seal.complete_hours(workspace, archive, [hour])
+    clocks = ask_clocks(workspace)
+    seal.check_sealed([hour], complete, archive.name, seal.newest_closed(clocks.earliest_ns), clocks.difference)

@@ -146,9 +146,11 @@ async def _answer(client: Connection, subject: str, payload: bytes) -> dict[str,
         what = f"JetStream at {address} does not answer {subject}"
         raise SourceError(what, "Enable JetStream for this account") from error
     except nats_errors.TimeoutError as error:
-        raise SourceError(f"NATS at {address} did not answer within {TIMEOUT_S:.0f} s", "Is it overloaded?") from error
+        late = SourceError(f"NATS at {address} did not answer within {TIMEOUT_S:.0f} s", "Is it overloaded?")
+        raise client.login_error or late from error
     except (nats_errors.Error, OSError) as error:
-        raise SourceError(f"The connection to NATS at {address} was lost", "Is the server up?") from error
+        lost = SourceError(f"The connection to NATS at {address} was lost", "Is the server up?")
+        raise client.login_error or lost from error
     except ValueError as error:
         raise SourceError(f"NATS at {address} answered {subject} with something that is no JSON") from error
     finally:

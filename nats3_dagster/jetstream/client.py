@@ -17,6 +17,7 @@ from nats.aio.transport import TcpTransport
 from nats.errors import AuthorizationError, ProtocolError, SecureConnRequiredError
 from nats.protocol.parser import Parser
 
+from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.nats_options import API, NatsOptions
 from nats3_dagster.jetstream.read.scan import FrameError, Frames, frame_end, scan
 
@@ -27,6 +28,19 @@ RECONNECT_WAIT_S = 0.5
 RECONNECTS = 60
 # More than any payload a server can be configured for (64 MiB): a length beyond it is garbage and not a message.
 MAX_FRAME = 1 << 28
+
+
+def is_login_fault(error: Exception) -> bool:
+    """Whether the server refused the login."""
+    text = str(error).lower()
+    return "authorization" in text or "authentication" in text
+
+
+def login_refused(address: str) -> SourceError:
+    """The error of a login that the server refused."""
+    return SourceError(
+        f"NATS at {address} refused the login", "Check the user, password, token, creds file or nkey: was it changed?"
+    )
 
 
 class BulkParser(Parser):
@@ -197,7 +211,8 @@ class Connection(Client):
         options = self._nats3_options
         await self.connect(
             servers=list(options.servers), name=options.name, error_cb=self._note, disconnected_cb=self._on_loss,
-            closed_cb=self._on_loss, connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]
+            closed_cb=self._on_loss, reconnected_cb=self._on_reconnect,
+            connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]
             max_reconnect_attempts=1, reconnect_time_wait=0.1, ping_interval=20,  # type: ignore[arg-type]
             tls=options.ssl_context() if options.wants_tls else None, tls_handshake_first=options.tls_first,
             user=options.user, password=options.password, token=options.token,
@@ -209,6 +224,7 @@ class Connection(Client):
             fault = ConnectionResetError("it closed the connection")
             await self._note(fault)
             raise fault
+        self._faults.clear()
         self.options |= {
             "allow_reconnect": reconnect, "max_reconnect_attempts": RECONNECTS, "reconnect_time_wait": RECONNECT_WAIT_S,
         }  # fmt: skip
@@ -253,6 +269,17 @@ class Connection(Client):
     def faults(self) -> Mapping[str, Exception]:
         """The last fault of each server, or of the way to it, by `host:port`."""
         return self._faults
+
+    @property
+    def login_error(self) -> SourceError | None:
+        """The error if the server refused this login since the connection was last good: a password was changed, or a
+        user was removed."""
+        # A server whose configuration is loaded again says so before it hangs up: nats-py keeps that as its last error.
+        faults = (self._faults.get(self._address), None if self.is_connected else self.last_error)
+        return login_refused(self._address) if any(fault and is_login_fault(fault) for fault in faults) else None
+
+    async def _on_reconnect(self) -> None:
+        self._faults.clear()
 
     async def _connect_to_server(self, s: Srv) -> None:
         self._address = f"{s.uri.hostname}:{s.uri.port or 4222}"

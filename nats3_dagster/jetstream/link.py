@@ -20,7 +20,7 @@ from nats.errors import Error, SecureConnRequiredError
 from nkeys import NkeysError  # pyright: ignore[reportMissingTypeStubs]
 
 from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.client import Connection, is_login_fault, login_refused
 from nats3_dagster.jetstream.nats_options import NatsOptions
 
 P = ParamSpec("P")
@@ -97,13 +97,13 @@ class Link:
             return future.result(self._patience_s)
         except TimeoutError as error:
             if future.cancel():
-                raise self._too_late(self.client.address) from None
-            raise SourceError(f"NATS at {self.client.address} does not answer: {error}", "Is the server up?") from error
+                raise self.client.login_error or self._too_late(self.client.address) from None
+            raise self._unanswered(error) from error
         except CancelledError:
             raise SourceError("The connection to NATS was closed") from None
         except (Error, OSError) as error:
             # What nats-py raises where we do not say it better; a Nats3Error passes as it is.
-            raise SourceError(f"NATS at {self.client.address} does not answer: {error}", "Is the server up?") from error
+            raise self._unanswered(error) from error
         except BaseException:
             future.cancel()
             raise
@@ -142,6 +142,11 @@ class Link:
             self.loop.call_soon_threadsafe(self._end.set)
         self._thread.join(CLOSE_S)
 
+    def _unanswered(self, error: Exception) -> SourceError:
+        """What nats-py's error says, or that the login was refused when the connection was to be made again."""
+        what = f"NATS at {self.client.address} does not answer: {error}"
+        return self.client.login_error or SourceError(what, "Is the server up?")
+
     def _too_late(self, address: str) -> SourceError:
         return SourceError(
             f"NATS at {address} did not answer within {self._patience_s:g} s",
@@ -168,7 +173,8 @@ class Link:
             return
         self._ready.set_result(client)
         await ending
-        await client.close()
+        with suppress(OSError):  # of a socket that the server has closed, while nats-py tries to connect again
+            await client.close()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -189,7 +195,6 @@ def _failure(faults: Mapping[str, Exception]) -> SourceError:
 
 def _describe(address: str, error: Exception) -> tuple[str, str]:
     """One line and a hint for the fault of a server, or of the way to it."""
-    text = str(error).lower()
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message or "it cannot be verified"
         what = f"The TLS certificate of NATS at {address} is not trusted: {reason}"
@@ -205,8 +210,9 @@ def _describe(address: str, error: Exception) -> tuple[str, str]:
         return f"The host of NATS at {address} is unknown", "Check NATS3_NATS_URL"
     if isinstance(error, ConnectionRefusedError):
         return f"Nothing listens for NATS at {address}", "Start the server, or check NATS3_NATS_URL"
-    if "authorization" in text or "authentication" in text:
-        return f"NATS at {address} refused the login", "Check the user, password, token, creds file or nkey"
+    if is_login_fault(error):
+        refused = login_refused(address)
+        return refused.what, str(refused.hint)
     if isinstance(error, TimeoutError):
         return f"NATS at {address} did not answer in time", "Check NATS3_NATS_URL, and that it is a NATS server"
     if isinstance(error, OSError):

@@ -179,6 +179,7 @@ def _state(info: Mapping[str, Any]) -> StreamState:
         last_ns=_time(state["last_ts"]), messages=state["messages"], bytes=state["bytes"], config=config,
         damaged=ranges_of(damaged.get("msgs") or ()),
         consumers=state.get("consumer_count", 0), leader=leader_of(info),
+        answered_ns=parse_time(info["ts"]) if info.get("ts") else None,
     )  # fmt: skip
 
 

@@ -119,6 +119,8 @@ class StreamState:
     consumers: int = 0
     # The server that leads it; empty where the server or the catalog does not say it.
     leader: str = field(default="", compare=False)
+    # The server's time when it answered, in nanoseconds; None where the server or the catalog does not say it.
+    answered_ns: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:

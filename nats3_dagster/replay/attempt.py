@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from nats3_dagster.archive.read.extent import extent
 from nats3_dagster.archive.read.lookup import chunks_of
 from nats3_dagster.catalog.replay_lock import ReplayLock
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import Nats3Error, Paused
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
-from nats3_dagster.model import Chunk, ChunkResult
+from nats3_dagster.model import Chunk, ChunkResult, ReplayState
 from nats3_dagster.replay.job import ReplayJob, combine, joined
 from nats3_dagster.replay.planning.plan import check_objects
 from nats3_dagster.replay.planning.targets import check_resumable
@@ -75,7 +75,7 @@ def keep(workspace: Workspace, job: ReplayJob, counts: Counts) -> None:
 def abandon(workspace: Workspace, job: ReplayJob, error: BaseException) -> None:
     """Record that the attempt ended without any answer of its tasks."""
     # What is no Exception is an interrupt: Ctrl-C, or Dagster's own class where Spark has not set Python's handler.
-    state = "failed" if isinstance(error, Exception) else "canceled"
+    state = _end_of(error) if isinstance(error, Exception) else "canceled"
     workspace.catalog.replays.finish(job.id, job.attempt, state, str(error) or None)
 
 
@@ -107,6 +107,11 @@ def record_chunks(
 
 def finish(workspace: Workspace, job: ReplayJob, error: Nats3Error | None) -> None:
     """The second half of `record`."""
-    state = "failed" if error else "succeeded"
+    state = _end_of(error) if error else "succeeded"
     workspace.catalog.replays.finish(job.id, job.attempt, state, str(error) if error else None)
     fault_point("replay.after_record")
+
+
+def _end_of(error: Exception) -> ReplayState:
+    """How an attempt ended with this error: a pause is no failure, and must not raise an alarm as one."""
+    return "paused" if isinstance(error, Paused) else "failed"

@@ -7,9 +7,10 @@ would not know what the targets hold.
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from nats3_dagster.errors import CatalogError, Conflict, OperatorError
+from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.model import Replay, ReplaySpec
 from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.planning.forgotten import forgotten
 from nats3_dagster.replay.status import find
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -44,11 +45,7 @@ def begin_or_go_on(
     if replay is None and replays.was_deleted(replay_id):
         raise OperatorError(f"Replay {replay_id} was deleted, and what it published stays", Next.BEGIN_NEW_REPLAY())
     if replay is None and witness.recorded:
-        raise CatalogError(
-            f"The catalog has forgotten replay {replay_id}, which was begun: Postgres is a restored backup, or a "
-            "standby that took over before it had every commit",
-            Next.BEGIN_NEW_REPLAY_AFTER_LOOKING(replay=replay_id),
-        )
+        raise forgotten(replay_id)
     if replay is None:
         try:
             begun, plan = begin(workspace, spec, replay_id=replay_id, run_id=run_id)

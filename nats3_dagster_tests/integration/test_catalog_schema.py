@@ -54,6 +54,18 @@ def test_an_empty_database_becomes_a_catalog_and_stays_one(empty_postgres_url):
         assert catalog.archives.all() == ()
 
 
+@pytest.mark.parametrize("damage", ["delete from nats3.alembic_version", "drop table nats3.alembic_version"])
+def test_a_catalog_without_its_version_is_named_and_left_as_it_is(empty_postgres_url, damage):
+    migrate(empty_postgres_url)
+    _run(empty_postgres_url, damage)
+    before = _run(empty_postgres_url, _TABLES)
+    for ask in (migrate, Catalog.connect):
+        with pytest.raises(CatalogError, match="does not say their version. Nothing was changed. Restore") as raised:
+            ask(empty_postgres_url).archives.all() if ask is Catalog.connect else ask(empty_postgres_url)
+        assert "defect" not in str(raised.value)
+    assert _run(empty_postgres_url, _TABLES) == before
+
+
 def test_everything_is_in_one_schema(empty_postgres_url):
     migrate(empty_postgres_url)
     elsewhere = """

@@ -8,9 +8,11 @@ import json
 import logging
 import os
 import pickle
+import signal
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import nkeys
@@ -29,6 +31,7 @@ from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import stream_names
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.conftest import freeze
+from nats3_dagster_tests.waiting import eventually
 
 SECRET = "s3cr3t:p@ss/w%rd"
 
@@ -82,6 +85,32 @@ def test_a_login_beside_the_url_wins(password_server):
 @pytest.mark.parametrize("login", [{}, {"user": "u s", "password": SECRET + "x"}, {"user": "u s"}, {"token": SECRET}])
 def test_a_wrong_login_is_refused(password_server, login):
     assert "refused the login" in refusal(options(password_server, **login))
+
+
+# nats-py leaves the socket of a refused attempt to the garbage collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_a_password_that_is_changed_while_connected_is_named(password_server, is_restarted):
+    """As during a replay: the server is up, and what it refuses is the login."""
+    with Link(options(password_server, user="u s", password=SECRET)) as link:
+        assert server_info(link).jetstream
+        former, other = SECRET, "another"
+        if is_restarted:
+            password_server.stop()
+            password_server.config = password_server.config.replace(former, other)
+            password_server.start()
+        else:
+            path = Path(password_server.marker[1])
+            path.write_text(path.read_text().replace(former, other))
+            os.kill(password_server.process.pid, signal.SIGHUP)
+
+        def refusal() -> str:
+            try:
+                return "" if stream_names(link) == [] else "?"
+            except SourceError as error:
+                return str(error) if "refused" in error.what else ""
+
+        assert "refused the login. Check the user, password" in eventually(refusal, "the login is refused", 30)
 
 
 def test_token(nats_factory):

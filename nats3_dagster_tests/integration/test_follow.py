@@ -130,7 +130,9 @@ def test_it_begins_with_what_there_is_and_goes_on_in_a_later_attempt(
     assert source.arrived() == list(range(source.count - 10))
 
 
-def test_a_pause_ends_the_wait_at_once(settings: Settings, workspace: Workspace, source: Source) -> None:
+def test_a_pause_ends_the_wait_at_once(
+    settings: Settings, workspace: Workspace, source: Source, postgres_url: str
+) -> None:
     replay, _ = begin(workspace, replace(FOLLOW, poll_interval_s=600))
     with following(settings, replay.id) as outcome:
         wait_for(lambda: status(workspace, replay.id).state == "running")
@@ -140,6 +142,9 @@ def test_a_pause_ends_the_wait_at_once(settings: Settings, workspace: Workspace,
     assert (paused.state, paused.error) == ("paused", "for a while")
     with pytest.raises(TargetError, match="was paused"):
         outcome.result()
+    with psycopg.connect(postgres_url) as connection:  # an attempt that failed would raise an alarm
+        ends = connection.execute("select state from nats3.replay_attempt where replay_id = %s", (replay.id,)).fetchall()
+    assert ends == [("paused",)]
 
 
 def connections(url: str, skip: tuple[int, ...]) -> list[int]:

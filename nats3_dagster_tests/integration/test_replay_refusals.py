@@ -1,13 +1,16 @@
 """What a target would refuse half way is refused in the plan, with its value and the way out."""
 
+from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
 from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.errors import Nats3Error, OperatorError, TargetError
-from nats3_dagster.model import ReplaySpec, Selection
+from nats3_dagster.errors import CatalogError, Nats3Error, OperatorError, TargetError
+from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.control import delete
 from nats3_dagster.replay.messages.headers import header_room
 from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.workspace import Workspace
@@ -59,6 +62,44 @@ def test_by_the_targets_settings(
     wire.create_stream("BACK", "back.>", **config)
     archived(workspace, wire, "EV", bucket)
     refused(workspace, wire, error)
+
+
+def test_a_replay_that_the_catalog_has_forgotten(
+    workspace: Workspace, wire: Wire, bucket: str, postgres_url: str
+) -> None:
+    """As after a restore of Postgres: the same request would publish the same messages once more."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n % 2}", b"", b"x") for n in range(20)])
+    wire.create_stream("BACK", "back.>")
+    archived(workspace, wire, "EV", bucket)
+    first = replayed(workspace, replace(TO_BACK, selection=Selection(subjects=("ev.>",), sequences=SeqRange(1, 15))))
+    wire.publish([("back.other", b"", b"of another publisher")])
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("set session_replication_role = replica")
+        for table in ("replay_chunk", "replay_attempt", "replay_target"):
+            connection.execute(f"delete from nats3.{table} where replay_id = %s", (first.id,))
+        connection.execute("delete from nats3.replay where id = %s", (first.id,))
+    text = f"forgotten replay {first.id}.* restored backup.* See what its targets hold of it"
+    for plan in (dry_run, begin):
+        with pytest.raises(CatalogError, match=text):
+            plan(workspace, TO_BACK)
+    assert wire.state("BACK")["messages"] == 16
+    # What the targets lack may be begun; so may all of it, once what they hold was deleted.
+    rest = replace(TO_BACK, selection=Selection(subjects=("ev.>",), sequences=SeqRange(16, 20)))
+    assert replayed(workspace, rest).state == "succeeded"
+    wire.api("STREAM.PURGE.BACK")
+    assert replayed(workspace, TO_BACK).state == "succeeded"
+    assert wire.state("BACK")["messages"] == 20
+
+
+def test_a_replay_that_was_deleted_is_not_forgotten(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"x")])
+    wire.create_stream("BACK", "back.>")
+    archived(workspace, wire, "EV", bucket)
+    delete(workspace, replayed(workspace, TO_BACK).id)
+    assert replayed(workspace, TO_BACK).state == "succeeded"
+    assert wire.state("BACK")["messages"] == 2
 
 
 def test_a_sealed_target(workspace: Workspace, wire: Wire, bucket: str) -> None:

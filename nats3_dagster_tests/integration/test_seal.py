@@ -6,9 +6,11 @@ import psycopg
 import pytest
 
 from nats3_dagster.archive import status
+from nats3_dagster.archive.proof.manifests import repair_manifests, stray_manifests
 from nats3_dagster.archive.proof.seal import check_sealed, newest_closed, seal_hours
+from nats3_dagster.archive.proof.verify import verify_seals
 from nats3_dagster.catalog.seals import Seals
-from nats3_dagster.chunks.manifest import ManifestGap, ManifestOther, decode_manifest
+from nats3_dagster.chunks.manifest import ManifestGap, ManifestOther, decode_manifest, manifest_number
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Gap, Incarnation
@@ -154,6 +156,62 @@ def test_killed_between_the_object_and_its_row(workspace, catalog, logs, s3, s3_
     (again,) = seal(workspace, logs, 0)
     assert again.key == left["Key"]
     assert s3_client.list_objects_v2(Bucket=logs.spec.bucket)["KeyCount"] == 1
+
+
+def contents(s3_client, logs):
+    """The keys in the archive's bucket, by their numbers."""
+    listed = s3_client.list_objects_v2(Bucket=logs.spec.bucket).get("Contents", ())
+    return {manifest_number(item["Key"]): item["Key"] for item in listed}
+
+
+@pytest.mark.parametrize("damage", [None, b"other bytes"])
+def test_a_manifest_that_is_gone_is_written_again_as_it_was(workspace, catalog, logs, s3_client, damage):
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
+    _, one = seal(workspace, logs, 0, 1)
+    s3_client.delete_object(Bucket=one.bucket, Key=one.key)
+    if damage:
+        s3_client.put_object(Bucket=one.bucket, Key=one.key, Body=damage)
+    (repaired,) = repair_manifests(workspace, logs)
+    assert (repaired.key, repaired.sha256) == (one.key, one.sha256)
+    assert [error for _, error in verify_seals(workspace, catalog.seals.select(logs))] == [None, None]
+    assert [s.number for s in catalog.seals.select(logs)] == [1, 1]
+    assert list(repair_manifests(workspace, logs)) == []
+
+
+def test_a_manifest_that_is_gone_after_the_prefix_changed_is_sealed_again(workspace, catalog, logs, s3_client):
+    catalog.chunks.commit(logs, [held(0, 1, 10)])
+    (zero,) = seal(workspace, logs, 0)
+    s3_client.delete_object(Bucket=zero.bucket, Key=zero.key)
+    moved = replace(logs, spec=replace(logs.spec, prefix="elsewhere"))
+    (again,) = repair_manifests(workspace, moved)
+    assert (again.number, again.key.startswith("elsewhere/")) == (2, True)
+    assert [(s.number, s.valid) for s in catalog.seals.select(logs)] == [(2, True)]
+
+
+def test_a_stray_manifest_with_a_higher_number_is_listed_and_sealed_over(workspace, catalog, logs, s3_client):
+    """As after a restore of the catalog: the bucket has seals that the catalog does not know."""
+    catalog.chunks.commit(logs, [held(0, 1, 10)])
+    (zero,) = seal(workspace, logs, 0)
+    stray = zero.key.replace("manifest-0001-", "manifest-0004-")
+    s3_client.put_object(Bucket=zero.bucket, Key=stray, Body=b"of another history")
+    (found,) = stray_manifests(workspace, logs)
+    assert (found.key, found.hour, found.number, found.is_highest) == (stray, HOURS[0], 4, True)
+    assert stray_manifests(workspace, logs, [HOURS[1]]) == []
+    (again,) = repair_manifests(workspace, logs)
+    assert again.number == max(contents(s3_client, logs)) == 5
+    assert [f.is_highest for f in stray_manifests(workspace, logs)] == [False]
+    assert list(repair_manifests(workspace, logs)) == []
+
+
+def test_an_hour_is_sealed_above_the_numbers_in_the_bucket(workspace, catalog, logs, s3_client):
+    catalog.chunks.commit(logs, [held(0, 1, 10)])
+    (zero,) = seal(workspace, logs, 0)
+    s3_client.put_object(Bucket=zero.bucket, Key=zero.key.replace("-0001-", "-0002-"), Body=b"of another history")
+    catalog.chunks.commit(logs, [held(0, 11, 20)])
+    (again,) = seal(workspace, logs, 0)
+    assert again.number == 3
+    catalog.chunks.commit(logs, [held(0, 21, 30)])
+    assert [s.number for s in seal(workspace, logs, 0)] == [4]
 
 
 def test_a_seal_whose_object_is_removed_meanwhile(workspace, catalog, logs, s3):

@@ -1,7 +1,7 @@
 """The catalog sensor: within a tick Dagster shows what the catalog has, whoever changed either of them."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from nats3_dagster.archive.remove import delete
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import catalog_sensor as sensor_module
 from nats3_dagster.defs import known, tick
+from nats3_dagster.defs import reconcile as reconcile_module
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.heard import read, write
@@ -253,6 +254,81 @@ def test_chunks_that_were_deleted_and_sealed_between_two_ticks(
     seal(settings)
     assert daemon.tick() == [("chunks", hours[0]), ("sealed", hours[0]), ("sealed", hours[1])]
     assert daemon.says(hours[0])["messages"] == 0
+    daemon.settle()
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, point: str, act: Callable[[], object]) -> None:
+    """Act once, when a tick passes this fault point."""
+    waiting = [act]
+
+    def pass_point(name: str) -> None:
+        if name == point and waiting:
+            waiting.pop()()
+
+    for module in (tick, reconcile_module):
+        monkeypatch.setattr(module, "fault_point", pass_point)
+
+
+@pytest.mark.parametrize("point", ["tick.seals_read", "tick.revisions_read"])
+def test_an_hour_sealed_between_two_reads_of_a_tick_does_not_wipe_the_others(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    hours = captured(settings, bucket, 4)
+    seal(settings)
+    daemon.settle()
+    hold(settings, bucket, [hours[2]], first=5)  # its seal no longer holds
+    meanwhile(monkeypatch, point, lambda: seal(settings))
+    answer = daemon.evaluate()
+    assert answer.skip_reason is not None
+    assert "Wiped" not in str(answer.skip_reason.skip_message)
+    daemon.settle()
+    assert daemon.known(SEALED) == set(hours)
+    assert daemon.says(hours[2], SEALED)["messages"] == 2
+
+
+def test_an_hour_whose_chunks_were_deleted_and_that_was_sealed_between_two_reads_of_a_tick(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = captured(settings, bucket, 4)
+    seal(settings)
+    daemon.settle()
+    retire(settings, [hours[2]])
+    meanwhile(monkeypatch, "tick.revisions_read", lambda: seal(settings))
+    answer = daemon.evaluate()
+    assert answer.skip_reason is not None
+    assert "Wiped" not in str(answer.skip_reason.skip_message)
+    daemon.settle()
+    assert (daemon.known(SEALED), daemon.known()) == (set(hours), {*hours, now()})
+    assert daemon.says(hours[2])["messages"] == 0
+
+
+@pytest.mark.parametrize("point", ["tick.versions_read", "tick.former_read", "tick.seals_read"])
+def test_an_archive_made_again_between_two_reads_of_a_tick_keeps_its_events(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """A run of the new archive has reported its hours before this tick writes what it decided."""
+    hours = captured(settings, bucket, 3)
+    with Workspace(settings) as workspace:
+        delete(workspace, "events", purge=False)
+    other = "tick.seals_read" if point == "tick.seals_read" else ""
+    if other:
+        archive(settings, bucket)
+
+    def make_again() -> None:
+        if other:
+            with Workspace(settings) as workspace:
+                delete(workspace, "events", purge=False)
+        archive(settings, bucket)
+        hold(settings, bucket, hours)
+        with Catalog.connect(settings.postgres) as catalog:
+            own = str(catalog.archives.get("events").id)
+        for hour in hours:
+            said = {"archive_id": own, "revision": 1, "messages": 1, "gaps": 0}
+            daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hour, metadata=said))
+
+    meanwhile(monkeypatch, point, make_again)
+    daemon.evaluate()
+    assert daemon.known() == set(hours)
     daemon.settle()
 
 

@@ -1,11 +1,11 @@
 """Due: the hours of an archive to capture, now by its thresholds, or because somebody asks."""
 
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive.captures.backlog import Backlog, backlog
 from nats3_dagster.archive.captures.windows import hours_to_capture
+from nats3_dagster.archive.clocks import stream_now_ns
 from nats3_dagster.archive.create import check_bucket
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.errors import OperatorError
@@ -80,7 +80,7 @@ def _hour_to_take(
             f"Archive {archive.name} takes what its consumer {archive.spec.durable} has, and not a certain hour",
             "Leave the hour out: then it takes all that waits",
         )
-    now_ns = time.time_ns()
+    now_ns = stream_now_ns(state)
     if adopt:
         return [hour_of(now_ns)]  # the durable may have to be made again first
     waiting = backlog(workspace, archive, state, now_ns)

@@ -1,7 +1,6 @@
 """NATS: is it there, does it fit, and how long until a stream deletes what is not archived yet?"""
 
 import json
-import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -9,6 +8,7 @@ from urllib.parse import urlsplit
 
 from nats3_dagster.archive.captures.absence import lost_by_reason
 from nats3_dagster.archive.captures.backlog import Backlog, backlog
+from nats3_dagster.archive.clocks import stream_now_ns
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source import rewritten, source_state
@@ -102,7 +102,7 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
 
 def _near_to_loss(workspace: Workspace, archive: Archive, state: StreamState, who: str) -> Finding:
     try:
-        waiting = backlog(workspace, archive, state, time.time_ns())
+        waiting = backlog(workspace, archive, state, stream_now_ns(state))
     except UnknownConsumer as error:
         return Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
     loss = time_to_loss(waiting, paused=archive.paused)

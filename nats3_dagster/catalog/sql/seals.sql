@@ -148,3 +148,7 @@ left join nats3.losses(:archive, :first_hour, :last_hour) l on l.hour = s.hour
 where s.archive_id = :archive
   and (:first_hour::text is null or s.hour >= :first_hour) and (:last_hour::text is null or s.hour <= :last_hour)
 order by s.hour, s.number desc;
+
+-- name: sealed_keys(bucket, keys)
+-- Those of the keys in this bucket that a seal has, of any archive.
+select key from nats3.seal where bucket = :bucket and key = any(:keys::text[]);

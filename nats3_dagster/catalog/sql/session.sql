@@ -8,6 +8,10 @@ set lock_timeout = '60s';
 -- The newest migration that the database has.
 select version_num from nats3.alembic_version;
 
+-- name: has_tables()
+-- Whether the database has the tables of a catalog.
+select to_regclass('nats3.archive') is not null;
+
 -- name: now()
 -- The server's clock.
 select clock_timestamp();

@@ -10,6 +10,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.proof import repair as repairs
 from nats3_dagster.archive.proof import seal as sealing
 from nats3_dagster.archive.proof import source_check
+from nats3_dagster.archive.proof.manifests import repair_manifests, stray_manifests
 from nats3_dagster.archive.proof.unlisted import Unlisted, examine
 from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.archive.source import observe_source
@@ -37,6 +38,8 @@ def seal(name: ArchiveName, output: Output = Format.table) -> None:
         sealable = sealing.sealable(workspace, archive, first)
         if sealable.problem:
             raise sealable.problem
+        if sealable.clocks:
+            note(sealable.clocks)
         sealed, failed = 0, None
         try:
             with bar(f"seal {name}", "hours") as on_progress:
@@ -71,21 +74,26 @@ def verify(
         seals = status.seals(workspace, archive, hour)
         bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
         unlisted = [] if hour else list(examine(workspace, archive))
+        strays = stray_manifests(workspace, archive, hour)
         with followed(workspace, archive.name) if correct else nullcontext():
             from_stream = _compare_source(workspace, archive, hour, correct=correct) if source else None
     for seal, error in bad_seals:
         note(f"Bad manifest of {seal.hour}: {error.text_in(WORDS)}")
     _note_unlisted(name, unlisted)
+    for stray in strays:
+        note(f"Manifest {stray.number} of {stray.hour} has no seal in the catalog: {stray.key}")
     view = _verified_view(name, chunks, seals, bad_chunks, bad_seals) | {
         "unlisted": {
             "objects": len(unlisted), "stored_bytes": sum(item.stored_bytes for item in unlisted),
             "messages": sum(item.messages for item in unlisted), "missing": sum(item.missing for item in unlisted),
         },
+        "stray_manifests": [{"hour": stray.hour, "number": stray.number, "key": stray.key} for stray in strays],
         "source": from_stream,
     }
     lines = {f"source {key}": count for key, count in (from_stream or {}).items()}
     shown = view | {
         "stored_bytes": Size(view["stored_bytes"]), "bad": len(view["bad"]), "unlisted": len(unlisted),
+        "stray_manifests": len(strays),
     }  # fmt: skip
     show_one(output, view, {key: value for key, value in shown.items() if key != "source"} | lines)
     if bad := len(bad_chunks) + len(bad_seals):
@@ -93,6 +101,13 @@ def verify(
             f"{bad} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
             f"Restore those objects from a copy of the bucket, or capture them again while the stream has them: "
             f"nats3 chunk repair {name}",
+        )
+    if hours := sorted({stray.hour for stray in strays if stray.is_highest}):
+        raise ChunkError(
+            f"{len(hours)} hours of archive {name} have a manifest in the bucket with a number that the catalog does "
+            f"not know, and no lower than that of their seal: {', '.join(hours[:3])}{' ...' if len(hours) > 3 else ''}",
+            "Sealing was killed or runs now, or the catalog is an older copy. Once no capture runs, seal them with a "
+            f"higher number: nats3 chunk repair {name}",
         )
     if from_stream:
         _check_source(archive, from_stream)
@@ -107,10 +122,15 @@ def repair(
     ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Verify chunks, and read again from the stream what those have that are missing or damaged. Exit status 1 if the
-    stream no longer has some of it: such a chunk is left as it is, unless --accept-loss is given."""
+    """Verify chunks and manifests. Read again from the stream what those chunks have that are missing or damaged, and
+    write such manifests again from the catalog. Exit status 1 if the stream no longer has some of it: such a chunk is
+    left as it is, unless --accept-loss is given."""
     with Workspace(Settings.load()) as workspace:
         archive = status.find(workspace, name)
+        # Manifests first: they need no stream.
+        manifests = [seal.hour for seal in repair_manifests(workspace, archive, hour)]
+        for manifest_hour in manifests:
+            note(f"The manifest of {manifest_hour} was written again")
         state = observe_source(workspace, archive)
         chunks, bad = _verify(workspace, archive, hour)
         planned = repairs.plan_repair(workspace, archive, bad, every=None if hour else len(chunks))
@@ -131,7 +151,7 @@ def repair(
     lost = sum(one.lost for one in done)
     view: dict[str, Any] = {
         "archive": name, "chunks": len(chunks), "bad": len(bad), "repaired": len(done),
-        "messages": sum(one.messages for one in done), "lost": lost,
+        "manifests_repaired": len(manifests), "messages": sum(one.messages for one in done), "lost": lost,
     }  # fmt: skip
     show_one(output, view, view)
     if planned.as_written:

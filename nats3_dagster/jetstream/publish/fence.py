@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from nats.errors import TimeoutError as NatsTimeoutError
 
-from nats3_dagster.errors import Interrupted, TargetError
+from nats3_dagster.errors import Interrupted, Paused, TargetError
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publish.roll_call import Present, Question, ask, new_nonce
@@ -59,7 +59,7 @@ def let_go(link: Link, inbox: str, timeout_s: float = 20.0) -> None:
 def superseded(replay_id: str, attempt: int) -> TargetError:
     """What an older attempt ends with."""
     if attempt >= PAUSE:
-        return TargetError(f"Replay {replay_id} was paused", Next.RESUME_REPLAY(replay=replay_id))
+        return Paused(f"Replay {replay_id} was paused", Next.RESUME_REPLAY(replay=replay_id))
     return TargetError(f"Attempt {attempt} of replay {replay_id} took over", "Follow that one; this one sends no more")
 
 

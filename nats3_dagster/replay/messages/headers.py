@@ -67,6 +67,7 @@ _INSERTED = rf"^({_FIRST})" + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS
 _WITH_STATUS = re.compile(rb"NATS/1\.0([^\r\n]+)\r\n((?:.*\r\n)?\r\n)", re.DOTALL)
 # What a stream adds to the messages of a schedule (ADR-51). A replay that is not live renames it.
 _MADE_BY_SCHEDULE = b"\r\nNats-Scheduler:"
+_MARK = re.compile(rf"{_FIRST}{_REPLAY}: ([0-9a-f]{{16}})\r\n".encode())
 # A sequence of ours; others that may publish into a target can write anything there.
 _INT64 = r"\d{1,18}|[1-8]\d{18}|9[01]\d{17}"
 Text = str | pa.Array
@@ -141,6 +142,12 @@ def replayed_sequences(headers: pa.Array, replay_id: str) -> Iterator[tuple[str,
         of_token = pc.equal(tokens, token).to_numpy(zero_copy_only=False)
         if len(seqs := numbers[of_token & ours].astype(np.int64)):
             yield token, seqs
+
+
+def marked_replay(block: bytes) -> str | None:
+    """The id of the replay that published the message with this header block; None for any other message."""
+    match = _MARK.match(block)
+    return match[1].decode() if match else None
 
 
 def made_by_schedule(block: bytes) -> bool:

@@ -13,6 +13,7 @@ from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.planning.creation import Creation, check_creation, creation
 from nats3_dagster.replay.planning.exported import check_exported, check_follows, missing
+from nats3_dagster.replay.planning.forgotten import check_forgotten
 from nats3_dagster.replay.planning.targets import (
     archived_subjects,
     check_own_stream,
@@ -127,6 +128,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         takers, targets, made = streams, tuple(target_of(s) for s in streams), None
         batched = takes_batches(streams, server)
     check_provable(spec, takers)
+    check_forgotten(workspace, spec, transform.pattern, chunks, streams)
     load = load_of(workspace, spec, transform, parts, takers, server.max_payload, with_ids=not batched)
     check_load(load, server.max_payload)
     for taker in takers:
