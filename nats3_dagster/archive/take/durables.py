@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
+from nats3_dagster.catalog.archives import durable_taken
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.jetstream.take.durable import (
     Durable,
@@ -51,6 +52,9 @@ def check_new_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamStat
     `open_durable` does."""
     check_others(workspace, spec, state)
     _check_acknowledgements(workspace, spec.stream, spec.durable or spec.own_durable)
+    for archive in workspace.catalog.archives.all():
+        if spec.durable and (archive.spec.stream, archive.spec.durable) == (spec.stream, spec.durable):
+            raise durable_taken(spec, archive.name)
     if spec.durable is None:
         if find_durable(workspace.link, spec.stream, spec.own_durable):
             raise Conflict(
@@ -103,8 +107,8 @@ def gone(archive: Archive) -> UnknownConsumer:
     return UnknownConsumer(what, step(archive=spec.name, consumer=spec.durable))
 
 
-def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> None:
-    """Make the archive's own durable, which was deleted, again. Raises UnknownConsumer for one of the user's."""
+def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> Durable:
+    """The archive's own durable, which was deleted, made again. Raises UnknownConsumer for one of the user's."""
     spec = archive.spec
     if not spec.owns_durable:
         raise gone(archive)
@@ -112,7 +116,7 @@ def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> No
     coverage = workspace.catalog.coverage.of(archive, state.incarnation)
     limits = state.config.get("retention", "limits") == "limits"
     # Only a stream that keeps what is acknowledged delivers from there on: from the others all comes that is left.
-    _make(workspace, spec, coverage.frontier + 1 if limits else None)
+    return _make(workspace, spec, coverage.frontier + 1 if limits else None)
 
 
 def drop(workspace: Workspace, spec: ArchiveSpec) -> bool:
