@@ -89,8 +89,9 @@ def acknowledge(wire: Wire, count: int, name: str = "nats3-jobs", stream: str = 
 
 def reasons(workspace: Workspace, archive: Archive) -> dict[int, str]:
     """The reason of each sequence that has no message, in gaps and in chunks. Fails for one that counts twice."""
-    absent = [(n, g.reason) for g in workspace.catalog.gaps.select(archive) for r in g.ranges for n in range(*bounds(r))]
     held = {n for n, _ in content(workspace, archive)}
+    gap_rows = workspace.catalog.gaps.select(archive)
+    absent = [(n, str(g.reason)) for g in gap_rows for r in g.ranges for n in range(*bounds(r))]
     absent += [
         (n, str(c.meta.absent_reason)) for c in workspace.catalog.chunks.select(archive)
         for n in range(*bounds(c.meta.covers)) if n not in held

@@ -1,10 +1,22 @@
 """Durables: which deliveries of its durable consumer an archive accounts for."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.model import Archive, Deliveries
+
+
+@dataclass(slots=True, kw_only=True)
+class DurableRow:
+    """Deliveries, and whose they are."""
+
+    archive_id: int
+    created_ns: int
+    consumer_seq: int
+    accounted: int
+    most: int
+    missed_seq: int
 
 
 class Durables:
@@ -17,6 +29,15 @@ class Durables:
         """None where no durable of the archive was seen."""
         with self._session.reading() as sql:
             return sql.row(Deliveries, "deliveries", archive=archive.id)
+
+    def all(self) -> dict[int, Deliveries]:
+        """Those of the archives that are not deleted, by the archive's id."""
+        with self._session.reading() as sql:
+            rows = sql.rows(DurableRow, "all_deliveries")
+        return {
+            row.archive_id: Deliveries(row.created_ns, row.consumer_seq, row.accounted, row.most, row.missed_seq)
+            for row in rows
+        }
 
     def keep(self, archive: Archive, deliveries: Deliveries) -> None:
         with self._session.transaction() as sql:

@@ -12,6 +12,7 @@ from nats3_dagster_tests.faults import (
     spark_faults,
     store_faults,
     stream_faults,
+    taking_faults,
     target_faults,
 )
 from nats3_dagster_tests.faults.judge import Finding
@@ -23,7 +24,7 @@ __all__ = ["FAULTS", "Played", "chosen", "play"]
 # Imported for what they register.
 _MODULES = (
     catalog_faults, cluster_faults, kill_faults, server_faults, spark_faults, store_faults, stream_faults,
-    target_faults,
+    taking_faults, target_faults,
 )  # fmt: skip
 
 

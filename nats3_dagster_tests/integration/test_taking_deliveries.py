@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.captures.due import hours_asked
+from nats3_dagster.archive.condition import condition
 from nats3_dagster.archive.proof.verify import find_holes
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.status import holdings
@@ -167,7 +169,56 @@ def test_a_message_of_a_stream_that_keeps_it_is_not_called_unselected_later(
     wire.api("STREAM.PURGE.JOBS", seq=9)
     run(workspace, archive)
     absent = reasons(workspace, archive)
-    assert {absent[n] for n in (2, 4, 6)} == {"expired"}
+    assert {absent[n] for n in (2, 4, 6)} == {"undelivered"}
+
+
+def test_a_stream_that_keeps_messages_has_what_a_durable_missed_but_for_its_limits(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    wire.create_stream("JOBS", "jobs.>", max_msgs=40, **LIMITS)
+    archive = make(workspace, bucket, subjects=("jobs.0",))
+    wire.publish(numbers(1, 20))
+    run(workspace, archive)
+    wire.api("CONSUMER.DELETE.JOBS.nats3-jobs")
+    wire.publish(numbers(21, 80))
+    run(workspace, archive, adopt=True)
+    check(workspace, archive, 80, taken(21, 40, ("jobs.0",)), most=10)
+    wire.publish(numbers(81, 100))
+    run(workspace, archive)
+    check(workspace, archive, 100, taken(21, 40, ("jobs.0",)), most=10)
+
+
+def gone(workspace: Workspace, archive: Any) -> int:
+    waiting = condition(workspace, archive).waiting
+    assert waiting
+    return waiting.gone
+
+
+@pytest.mark.parametrize("how", ["made again", "shared"])
+def test_a_loss_under_a_filter_is_told_before_the_next_message(
+    workspace: Workspace, wire: Wire, bucket: str, nats3: Command, how: str
+) -> None:
+    """Nothing waits in the durable, and yet the archive is not up to date."""
+    wire.create_stream("JOBS", "jobs.>", **INTEREST)
+    archive = make(workspace, bucket, subjects=("jobs.0",))
+    wire.publish(numbers(1, 20))
+    run(workspace, archive)
+    assert gone(workspace, archive) == 0
+    assert hours_asked(workspace, "jobs") == []
+    if how == "shared":
+        wire.publish(numbers(21, 40))
+        acknowledge(wire, 10)
+    else:
+        config = wire.api("CONSUMER.INFO.JOBS.nats3-jobs")["config"]
+        wire.api("CONSUMER.DELETE.JOBS.nats3-jobs")
+        wire.publish(numbers(21, 40))
+        wire.api("CONSUMER.CREATE.JOBS.nats3-jobs", stream_name="JOBS", config=config)
+    assert gone(workspace, archive) == 20
+    assert len(hours_asked(workspace, "jobs")) == 1
+    run(workspace, archive)
+    check(workspace, archive, 40, taken(21, 40, ("jobs.0",)), most=10)
+    assert gone(workspace, archive) == 0
+    assert hours_asked(workspace, "jobs") == []
 
 
 @pytest.mark.parametrize("subjects", SUBJECTS)

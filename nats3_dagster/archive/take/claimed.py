@@ -146,23 +146,32 @@ def assigned_hours(seqs: Int64s, times_ns: Int64s, spans: tuple[tuple[str, SeqRa
 
 def absence(
     spec: ArchiveSpec, state: StreamState, removing: Mapping[str, Any], seqs: SeqRange, now: StreamState,
-    missed_seq: int,
+    missed_seq: int, shared_seq: int,
 ) -> Iterator[Gap]:  # fmt: skip
     """Why the stream holds no message of the archive's in these sequences, none of which is in the archive. `state`:
     when the run began. `now`: after the absence was seen. `removing`: settings that removed messages at any time.
-    `missed_seq`: up to it, a message may have been stored while there was no durable, or delivered to another client.
+    `missed_seq`: as in Deliveries. `shared_seq`: up to it, another client may have acknowledged messages.
 
     A stream that keeps what was acknowledged has the rule of every archive (Absences). In another one an
-    acknowledgement removes the message, and so does a message without a durable that wants it. What the durable had
+    acknowledgement removes the message, and a message that no durable wants is not kept. What the archive's durable had
     not to deliver is not the archive's if it has a filter; without one nothing tells a limit from a deletion."""
-    if "retention" in removing or any(s.config.get("retention", "limits") != "limits" for s in (state, now)):
-        if seqs.first <= missed_seq:
-            yield Gap(state.incarnation, (SeqRange(seqs.first, min(seqs.last, missed_seq)),), "undelivered")
-        if seqs.last > missed_seq:
-            rest = SeqRange(max(seqs.first, missed_seq + 1), seqs.last)
-            yield Gap(state.incarnation, (rest,), "unselected" if spec.subjects else "expired")
+    keeps = "retention" not in removing and all(s.config.get("retention", "limits") == "limits" for s in (state, now))
+    if keeps and not spec.subjects:
+        yield from _of_every_archive(state, removing, seqs, now)
         return
-    absences = Absences(state, removing, filtered=bool(spec.subjects))
+    # A stream that keeps messages has those that the durable missed, but for what its limits have removed.
+    lost_seq = max(shared_seq, min(missed_seq, now.first_seq - 1) if keeps else missed_seq)
+    if seqs.first <= lost_seq:
+        yield Gap(state.incarnation, (SeqRange(seqs.first, min(seqs.last, lost_seq)),), "undelivered")
+    if seqs.last > lost_seq:
+        rest = SeqRange(max(seqs.first, lost_seq + 1), seqs.last)
+        yield Gap(state.incarnation, (rest,), "unselected" if spec.subjects else "expired")
+
+
+def _of_every_archive(
+    state: StreamState, removing: Mapping[str, Any], seqs: SeqRange, now: StreamState
+) -> Iterator[Gap]:
+    absences = Absences(state, removing, filtered=False)
     absences.look(now)
     first = seqs.first
     for part, reason in absences.gaps(seqs):

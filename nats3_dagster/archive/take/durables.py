@@ -17,7 +17,7 @@ from nats3_dagster.jetstream.take.durable import (
     make_durable,
     own_jetstream_has,
 )
-from nats3_dagster.model import Archive, ArchiveSpec, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import check_filter, covers, overlap
 from nats3_dagster.workspace import Workspace
@@ -97,6 +97,18 @@ def check_durable(workspace: Workspace, spec: ArchiveSpec) -> None:
             f"Consumer {durable.name} of stream {spec.stream} {reason}",
             "Change the consumer first, or choose a smaller value",
         )
+
+
+def may_have_lost(deliveries: Deliveries | None, durable: Durable) -> bool:
+    """Whether the durable may have lost messages of its archive: it was made again, or it delivered messages which the
+    archive has not, and which do not come again. `deliveries`: those that the archive accounts for."""
+    if deliveries is None or deliveries.created_ns != durable.created_ns:
+        return True
+    # What comes again was delivered once at least.
+    return (
+        durable.consumer_seq < deliveries.consumer_seq
+        or deliveries.unaccounted(durable.consumer_seq) > durable.outstanding
+    )
 
 
 def gone(archive: Archive) -> UnknownConsumer:

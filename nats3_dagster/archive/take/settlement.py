@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from nats3_dagster.archive.captures.capture import merged
 from nats3_dagster.archive.proof.orphans import adopt
 from nats3_dagster.archive.take.claimed import absence
-from nats3_dagster.archive.take.durables import gone
+from nats3_dagster.archive.take.durables import gone, may_have_lost
 from nats3_dagster.errors import SourceError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS, format_time
 from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.read.times import first_held_at
@@ -65,6 +66,7 @@ def settle(workspace: Workspace, archive: Archive, state: StreamState) -> Settle
     are in the store, and by gaps where the stream's leader holds nothing. Raises SourceError, StoreError,
     UnknownConsumer."""
     adopted: list[ChunkMeta] = []
+    fault_point("take.settling")
     while True:
         begun = workspace.catalog.now()
         chunks, gaps, held, deliveries = _absent(workspace, archive, state)
@@ -99,10 +101,12 @@ def _absent(
         after = _durable(workspace, archive)
         if after.created_ns != before.created_ns:
             raise SourceError(f"Consumer {before.name} was made again meanwhile", "Run it again")
-        is_shared = deliveries.unaccounted(after.consumer_seq) > after.outstanding
-        missed_seq = max(deliveries.missed_seq, after.delivered_seq if is_shared else 0)
+        shared_seq = after.delivered_seq if may_have_lost(deliveries, after) else 0
         absent = [SeqRange(r.first, (seq or r.last + 1) - 1) for r, seq in zip(missing, held, strict=True)]
-        reasons = (absence(archive.spec, state, removing, seqs, now, missed_seq) for seqs in absent if seqs.size)
+        reasons = (
+            absence(archive.spec, state, removing, seqs, now, deliveries.missed_seq, shared_seq)
+            for seqs in absent if seqs.size
+        )  # fmt: skip
         chunks, gaps = adopt(workspace, archive, merged([gap for parts in reasons for gap in parts]))
         # What the stream holds, and the durable has delivered: to a run that the catalog forgot, or to another client.
         lacking = tuple(

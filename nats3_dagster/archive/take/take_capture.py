@@ -100,9 +100,9 @@ class TakeCapture:
         self._inside = absences.inside
         gaps: dict[int, list[Gap]] = {}
         for hole in absent:
-            is_proven = not shared or (hole.proven and of_leader)
-            missed_seq = max(job.deliveries.missed_seq, 0 if is_proven else hole.seqs.last)
-            parts = list(absence(job.spec, job.state, job.removing, hole.seqs, now, missed_seq))
+            shared_seq = hole.seqs.last if shared and not (hole.proven and of_leader) else 0
+            missed_seq = job.deliveries.missed_seq
+            parts = list(absence(job.spec, job.state, job.removing, hole.seqs, now, missed_seq, shared_seq))
             if any(part.reason != self._inside for part in parts):
                 gaps[hole.at] = parts
         reasons = {gap.reason for parts in gaps.values() for gap in parts} - {self._inside}
@@ -132,5 +132,6 @@ class TakeCapture:
                 batches[:1] = [rest] if rest.num_rows else []
             data, meta = writer.finish(SeqRange(first, last), self._inside)
             self._bucket.put_new(meta.key, data, meta.sha256)
+            fault_point("take.object_put")
             yield meta
             first = last + 1

@@ -21,6 +21,7 @@ from nats3_dagster.archive.take.durables import durable_of, gone, make_again
 from nats3_dagster.archive.take.settlement import noticed, settle
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import Nats3Error, SourceError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.take.acknowledge import acknowledge, give_back
@@ -130,6 +131,7 @@ def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> Str
     durable = find_durable(workspace.link, archive.spec.stream, archive.spec.durable or "")
     if durable is None and adopt:
         durable = make_again(workspace, archive, state)
+        fault_point("take.made_again")
     if durable is None:
         raise gone(archive)
     missed_seq = noticed(workspace, archive, durable).missed_seq
@@ -203,6 +205,7 @@ def commit(
         # What an earlier run had taken was delivered once at least.
         accounted += sum(c.messages for c in filled) - sum(c.messages for c in chunks)
         chunks, deliveries = filled, replace(deliveries, accounted=accounted, most=most)
+        fault_point("take.before_commit")
         if chunks or gaps:
             workspace.catalog.chunks.commit(
                 planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun, deliveries=deliveries
@@ -212,7 +215,9 @@ def commit(
     except BaseException:
         give_back(nats, pa.concat_arrays([replies, late]))
         raise
+    fault_point("take.committed")
     acknowledge(nats, replies)
+    fault_point("take.acknowledged")
     give_back(nats, late)
     return Round(
         chunks, gaps, sum(r.known for r in receipts), any(r.full for r in receipts), sum(r.elsewhere for r in receipts)
