@@ -1,5 +1,5 @@
-"""Faults of archives of the mode `consumer`: killed at each step, the durable made again or shared, the catalog put back
-to an earlier state."""
+"""Faults of archives of the mode `consumer`: killed at each step, the durable made again or shared, the catalog put
+back to an earlier state."""
 
 import time
 from collections.abc import Iterator
@@ -132,7 +132,8 @@ def taking_killed(trial: Trial) -> None:
         taking.run(_step(trial))
     if trial.random.random() < 0.5:
         taking.publish(trial.random.randint(1, 100))
-    # Of what died twice the durable does not tell how often it delivered it: what the filter left out may count as lost.
+    # The durable does not tell how often it delivered to processes that died: what the filter left out may count as
+    # lost after two of them.
     taking.finish(exact=kills == 1)
 
 
