@@ -10,6 +10,7 @@ from nats3_dagster.archive.condition import condition
 from nats3_dagster.archive.proof.verify import find_holes
 from nats3_dagster.archive.remove import delete
 from nats3_dagster.archive.status import holdings
+from nats3_dagster.archive.take.taking import begin
 from nats3_dagster.errors import Conflict, SourceError, UnknownConsumer
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
@@ -213,6 +214,9 @@ def test_a_loss_under_a_filter_is_told_before_the_next_message(
         wire.api("CONSUMER.DELETE.JOBS.nats3-jobs")
         wire.publish(numbers(21, 40))
         wire.api("CONSUMER.CREATE.JOBS.nats3-jobs", stream_name="JOBS", config=config)
+    assert gone(workspace, archive) == 20
+    assert len(hours_asked(workspace, "jobs")) == 1
+    begin(workspace, archive)  # and died
     assert gone(workspace, archive) == 20
     assert len(hours_asked(workspace, "jobs")) == 1
     run(workspace, archive)

@@ -68,10 +68,12 @@ def uncaptured(
     present, gone = _split(state, missing)
     if durable is not None:
         behind = durable.pending + durable.outstanding
-        if archive.spec.subjects:
-            # What went was not the archive's, unless its durable may have lost it.
-            is_loss = may_have_lost(deliveries, durable)
-            gone = max(sum(r.size for r in missing) - behind, 0) if is_loss else 0
+        is_missed = deliveries is not None and bool(missing) and missing[0].first <= deliveries.missed_seq
+        if is_missed or may_have_lost(deliveries, durable):
+            # What does not wait went, or will not be delivered again though the stream has it.
+            gone = max(sum(r.size for r in missing) - behind, 0)
+        elif archive.spec.subjects:
+            gone = 0  # what went was not the archive's
         return Backlog(state, behind=behind, first_seq=durable.floor_seq + 1 if behind else None, gone=gone)
     return Backlog(
         state, behind=sum(r.size for r in present), first_seq=present[0].first if present else None, gone=gone
