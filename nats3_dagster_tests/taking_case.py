@@ -1,8 +1,14 @@
 """What tests of archives of the mode `consumer` begin with: a stream, its durable, an archive, runs without Spark."""
 
 import time
-from collections.abc import Iterator
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import psycopg
+from psycopg import sql
 
 from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.create import create
@@ -73,3 +79,50 @@ def left(wire: Wire, name: str = "nats3-jobs", stream: str = "JOBS") -> tuple[in
 
 def numbers(first: int, last: int, prefix: str = "jobs") -> list[tuple[str, bytes, bytes]]:
     return [(f"{prefix}.{n % 2}", b"", b"%d" % n) for n in range(first, last + 1)]
+
+
+def acknowledge(wire: Wire, count: int, name: str = "nats3-jobs", stream: str = "JOBS") -> None:
+    """Another client takes this many messages of the durable, and acknowledges them."""
+    for _ in range(count):
+        wire.acknowledge(wire.next(stream, name))
+
+
+def reasons(workspace: Workspace, archive: Archive) -> dict[int, str]:
+    """The reason of each sequence that has no message, in gaps and in chunks. Fails for one that counts twice."""
+    held = {n for n, _ in content(workspace, archive)}
+    gap_rows = workspace.catalog.gaps.select(archive)
+    absent = [(n, str(g.reason)) for g in gap_rows for r in g.ranges for n in range(*bounds(r))]
+    absent += [
+        (n, str(c.meta.absent_reason)) for c in workspace.catalog.chunks.select(archive)
+        for n in range(*bounds(c.meta.covers)) if n not in held
+    ]  # fmt: skip
+    assert max(Counter([*held, *(n for n, _ in absent)]).values(), default=1) == 1
+    return dict(absent)
+
+
+def bounds(seqs: SeqRange) -> tuple[int, int]:
+    return seqs.first, seqs.last + 1
+
+
+@contextmanager
+def put_back(workspace: Workspace) -> Iterator[Callable[[], None]]:
+    """The catalog is copied now; what is given puts it back to this state."""
+    url = workspace.settings.postgres_url.get_secret_value()
+    server, _, name = url.rpartition("/")
+    copy = f"copy_{uuid.uuid4().hex[:12]}"
+
+    def execute(statement: str, *names: str) -> None:
+        with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))  # type: ignore[arg-type]
+
+    def restore() -> None:
+        workspace.catalog.rest()
+        execute("DROP DATABASE {} WITH (FORCE)", name)
+        execute("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, copy)
+
+    workspace.catalog.rest()
+    execute("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", copy, name)
+    try:
+        yield restore
+    finally:
+        execute("DROP DATABASE {} WITH (FORCE)", copy)

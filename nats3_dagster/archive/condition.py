@@ -17,7 +17,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import message_times, messages_from
 from nats3_dagster.jetstream.streams import stream_states
 from nats3_dagster.jetstream.take.durable import Durable, find_durable
-from nats3_dagster.model import Archive, CoverageNow, StreamState, Witness
+from nats3_dagster.model import Archive, CoverageNow, Deliveries, StreamState, Witness
 from nats3_dagster.workspace import Workspace
 
 # How long connecting may take, and each answer; a single stream without a leader gets a bit less, for the others' sake.
@@ -55,6 +55,7 @@ def conditions(workspace: Workspace, archives: Sequence[Archive], *, aged: bool 
             return {archive.id: Condition("unreachable", error) for archive in archives}
         answered = [(a, s) for a in archives if isinstance(s := states[a.spec.stream], StreamState)]
         known = workspace.catalog.coverage.now(answered)
+        deliveries = workspace.catalog.durables.all() if names else {}
         witnesses = {a.id: w for a in archives if (w := _witness(known.get(a.id), states[a.spec.stream]))}
         wanted = {(a.spec.stream, witnesses[a.id].seq) for a in archives if a.id in witnesses}
         try:
@@ -65,7 +66,8 @@ def conditions(workspace: Workspace, archives: Sequence[Archive], *, aged: bool 
         for archive in archives:
             stream = archive.spec.stream
             durable = durables.get((stream, archive.spec.durable or ""))
-            found[archive.id] = _compared(archive, states[stream], known.get(archive.id), durable)
+            accounted = deliveries.get(archive.id)
+            found[archive.id] = _compared(archive, states[stream], known.get(archive.id), durable, accounted)
             witness = witnesses.get(archive.id)
             time_ns = times.get((archive.spec.stream, witness.seq)) if witness else None
             if witness and time_ns and (changed := compared(archive, witness, Witness(witness.seq, time_ns))):
@@ -130,9 +132,10 @@ def _open(workspace: Workspace, opened: ExitStack) -> Link:
 
 def _compared(
     archive: Archive, state: StreamState | SourceError | UnknownStream, known: CoverageNow | None,
-    durable: Durable | None,
+    durable: Durable | None, deliveries: Deliveries | None,
 ) -> Condition:  # fmt: skip
-    """`known`: what the archive has, where the stream answered."""
+    """`known`: what the archive has, where the stream answered. `deliveries`: those of its durable that it accounts
+    for."""
     if isinstance(state, UnknownStream):
         return Condition("missing", gone(archive, state))
     if isinstance(state, SourceError):
@@ -145,4 +148,4 @@ def _compared(
     if archive.spec.mode == "consumer" and durable is None:
         return Condition("consumer_missing", consumer_gone(archive))
     assert known.missing is not None, "of every stream that is the one archived"
-    return Condition("ok", waiting=uncaptured(archive, state, known.missing, durable))
+    return Condition("ok", waiting=uncaptured(archive, state, known.missing, durable, deliveries))

@@ -10,7 +10,7 @@ from nats3_dagster.archive.source import check_source
 from nats3_dagster.archive.take.durables import check_new_durable, drop, open_durable
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -49,7 +49,8 @@ def _create(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, state
     try:
         # From here on the durable keeps the messages. What it does not deliver is not the archive's.
         state = replace(stream_state(workspace.link, spec.stream), first_seq=durable.delivered_seq + 1)
-        return workspace.catalog.archives.create(spec, state, job_name)
+        deliveries = Deliveries(durable.created_ns, durable.consumer_seq)
+        return workspace.catalog.archives.create(spec, state, job_name, deliveries)
     except BaseException:
         # Where the catalog does not answer, the archive may have been made. Without its durable the stream would keep
         # nothing for it; a durable without an archive stands in the way of the next try, which says so.

@@ -17,12 +17,21 @@ from psycopg import Error, errors
 
 from nats3_dagster.catalog.connection import Connection, open_connection
 from nats3_dagster.catalog.coverage import Coverages
+from nats3_dagster.catalog.durables import keep_deliveries
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow, ArchiveVersionRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, OperatorError, Unknown
-from nats3_dagster.model import Archive, ArchiveSpec, ArchiveTotals, ArchiveVersion, FormerFilter, StreamState
+from nats3_dagster.model import (
+    Archive,
+    ArchiveSpec,
+    ArchiveTotals,
+    ArchiveVersion,
+    Deliveries,
+    FormerFilter,
+    StreamState,
+)  # fmt: skip
 from nats3_dagster.steps import Next
 
 # How often a lock that another process has is asked for.
@@ -53,9 +62,12 @@ class Archives:
         self._session = session
         self._coverage = coverage
 
-    def create(self, spec: ArchiveSpec, state: StreamState, job_name: str | None = None) -> Archive:
+    def create(
+        self, spec: ArchiveSpec, state: StreamState, job_name: str | None = None, deliveries: Deliveries | None = None
+    ) -> Archive:
         """The new archive, its coverage beginning with the oldest message that the stream has now. `job_name`: where it
-        is not the archive's. Raises Conflict when a name is taken, OperatorError when `state` is another stream's."""
+        is not the archive's. `deliveries`: of its durable, if it has one. Raises Conflict when a name or the durable
+        is taken, OperatorError when `state` is another stream's."""
         if state.name != spec.stream:
             raise OperatorError(f"Archive {spec.name} is of stream {spec.stream}, not of {state.name}")
         with self._session.transaction() as sql:
@@ -67,9 +79,13 @@ class Archives:
                     max_age_s=spec.max_age_s, zstd_level=spec.zstd_level,
                 )  # fmt: skip
             except errors.UniqueViolation as error:
+                if error.diag.constraint_name == "archive_durable":
+                    raise durable_taken(spec) from error
                 raise name_taken(job_name or spec.name) from error
             assert row is not None
             archive = row.archive()
+            if deliveries:
+                keep_deliveries(sql, archive, deliveries)
             self._coverage.observe(archive, state)
         return archive
 
@@ -265,3 +281,13 @@ def _settings(spec: ArchiveSpec, paused: bool) -> dict[str, object]:
 def name_taken(name: str) -> Conflict:
     """The error of a name that an archive or a job has already."""
     return Conflict(f"There is an archive {name} already", Next.NAME_TAKEN(archive=name))
+
+
+def durable_taken(spec: ArchiveSpec, owner: str = "") -> Conflict:
+    """The error of a durable that the archive `owner`, or another one, takes its messages through."""
+    who = f"archive {owner}" if owner else "another archive"
+    return Conflict(
+        f"Consumer {spec.durable} of stream {spec.stream} belongs to {who}, and two archives would take each other's "
+        "messages",
+        Next.OWN_CONSUMER(),
+    )

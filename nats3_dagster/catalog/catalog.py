@@ -9,6 +9,7 @@ from nats3_dagster.catalog.archive_tables import ArchiveTables
 from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.coverage import Coverages
+from nats3_dagster.catalog.durables import Durables
 from nats3_dagster.catalog.exports import Exports
 from nats3_dagster.catalog.gaps import Gaps
 from nats3_dagster.catalog.hours import Hours
@@ -33,6 +34,7 @@ class Catalog:
         self.coverage = Coverages(session)
         self.archives = Archives(session, self.coverage)
         self.chunks = Chunks(session)
+        self.durables = Durables(session)
         self.gaps = Gaps(session)
         self.hours = Hours(session)
         self.measures = Measures(session)

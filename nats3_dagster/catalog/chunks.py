@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from nats3_dagster.catalog.durables import keep_deliveries
 from nats3_dagster.catalog.multirange import from_multirange, to_multirange
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
@@ -18,7 +19,7 @@ from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, Object
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict, Unknown
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Incarnation, SeqRange
+from nats3_dagster.model import Archive, Chunk, ChunkMeta, Deliveries, Gap, Incarnation, SeqRange
 
 # A parameter may have 1 GB, and one chunk's deleted ranges several MB.
 STATEMENT_CHARS = 64 << 20
@@ -34,10 +35,11 @@ class Chunks:
 
     def commit(
         self, archive: Archive, chunks: Sequence[ChunkMeta], gaps: Sequence[Gap] = (), *, run_id: str | None = None,
-        begun: datetime | None = None,
+        begun: datetime | None = None, deliveries: Deliveries | None = None,
     ) -> None:  # fmt: skip
         """Make the chunks and gaps part of the archive. `begun` is a time by `Catalog.now` before the first object was
         put: with it, a chunk is refused if its object was in the store already and a purge removed it meanwhile.
+        `deliveries`: which ones of the archive's durable are accounted for then.
 
         Raises Conflict when another process committed some of it first or the archive was deleted."""
         with self._session.transaction() as sql:
@@ -54,6 +56,8 @@ class Chunks:
                         incarnations=[_id(ids, g.incarnation) for g in gaps],
                         ranges=[to_multirange(g.ranges) for g in gaps],
                     )  # fmt: skip
+                if deliveries:
+                    keep_deliveries(sql, archive, deliveries)
                 fault_point("capture.in_commit")
             except psycopg.IntegrityError as error:
                 raise broken_rule(error, archive.name) from error

@@ -34,6 +34,7 @@ class HourRow:
     ttl: int
     superseded_or_ttl: int
     damaged: int
+    undelivered: int
 
     @property
     def span(self) -> tuple[Incarnation, SeqRange]:

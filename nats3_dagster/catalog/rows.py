@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from nats3_dagster.model import (
+    LOST_IN_CHUNKS,
     Archive,
     ArchiveSpec,
     ArchiveTotals,
@@ -31,11 +32,12 @@ class LostColumns(Protocol):
     ttl: int
     superseded_or_ttl: int
     damaged: int
+    undelivered: int
 
 
 def lost_by_reason(rows: Iterable[LostColumns]) -> dict[Reason, int]:
     """The sums of the rows by reason; a reason without any is left out."""
-    lost: dict[Reason, int] = {"expired": 0, "superseded": 0, "ttl": 0, "superseded_or_ttl": 0, "damaged": 0}
+    lost: dict[Reason, int] = dict.fromkeys(LOST_IN_CHUNKS, 0)
     for row in rows:
         for reason in lost:
             lost[reason] += getattr(row, reason)
@@ -166,6 +168,7 @@ class CoverageRow:
     ttl: int
     superseded_or_ttl: int
     damaged: int
+    undelivered: int
 
     @property
     def incarnation(self) -> Incarnation:

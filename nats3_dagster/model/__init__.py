@@ -17,6 +17,7 @@ from nats3_dagster.model.archive import (
 from nats3_dagster.model.archive_spec import ArchiveSpec, Declaration, Mode
 from nats3_dagster.model.chunk import (
     LOSSES,
+    LOST_IN_CHUNKS,
     MAX_SUBJECTS,
     NOT_MISSING,
     Chunk,
@@ -27,6 +28,7 @@ from nats3_dagster.model.chunk import (
     Unswept,
 )
 from nats3_dagster.model.count import Count
+from nats3_dagster.model.deliveries import Deliveries
 from nats3_dagster.model.export import OWN_FOLDER, Destination, ExportResult, ExportSpec
 from nats3_dagster.model.hour import HourPart, OtherHour, PlacedGap
 from nats3_dagster.model.message import Message
@@ -47,11 +49,11 @@ from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witness, clipped, parse_sequences, without
 
 __all__ = [
-    "LOSSES", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "OWN_FOLDER", "Archive", "ArchiveSpec", "ArchiveTotals",
-    "ArchiveVersion", "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "CoverageNow", "DeadObject",
-    "Declaration", "Destination", "ExportResult", "ExportSpec", "FormerFilter", "Gap", "HourPart", "HourSummary",
-    "Incarnation", "Message", "Mode", "OnProgress", "Order", "OtherHour", "Pace", "PlacedGap", "Progress", "Reason",
-    "Replay",
+    "LOSSES", "LOST_IN_CHUNKS", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "OWN_FOLDER", "Archive", "ArchiveSpec",
+    "ArchiveTotals", "ArchiveVersion", "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "CoverageNow",
+    "DeadObject", "Declaration", "Deliveries", "Destination", "ExportResult", "ExportSpec", "FormerFilter", "Gap",
+    "HourPart", "HourSummary", "Incarnation", "Message", "Mode", "OnProgress", "Order", "OtherHour", "Pace",
+    "PlacedGap", "Progress", "Reason", "Replay",
     "ReplayChunk", "ReplayProgress", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange",
     "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
 ]  # fmt: skip

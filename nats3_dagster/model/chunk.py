@@ -10,12 +10,18 @@ from nats3_dagster.model.stream import Incarnation, SeqRange
 # Why no chunk has a message of a sequence. `deleted`: by somebody, nothing else can have removed it. `expired`: the
 # stream's limits, or a purge, moved its head over it. `superseded`: the limit of messages per subject. `ttl`: the time
 # to live of single messages. `superseded_or_ttl`: one of these two. `damaged`: the server lost it with a damaged block.
+# `undelivered`: the archive's durable was not there when the message was stored, or delivered it to another client.
 # `missing`: gone with its stream. `unselected`: not taken by the archive's filter. `retired`: taken out of the archive.
 Reason = Literal[
-    "deleted", "expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "unselected", "missing", "retired"
+    "deleted", "expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "undelivered", "unselected", "missing",
+    "retired",
 ]
 # Reasons of messages that may have gone from the stream before they were captured.
-LOSSES: tuple[Reason, ...] = ("expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "missing")
+LOSSES: tuple[Reason, ...] = (
+    "expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "undelivered", "missing",
+)  # fmt: skip
+# Those that absent sequences of a chunk may have: what went with its stream is a gap.
+LOST_IN_CHUNKS: tuple[Reason, ...] = tuple(reason for reason in LOSSES if reason != "missing")
 # Reasons that lack nothing: somebody removed the messages, or did not want them.
 NOT_MISSING: tuple[Reason, ...] = ("deleted", "unselected")
 # Above this many subjects in one chunk the catalog keeps no per-subject counts: a stream with a subject per message

@@ -1,20 +1,12 @@
 """Playing: one seed of one fault, from clean servers to its findings."""
 
+import pkgutil
 import time
 import traceback
 from dataclasses import dataclass
+from importlib import import_module
 
-from nats3_dagster_tests.faults import (
-    catalog_faults,
-    cluster_faults,
-    export_faults,
-    kill_faults,
-    server_faults,
-    spark_faults,
-    store_faults,
-    stream_faults,
-    target_faults,
-)
+from nats3_dagster_tests import faults
 from nats3_dagster_tests.faults.judge import Finding
 from nats3_dagster_tests.faults.registry import FAULTS, Fault
 from nats3_dagster_tests.faults.topology import Topology
@@ -22,10 +14,8 @@ from nats3_dagster_tests.faults.trial import Trial
 
 __all__ = ["FAULTS", "Played", "chosen", "play"]
 # Imported for what they register.
-_MODULES = (
-    catalog_faults, cluster_faults, export_faults, kill_faults, server_faults, spark_faults, store_faults,
-    stream_faults, target_faults,
-)  # fmt: skip
+for _module in sorted(info.name for info in pkgutil.iter_modules(faults.__path__) if info.name.endswith("_faults")):
+    import_module(f"{faults.__name__}.{_module}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,7 +306,8 @@ def claim_of(seqs: Any, times: Any, deliveries: Any) -> Claimed:
     columns = {name: pa.nulls(len(seqs), MESSAGES.field(name).type) for name in MESSAGES.names}
     columns |= {"seq": pa.array(seqs, pa.int64()), "time_ns": pa.array(times, pa.int64())}
     table = pa.table(list(columns.values()), schema=MESSAGES)
-    return Claimed(table, pa.array([b"r"] * len(seqs), pa.binary()), deliveries, full=True, elsewhere=0)
+    replies, counts = pa.array([b"r"] * len(seqs), pa.binary()), np.where(deliveries < 0, 2, 1)
+    return Claimed(table, replies, deliveries, counts, full=True, elsewhere=0, consumer_seq=0)
 
 
 @given(claims())

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster.archive.captures.windows import first_at, hours_to_capture
-from nats3_dagster.archive.take.durables import durable_of
+from nats3_dagster.archive.take.durables import durable_of, may_have_lost
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import held_ranges, message_from
 from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.jetstream.take.durable import Durable
-from nats3_dagster.model import Archive, SeqRange, StreamState, clipped
+from nats3_dagster.model import Archive, Deliveries, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
 
 
@@ -59,15 +59,21 @@ class Backlog:
 
 
 def uncaptured(
-    archive: Archive, state: StreamState, missing: Sequence[SeqRange], durable: Durable | None = None
-) -> Backlog:
+    archive: Archive, state: StreamState, missing: Sequence[SeqRange], durable: Durable | None = None,
+    deliveries: Deliveries | None = None,
+) -> Backlog:  # fmt: skip
     """What the archive lacks of the stream in this state, where it misses these sequences: without hours and ages. An
-    archive of the mode `consumer` lacks what its durable has not delivered, or what is not acknowledged."""
+    archive of the mode `consumer` lacks what its durable has not delivered, or what is not acknowledged; `deliveries`
+    are those that it accounts for."""
     present, gone = _split(state, missing)
     if durable is not None:
         behind = durable.pending + durable.outstanding
-        # Under a filter nobody knows what went: it may have been anybody's.
-        gone = 0 if archive.spec.subjects else gone
+        is_missed = deliveries is not None and bool(missing) and missing[0].first <= deliveries.missed_seq
+        if is_missed or may_have_lost(deliveries, durable):
+            # What does not wait went, or will not be delivered again though the stream has it.
+            gone = max(sum(r.size for r in missing) - behind, 0)
+        elif archive.spec.subjects:
+            gone = 0  # what went was not the archive's
         return Backlog(state, behind=behind, first_seq=durable.floor_seq + 1 if behind else None, gone=gone)
     return Backlog(
         state, behind=sum(r.size for r in present), first_seq=present[0].first if present else None, gone=gone
@@ -134,7 +140,8 @@ def age_of(time_ns: int, state: StreamState, now_ns: int) -> float:
 def _waiting(workspace: Workspace, archive: Archive, state: StreamState, now_ns: int) -> Backlog:
     """The backlog of an archive of the mode `consumer`. Any capture takes all of it, so one hour is asked for: the one
     of the oldest message if it has ended, or the open one."""
-    waiting = uncaptured(archive, state, _missing(workspace, archive, state), durable_of(workspace, archive))
+    durable, deliveries = durable_of(workspace, archive), workspace.catalog.durables.deliveries(archive)
+    waiting = uncaptured(archive, state, _missing(workspace, archive, state), durable, deliveries)
     current, start = hour_of(now_ns), workspace.catalog.coverage.start(archive, state.incarnation)
     if waiting.first_seq is None:
         # What the stream had for others, or lost, behind the last chunk: a capture accounts for it, and the hour is

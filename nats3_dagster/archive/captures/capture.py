@@ -171,10 +171,10 @@ def commit(
     # It imports pyarrow, 0.1 s: commands that only ask what is missing do without.
     from nats3_dagster.archive.proof.adopt import adopt, fill
 
-    adopted, merged = adopt(workspace, planned.archive, _merged(gaps))
+    adopted, remaining = adopt(workspace, planned.archive, merged(gaps))
     chunks = [*fill(workspace, planned.archive, chunks), *adopted]
     fault_point("capture.before_commit")
-    workspace.catalog.chunks.commit(planned.archive, chunks, merged, run_id=run_id, begun=planned.begun)
+    workspace.catalog.chunks.commit(planned.archive, chunks, remaining, run_id=run_id, begun=planned.begun)
     fault_point("capture.after_commit")
     _keep_witness(workspace, planned)
     result = CaptureResult(
@@ -183,7 +183,7 @@ def commit(
         window=planned.window,
         found=(planned.window.size if planned.window else 0) - sum(r.size for r in planned.missing),
         chunks=tuple(sorted(chunks, key=lambda c: c.covers)),
-        gaps=merged,
+        gaps=remaining,
     )
     if result.lost:
         log.warning(
@@ -191,7 +191,7 @@ def commit(
             result.archive,
             result.lost,
             planned.job.state.name,
-            ", ".join(str(r) for g in merged if g.is_loss for r in g.ranges[:5]),
+            ", ".join(str(r) for g in remaining if g.is_loss for r in g.ranges[:5]),
         )
     return result
 
@@ -231,7 +231,7 @@ def _keep_witness(workspace: Workspace, planned: CapturePlan) -> None:
             coverage.keep_witness(planned.archive, incarnation, planned.witness)
 
 
-def _merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
+def merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     """One gap for each reason and incarnation, its ranges ascending."""
     by_reason: dict[tuple[object, str], list[Gap]] = {}
     for gap in gaps:

@@ -2,7 +2,7 @@
 
 Invariants: chunks are disjoint, and disjoint from what is covered. The claims of several tasks are cut as if they were
 one. A chunk covers a sequence that it does not hold only
-where the durable, or the stream's leader, has proven that there was no message for the archive.
+where the durable, or the stream's leader, has proven that there was no message for the archive, or as lost.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,6 +32,10 @@ class Receipt:
     elsewhere: int
     # The same of messages that are given back: other tasks have messages before and behind them.
     late: pa.Array
+    # Deliveries of the messages that can be acknowledged which the catalog does not account for yet, and the most that
+    # one of them took.
+    accounted: int = 0
+    most: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,9 @@ class Ahead:
     delivery: int = -1
     # Their latest store time, in nanoseconds.
     time_ns: int = 0
-    # All messages that they hold.
+    # All messages that they hold, and the deliveries of these that the catalog does not account for yet.
     held: int = 0
+    accounted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +75,20 @@ class Fresh:
     barriers: frozenset[int]
     # The first one may lie before all messages, behind those of `ahead`.
     holes: tuple[Hole, ...]
-    # For each claimed message, whether it does not come behind those of the tasks before.
+    # For each claimed message, whether it does not come after those of the tasks before.
     late: np.ndarray[Any, np.dtype[np.bool_]]
+    # For each claimed message, the deliveries of it that the catalog does not account for yet.
+    deliveries: Int64s
     # For the task that pulls next.
     ahead: Ahead
 
 
 def fresh(
-    claimed: Claimed, covered: tuple[SeqRange, ...], spans: tuple[tuple[str, SeqRange], ...], ahead: Ahead
-) -> Fresh:
-    """What of it is new to the archive. `covered`: ascending and disjoint. `spans`: see `assigned_hours`."""
+    claimed: Claimed, covered: tuple[SeqRange, ...], spans: tuple[tuple[str, SeqRange], ...], ahead: Ahead,
+    most: int = 1,
+) -> Fresh:  # fmt: skip
+    """What of it is new to the archive. `covered`: ascending and disjoint. `spans`: see `assigned_hours`. `most`: the
+    most deliveries that a message took that is in the archive and not acknowledged."""
     seqs: Int64s = claimed.messages.column("seq").to_numpy()
     firsts = np.array([r.first for r in covered], np.int64)
     lasts = np.array([r.last for r in covered], np.int64)
@@ -106,9 +115,13 @@ def fresh(
         for at in gaps
     )
     held = ahead.held + len(claimed.messages)
+    # Of what comes again, the catalog accounts for the deliveries before its commit: `most` of them, or fewer.
+    counts = np.where(is_known, np.maximum(claimed.counts - most, 1), claimed.counts)
+    accounted = ahead.accounted + int(counts.sum())
     if len(seqs):
         ahead = Ahead(int(seqs[-1]), int(deliveries[-1]), int(times.max()))
-    return Fresh(messages, seqs, hours, frozenset(apart.tolist()), holes, late, replace(ahead, held=held))
+    ahead = replace(ahead, held=held, accounted=accounted)
+    return Fresh(messages, seqs, hours, frozenset(apart.tolist()), holes, late, counts, ahead)
 
 
 def assigned_hours(seqs: Int64s, times_ns: Int64s, spans: tuple[tuple[str, SeqRange], ...]) -> Int64s:
@@ -132,19 +145,32 @@ def assigned_hours(seqs: Int64s, times_ns: Int64s, spans: tuple[tuple[str, SeqRa
 
 
 def absence(
-    spec: ArchiveSpec, state: StreamState, removing: Mapping[str, Any], seqs: SeqRange, now: StreamState
-) -> Iterator[Gap]:
-    """Why the stream holds no message of the archive's in these sequences, of which none is in the archive. `state`:
+    spec: ArchiveSpec, state: StreamState, removing: Mapping[str, Any], seqs: SeqRange, now: StreamState,
+    missed_seq: int, shared_seq: int,
+) -> Iterator[Gap]:  # fmt: skip
+    """Why the stream holds no message of the archive's in these sequences, none of which is in the archive. `state`:
     when the run began. `now`: after the absence was seen. `removing`: settings that removed messages at any time.
+    `missed_seq`: as in Deliveries. `shared_seq`: up to it, another client may have acknowledged messages.
 
-    Under a filter nobody knows what they were. In a stream that keeps what was acknowledged the rule is that of
-    every archive (Absences). In other streams whoever acknowledges removes, and nothing tells it from a limit."""
-    if spec.subjects:
-        yield Gap(state.incarnation, (seqs,), "unselected")
+    A stream that keeps what was acknowledged has the rule of every archive (Absences). In another one an
+    acknowledgement removes the message, and a message that no durable wants is not kept. What the archive's durable had
+    not to deliver is not the archive's if it has a filter; without one nothing tells a limit from a deletion."""
+    keeps = "retention" not in removing and all(s.config.get("retention", "limits") == "limits" for s in (state, now))
+    if keeps and not spec.subjects:
+        yield from _of_every_archive(state, removing, seqs, now)
         return
-    if any(seen.config.get("retention", "limits") != "limits" for seen in (state, now)):
-        yield Gap(state.incarnation, (seqs,), "expired")
-        return
+    # A stream that keeps messages has those that the durable missed, but for what its limits have removed.
+    lost_seq = max(shared_seq, min(missed_seq, now.first_seq - 1) if keeps else missed_seq)
+    if seqs.first <= lost_seq:
+        yield Gap(state.incarnation, (SeqRange(seqs.first, min(seqs.last, lost_seq)),), "undelivered")
+    if seqs.last > lost_seq:
+        rest = SeqRange(max(seqs.first, lost_seq + 1), seqs.last)
+        yield Gap(state.incarnation, (rest,), "unselected" if spec.subjects else "expired")
+
+
+def _of_every_archive(
+    state: StreamState, removing: Mapping[str, Any], seqs: SeqRange, now: StreamState
+) -> Iterator[Gap]:
     absences = Absences(state, removing, filtered=False)
     absences.look(now)
     first = seqs.first

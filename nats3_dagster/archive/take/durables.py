@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
+from nats3_dagster.catalog.archives import durable_taken
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.jetstream.take.durable import (
     Durable,
@@ -16,7 +17,7 @@ from nats3_dagster.jetstream.take.durable import (
     make_durable,
     own_jetstream_has,
 )
-from nats3_dagster.model import Archive, ArchiveSpec, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import check_filter, covers, overlap
 from nats3_dagster.workspace import Workspace
@@ -51,6 +52,9 @@ def check_new_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamStat
     `open_durable` does."""
     check_others(workspace, spec, state)
     _check_acknowledgements(workspace, spec.stream, spec.durable or spec.own_durable)
+    for archive in workspace.catalog.archives.all():
+        if spec.durable and (archive.spec.stream, archive.spec.durable) == (spec.stream, spec.durable):
+            raise durable_taken(spec, archive.name)
     if spec.durable is None:
         if find_durable(workspace.link, spec.stream, spec.own_durable):
             raise Conflict(
@@ -95,6 +99,18 @@ def check_durable(workspace: Workspace, spec: ArchiveSpec) -> None:
         )
 
 
+def may_have_lost(deliveries: Deliveries | None, durable: Durable) -> bool:
+    """Whether the durable may have lost messages of its archive: it was made again, or it delivered messages which the
+    archive has not, and which do not come again. `deliveries`: those that the archive accounts for."""
+    if deliveries is None or deliveries.created_ns != durable.created_ns:
+        return True
+    # What comes again was delivered once at least.
+    return (
+        durable.consumer_seq < deliveries.consumer_seq
+        or deliveries.unaccounted(durable.consumer_seq) > durable.outstanding
+    )
+
+
 def gone(archive: Archive) -> UnknownConsumer:
     """The error for a durable that somebody deleted."""
     spec = archive.spec
@@ -103,8 +119,8 @@ def gone(archive: Archive) -> UnknownConsumer:
     return UnknownConsumer(what, step(archive=spec.name, consumer=spec.durable))
 
 
-def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> None:
-    """Make the archive's own durable, which was deleted, again. Raises UnknownConsumer for one of the user's."""
+def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> Durable:
+    """The archive's own durable, which was deleted, made again. Raises UnknownConsumer for one of the user's."""
     spec = archive.spec
     if not spec.owns_durable:
         raise gone(archive)
@@ -112,7 +128,7 @@ def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> No
     coverage = workspace.catalog.coverage.of(archive, state.incarnation)
     limits = state.config.get("retention", "limits") == "limits"
     # Only a stream that keeps what is acknowledged delivers from there on: from the others all comes that is left.
-    _make(workspace, spec, coverage.frontier + 1 if limits else None)
+    return _make(workspace, spec, coverage.frontier + 1 if limits else None)
 
 
 def drop(workspace: Workspace, spec: ArchiveSpec) -> bool:

@@ -21,10 +21,13 @@ from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.jetstream.take.claim import Claim
 from nats3_dagster.jetstream.take.turns import Turn
-from nats3_dagster.model import ChunkMeta, Gap, SeqRange
+from nats3_dagster.model import ChunkMeta, Gap, Reason, SeqRange
 from nats3_dagster.objects import Bucket
 
 Outcome = ChunkMeta | Gap | Receipt
+# With more lost ranges than this in a claim its chunks have them inside, and every absent sequence counts as lost: a
+# chunk a message would be worse.
+MOST_CUTS = 100
 _NOTHING = pa.array([], pa.binary())
 
 
@@ -36,7 +39,7 @@ class TakeCapture:
         """`task`: the number of the task, from 0 on."""
         self._job, self._task = job, task
         self._bucket = Bucket(job.store, job.spec.bucket)
-        self._absences = Absences(job.state, job.removing, filtered=bool(job.spec.subjects))
+        self._inside: Reason = Absences(job.state, job.removing, filtered=bool(job.spec.subjects)).inside
 
     def outcomes(self) -> Iterator[Outcome]:
         job = self._job
@@ -50,19 +53,24 @@ class TakeCapture:
                 stack.enter_context(claim)
                 room = min(job.limits.messages, job.most_held - ahead.held)
                 claimed = claim.take(replace(job.limits, messages=room, held=ahead.held))
-                new = fresh(claimed, job.covered, job.spans, ahead)
+                new = fresh(claimed, job.covered, job.spans, ahead, job.deliveries.most)
                 if claimed.full and new.ahead.held < job.most_held:
                     turn.next = asdict(new.ahead)
             fault_point("take.claimed")
+            # A message that another client has not acknowledged was delivered once at least, and comes again.
+            rest = job.deliveries.unaccounted(claimed.consumer_seq) - new.ahead.accounted - claimed.elsewhere
             if len(new.seqs):
-                yield from self._chunks(new, ahead, claim.link)
+                yield from self._chunks(new, ahead, claim.link, shared=rest > 0)
             replies, late = (claimed.replies.filter(pa.array(mask)) for mask in (~new.late, new.late))
-            yield Receipt(replies, len(replies) - len(new.seqs), claimed.full or len(late) > 0, claimed.elsewhere, late)
+            yield Receipt(
+                replies, len(replies) - len(new.seqs), claimed.full or len(late) > 0, claimed.elsewhere, late,
+                int(new.deliveries[~new.late].sum()), int(claimed.counts[~new.late].max(initial=1)),
+            )  # fmt: skip
 
-    def _chunks(self, new: Fresh, ahead: Ahead, link: Link) -> Iterator[ChunkMeta | Gap]:
+    def _chunks(self, new: Fresh, ahead: Ahead, link: Link, *, shared: bool) -> Iterator[ChunkMeta | Gap]:
         """Chunks and gaps in the order of the stream. A chunk ends where the hour does, before something covered, and
-        before a hole that it may not cover."""
-        cuts: dict[int, list[Gap]] = {at: [] for at in new.barriers} | self._cuts(new, link)
+        before a hole that it may not cover. `shared`: whether another client may have acknowledged messages."""
+        cuts: dict[int, list[Gap]] = {at: [] for at in new.barriers} | self._cuts(new, link, shared=shared)
         starts = {0, *cuts, *(at for at in range(1, len(new.hours)) if new.hours[at] != new.hours[at - 1])}
         ordered = sorted(starts)
         first = ahead.seq + 1 if ahead.seq else int(new.seqs[0])
@@ -73,9 +81,9 @@ class TakeCapture:
             yield from self._write(new, at, end, first)
             first = int(new.seqs[end - 1]) + 1
 
-    def _cuts(self, new: Fresh, link: Link) -> dict[int, list[Gap]]:
-        """The messages before which a chunk must end because of a hole, and the gaps in its place: none where somebody
-        else holds the messages, which come later."""
+    def _cuts(self, new: Fresh, link: Link, *, shared: bool) -> dict[int, list[Gap]]:
+        """The messages before which a chunk must end because of a hole, and the gaps in its place: none where another
+        client holds the messages, which come later."""
         job = self._job
         # On another server than the stream's leader the durable delivers that server's copy, which may lack messages
         # that the stream has: then its numbers prove nothing.
@@ -84,15 +92,24 @@ class TakeCapture:
         held = held_ranges(link, job.state.incarnation, [hole.seqs for hole in unproven], job.spec.subjects)
         cuts: dict[int, list[Gap]] = {h.at: [] for h, seq in zip(unproven, held, strict=True) if seq is not None}
         absent = [hole for hole in new.holes if hole.at not in cuts]
-        if job.spec.subjects or not absent:
+        if not absent:
             return cuts
         now = same_stream(link, job.state.incarnation)
-        self._absences.look(now)
+        absences = Absences(job.state, job.removing, filtered=bool(job.spec.subjects))
+        absences.look(now)
+        self._inside = absences.inside
+        gaps: dict[int, list[Gap]] = {}
         for hole in absent:
-            gaps = list(absence(job.spec, job.state, job.removing, hole.seqs, now))
-            if any(gap.reason != self._absences.inside for gap in gaps):
-                cuts[hole.at] = gaps
-        return cuts
+            shared_seq = hole.seqs.last if shared and not (hole.proven and of_leader) else 0
+            missed_seq = job.deliveries.missed_seq
+            parts = list(absence(job.spec, job.state, job.removing, hole.seqs, now, missed_seq, shared_seq))
+            if any(part.reason != self._inside for part in parts):
+                gaps[hole.at] = parts
+        reasons = {gap.reason for parts in gaps.values() for gap in parts} - {self._inside}
+        if len(gaps) > MOST_CUTS and reasons == {"undelivered"}:
+            self._inside = "undelivered"
+            return cuts
+        return cuts | gaps
 
     def _write(self, new: Fresh, at: int, end: int, first: int) -> Iterator[ChunkMeta]:
         """The messages from `at` to before `end`, of one hour, as chunks that cover the sequences from `first` on."""
@@ -113,7 +130,8 @@ class TakeCapture:
                 last = batches[0].column("seq")[rows - 1].as_py()
                 rest = batches[0].slice(rows)
                 batches[:1] = [rest] if rest.num_rows else []
-            data, meta = writer.finish(SeqRange(first, last), self._absences.inside)
+            data, meta = writer.finish(SeqRange(first, last), self._inside)
             self._bucket.put_new(meta.key, data, meta.sha256)
+            fault_point("take.object_put")
             yield meta
             first = last + 1

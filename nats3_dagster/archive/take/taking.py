@@ -5,7 +5,7 @@ is found in the catalog, and is then only acknowledged; so a crash at any point 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,20 +13,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from nats3_dagster.archive.captures.capture import CaptureResult
+from nats3_dagster.archive.captures.capture import CaptureResult, merged
+from nats3_dagster.archive.proof.orphans import adopt, fill
 from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.take.claimed import Receipt, absence
-from nats3_dagster.archive.take.durables import durable_of, make_again
+from nats3_dagster.archive.take.claimed import Receipt
+from nats3_dagster.archive.take.durables import durable_of, gone, make_again
+from nats3_dagster.archive.take.settlement import noticed, settle
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import Nats3Error, SourceError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.contents import held_ranges
-from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.jetstream.take.acknowledge import acknowledge, give_back
 from nats3_dagster.jetstream.take.claim import Limits
 from nats3_dagster.jetstream.take.durable import Durable, find_durable
 from nats3_dagster.jetstream.take.turns import Turns, new_subject
-from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, SeqRange, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Deliveries, Gap, SeqRange, StreamState
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -48,6 +50,8 @@ class TakeJob:
     spec: ArchiveSpec
     state: StreamState
     durable: Durable
+    # Those of the durable that the archive accounts for.
+    deliveries: Deliveries
     # What the catalog covers from the durable's ack floor on, and the hours of the chunks there: (hour, first and last
     # sequence), with the one before.
     covered: tuple[SeqRange, ...]
@@ -103,7 +107,7 @@ def take(
     Only one process takes messages for an archive at a time: two would each get every other message, and so chunks of
     one message. Another one is waited for; Conflict when that takes too long. Raises Nats3Error."""
     with workspace.catalog.archives.taking(archive, TURN_S):
-        state, lost = begin(workspace, archive, adopt=adopt)
+        state = begin(workspace, archive, adopt=adopt)
         rounds: list[Round] = []
         while not (planned := plan(workspace, archive, state, parallel)).is_empty:
             turns = planned.job.turns
@@ -115,22 +119,24 @@ def take(
             on_round(rounds[-1])
             if not rounds[-1].full:
                 break
-        return finish(workspace, archive, state, rounds, lost, hour)
+        return finish(workspace, archive, state, rounds, hour)
 
 
-def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> tuple[StreamState, tuple[Gap, ...]]:
+def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> StreamState:
     """The stream as it is at the beginning of a run, which goes as far as its last sequence. With `adopt` a durable
-    that was deleted is made again, and what went meanwhile is recorded as lost: the gaps.
+    that was deleted is made again; what went meanwhile is recorded as lost.
 
     Raises StreamChanged, UnknownStream, UnknownConsumer."""
     state = observe_source(workspace, archive, adopt=adopt)
-    if not adopt or find_durable(workspace.link, archive.spec.stream, archive.spec.durable or ""):
-        return state, ()
-    # Before and after it is made: a process that dies in between leaves an archive that still has no durable.
-    gaps = _record_lost(workspace, archive, state)
-    make_again(workspace, archive, state)
-    state = observe_source(workspace, archive)
-    return state, (*gaps, *_record_lost(workspace, archive, state))
+    durable = find_durable(workspace.link, archive.spec.stream, archive.spec.durable or "")
+    if durable is None and adopt:
+        durable = make_again(workspace, archive, state)
+        fault_point("take.made_again")
+    if durable is None:
+        raise gone(archive)
+    missed_seq = noticed(workspace, archive, durable).missed_seq
+    # What a durable missed that was made again is accounted for in this run.
+    return observe_source(workspace, archive) if missed_seq > state.last_seq else state
 
 
 def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: int = 1) -> TakePlan:
@@ -138,12 +144,13 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: i
     catalog, settings = workspace.catalog, workspace.settings
     begun = catalog.now()
     durable = durable_of(workspace, archive)
+    deliveries = noticed(workspace, archive, durable)
     most_held = durable.max_ack_pending if durable.max_ack_pending > 0 else _NO_END
     share, tasks = _shares(durable, state, min(durable.pending, most_held), parallel)
     patience_s = min(durable.ack_wait_s + REDELIVERY_S, MOST_PATIENCE_S)
     known = SeqRange(durable.floor_seq + 1, _NO_END)
     job = TakeJob(
-        archive.spec, state, durable, catalog.coverage.covered(archive, state.incarnation, known),
+        archive.spec, state, durable, deliveries, catalog.coverage.covered(archive, state.incarnation, known),
         catalog.hours.spans_from(archive, state.incarnation, known.first),
         Limits(share, CHUNK_BYTES, state.last_seq, patience_s), most_held, settings.nats, settings.store,
         catalog.coverage.removing_settings(state.incarnation), tasks, new_subject() if tasks > 1 else None,
@@ -176,7 +183,8 @@ def _shares(durable: Durable, state: StreamState, messages: int, parallel: int) 
 def commit(
     workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta | Gap | Receipt], run_id: str | None = None
 ) -> Round:
-    """Make what the tasks brought back part of the archive, in one transaction; then acknowledge it.
+    """Make what the tasks brought back part of the archive, in one transaction, and what earlier runs had put into the
+    store of sequences that are gone; then acknowledge it.
 
     Raises Conflict when another process committed some of it: the messages are given back, and come again. SourceError
     when the server does not confirm: they are in the archive, come again, and are then only acknowledged."""
@@ -188,13 +196,28 @@ def commit(
         [r.replies for r in receipts], [r.late for r in receipts]
     ))  # fmt: skip
     nats = workspace.settings.nats
-    if chunks or gaps:
-        try:
-            workspace.catalog.chunks.commit(planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun)
-        except BaseException:
-            give_back(nats, pa.concat_arrays([replies, late]))
-            raise
+    deliveries = planned.job.deliveries
+    accounted = deliveries.accounted + sum(r.accounted for r in receipts)
+    most = max([deliveries.most, *(r.most for r in receipts)])
+    try:
+        adopted, gaps = adopt(workspace, planned.archive, merged(gaps))
+        filled = (*fill(workspace, planned.archive, chunks), *adopted)
+        # What an earlier run had taken was delivered once at least.
+        accounted += sum(c.messages for c in filled) - sum(c.messages for c in chunks)
+        chunks, deliveries = filled, replace(deliveries, accounted=accounted, most=most)
+        fault_point("take.before_commit")
+        if chunks or gaps:
+            workspace.catalog.chunks.commit(
+                planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun, deliveries=deliveries
+            )
+        elif len(replies):
+            workspace.catalog.durables.keep(planned.archive, deliveries)
+    except BaseException:
+        give_back(nats, pa.concat_arrays([replies, late]))
+        raise
+    fault_point("take.committed")
     acknowledge(nats, replies)
+    fault_point("take.acknowledged")
     give_back(nats, late)
     return Round(
         chunks, gaps, sum(r.known for r in receipts), any(r.full for r in receipts), sum(r.elsewhere for r in receipts)
@@ -202,11 +225,10 @@ def commit(
 
 
 def finish(
-    workspace: Workspace, archive: Archive, state: StreamState, rounds: Iterable[Round], lost: tuple[Gap, ...],
-    hour: str,
-) -> CaptureResult:  # fmt: skip
-    """Account for what the stream does not have up to `state`, and say what the run added; `lost` is what it began
-    with. Raises SourceError when the archive still lacks messages that the stream has."""
+    workspace: Workspace, archive: Archive, state: StreamState, rounds: Iterable[Round], hour: str
+) -> CaptureResult:
+    """Account for what the stream does not have up to `state`, and say what the run added. Raises SourceError when the
+    archive still lacks messages that the stream has."""
     every = list(rounds)
     if elsewhere := sum(r.elsewhere for r in every[-1:]):
         raise SourceError(
@@ -214,13 +236,12 @@ def finish(
             "acknowledged them",
             "They come again after its ack_wait: run it again. If something else pulls from this consumer, stop that",
         )
-    absent, held = _absent(workspace, archive, state)
-    _add(workspace, archive, absent)
-    _check_delivered(workspace, archive, held)
-    chunks = tuple(sorted((c for r in every for c in r.chunks), key=lambda c: c.covers))
+    settled = settle(workspace, archive, state)
+    _check_delivered(workspace, archive, settled.held)
+    chunks = tuple(sorted((*(c for r in every for c in r.chunks), *settled.chunks), key=lambda c: c.covers))
     known = sum(r.known for r in every)
     covers = SeqRange(chunks[0].covers.first, chunks[-1].covers.last) if chunks else None
-    gaps = (*lost, *(g for r in every for g in r.gaps), *absent)
+    gaps = (*(g for r in every for g in r.gaps), *settled.gaps)
     result = CaptureResult(archive.name, hour, covers, known, chunks, gaps)
     if result.lost:
         log.warning(
@@ -229,36 +250,7 @@ def finish(
     return result
 
 
-def _record_lost(workspace: Workspace, archive: Archive, state: StreamState) -> tuple[Gap, ...]:
-    """Put down as lost what nobody kept while the durable was gone: whatever it was, it may have been the archive's."""
-    absent, _ = _absent(workspace, archive, state)
-    gaps = tuple(replace(gap, reason="expired") for gap in absent)
-    _add(workspace, archive, gaps)
-    return gaps
-
-
-def _absent(workspace: Workspace, archive: Archive, state: StreamState) -> tuple[tuple[Gap, ...], list[int]]:
-    """What no chunk and no gap has up to the last sequence of `state`: gaps of what the stream's leader does not hold,
-    and the sequences of messages that it does hold, one for each hole."""
-    coverage, link, incarnation = workspace.catalog.coverage, workspace.link, state.incarnation
-    start = coverage.start(archive, incarnation)
-    if start > state.last_seq:
-        return (), []
-    # The catalog before the leader: a message that another run commits and acknowledges in between is refused as a gap.
-    missing = coverage.missing(archive, incarnation, SeqRange(start, state.last_seq))
-    held = held_ranges(link, incarnation, missing, archive.spec.subjects)
-    before = [SeqRange(r.first, (seq or r.last + 1) - 1) for r, seq in zip(missing, held, strict=True)]
-    now, removing = same_stream(link, incarnation), coverage.removing_settings(incarnation)
-    gaps = tuple(gap for seqs in before if seqs.size for gap in absence(archive.spec, state, removing, seqs, now))
-    return gaps, [seq for seq in held if seq is not None]
-
-
-def _add(workspace: Workspace, archive: Archive, gaps: tuple[Gap, ...]) -> None:
-    if gaps:
-        workspace.catalog.chunks.commit(archive, [], gaps)
-
-
-def _check_delivered(workspace: Workspace, archive: Archive, held: list[int]) -> None:
+def _check_delivered(workspace: Workspace, archive: Archive, held: Sequence[int]) -> None:
     """Raises SourceError when the stream holds messages up to the run's end that the archive did not get."""
     if not held:
         return

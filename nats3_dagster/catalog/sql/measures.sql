@@ -43,7 +43,8 @@ from (
     select c.archive_id, l.reason, l.sequences
     from nats3.coverage c cross join lateral (values
         ('expired', c.expired), ('superseded', c.superseded), ('ttl', c.ttl),
-        ('superseded_or_ttl', c.superseded_or_ttl), ('damaged', c.damaged)
+        ('superseded_or_ttl', c.superseded_or_ttl), ('damaged', c.damaged),
+        ('undelivered', c.undelivered)
     ) as l(reason, sequences)
 ) m
 join nats3.archive a on a.id = m.archive_id

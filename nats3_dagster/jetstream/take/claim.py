@@ -68,9 +68,13 @@ class Claimed:
     # The number that the durable gave to the delivery of each message if it was the first one, otherwise -1. Where
     # they are adjacent the stream had nothing for the durable in between.
     deliveries: Int64s
+    # How often each message was delivered, this time included.
+    counts: Int64s
     # Whether a limit was reached, so that more may be left; and how many messages another client of the durable holds.
     full: bool
     elsewhere: int
+    # The number of the durable's last delivery, to any client, when nothing more was pulled.
+    consumer_seq: int
 
 
 class Claim:
@@ -107,8 +111,7 @@ class Claim:
     async def _take(self, client: Connection, limits: Limits) -> Claimed:
         self._puller = _Puller(client, self._incarnation, self._durable, limits)
         await self._puller.open()
-        full, elsewhere = await self._puller.fill()
-        return self._puller.claimed(full, elsewhere)
+        return self._puller.claimed(*await self._puller.fill())
 
     async def _close(self, client: Connection, give_back: bool) -> None:
         assert self._puller
@@ -155,9 +158,9 @@ class _Puller:
                 send(self._client, replies, NAK)
             await self._client.flush()
 
-    async def fill(self) -> tuple[bool, int]:
-        """Pull until a limit is reached or nothing is left. Returns whether it was a limit, and how many messages are
-        held by others."""
+    async def fill(self) -> tuple[bool, int, int]:
+        """Pull until a limit is reached or nothing is left. Returns whether it was a limit, how many messages are held
+        by others, and the number of the durable's last delivery."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.patience_s
         while True:
@@ -166,6 +169,8 @@ class _Puller:
             until += loop.time() - asked  # while the durable elects a leader it delivers nothing
             if info is None:
                 raise Lost(f"The consumer {self._durable.name} was deleted")
+            if info.created_ns != self._durable.created_ns:
+                raise Lost(f"The consumer {self._durable.name} was deleted and made again")
             elsewhere = max(info.outstanding - self._held - self._limits.held, 0)
             fresh = info.pending if info.delivered_seq < self._limits.last_seq else 0
             room = self._limits.messages - self._held
@@ -173,11 +178,11 @@ class _Puller:
                 # The server may count too few messages as pending: for a moment, and on a replica that lags.
                 rest = SeqRange(info.delivered_seq + 1, self._limits.last_seq)
                 if rest.size <= 0 or await first_held(self._client, self._incarnation, rest, info.filters) is None:
-                    return False, 0
+                    return False, 0, info.consumer_seq
             if room <= 0 or self._size >= self._limits.bytes:
-                return True, elsewhere
+                return True, elsewhere, info.consumer_seq
             if loop.time() > until:
-                return False, elsewhere
+                return False, elsewhere, info.consumer_seq
             before, asked = self._held, loop.time()
             count = min(fresh or elsewhere or self._batch_limit, room, self._batch_limit)
             await self._pull(count, EXPIRES_S if fresh else REDELIVERY_S)
@@ -247,11 +252,12 @@ class _Puller:
         self._counts.append(delivered.counts)
         self._held = len(np.unique(np.concatenate([b.column("seq").to_numpy() for b in self._batches])))
 
-    def claimed(self, full: bool, elsewhere: int) -> Claimed:
+    def claimed(self, full: bool, elsewhere: int, consumer_seq: int) -> Claimed:
         """What is held, in the order of the stream."""
         if not self._batches:
             empty = np.zeros(0, np.int64)
-            return Claimed(MESSAGES.empty_table(), pa.array([], pa.binary()), empty, full, elsewhere)
+            nothing = MESSAGES.empty_table()
+            return Claimed(nothing, pa.array([], pa.binary()), empty, empty, full, elsewhere, consumer_seq)
         table = pa.Table.from_batches(self._batches)
         seqs = table.column("seq").to_numpy()
         numbers, counts = np.concatenate(self._numbers), np.concatenate(self._counts)
@@ -262,7 +268,8 @@ class _Puller:
         at = pa.array(order)
         replies = pa.chunked_array(self._replies).take(at).combine_chunks()
         in_order = len(order) == len(seqs) and bool((np.diff(order) == 1).all())
-        return Claimed(table if in_order else table.take(at), replies, firsts, full, elsewhere)
+        messages = table if in_order else table.take(at)
+        return Claimed(messages, replies, firsts, counts[order], full, elsewhere, consumer_seq)
 
     async def _keep(self) -> None:
         """Tell the server that what is held is being worked on."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.hours import SECOND_NS, parse_time
 from nats3_dagster.jetstream.api import Refused, leader_of, own_request, pages, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, ErrCode, version_of
@@ -27,6 +27,11 @@ class Durable:
     # The highest stream sequence that was delivered, and the one up to which everything is acknowledged.
     delivered_seq: int
     floor_seq: int
+    # The same by its own count of deliveries, in which those that come again have numbers of their own.
+    consumer_seq: int
+    floor_consumer_seq: int
+    # When the server made it, in nanoseconds since 1970.
+    created_ns: int
     # The server's JSON, unchanged.
     config: Mapping[str, Any] = field(repr=False)
     # Whether it delivers nothing until its `pause_until`.
@@ -129,5 +134,7 @@ def _durable(info: Mapping[str, Any]) -> Durable:
     return Durable(
         info["stream_name"], info["name"], pending=info["num_pending"], outstanding=info["num_ack_pending"],
         delivered_seq=info["delivered"]["stream_seq"], floor_seq=info["ack_floor"]["stream_seq"],
-        config=info["config"], paused=bool(info.get("paused")), server=leader_of(info),
+        consumer_seq=info["delivered"]["consumer_seq"], floor_consumer_seq=info["ack_floor"]["consumer_seq"],
+        created_ns=parse_time(info["created"]), config=info["config"],
+        paused=bool(info.get("paused")), server=leader_of(info),
     )  # fmt: skip

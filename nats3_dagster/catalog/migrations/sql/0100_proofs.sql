@@ -90,7 +90,7 @@ begin
 
     insert into nats3.hour as h (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
                                  first_seq, last_seq, first_ns, last_ns, expired, superseded, ttl, superseded_or_ttl,
-                                 damaged, revision)
+                                 damaged, undelivered, revision)
     select a.archive_id, a.incarnation_id, a.hour, count(*), sum(a.messages), sum(a.absent), sum(a.payload_bytes),
            sum(a.stored_bytes), min(lower(a.seqs)), max(upper(a.seqs)) - 1, min(a.first_ns), max(a.last_ns),
            coalesce(sum(a.absent) filter (where a.absent_reason = 'expired'), 0),
@@ -98,6 +98,7 @@ begin
            coalesce(sum(a.absent) filter (where a.absent_reason = 'ttl'), 0),
            coalesce(sum(a.absent) filter (where a.absent_reason = 'superseded_or_ttl'), 0),
            coalesce(sum(a.absent) filter (where a.absent_reason = 'damaged'), 0),
+           coalesce(sum(a.absent) filter (where a.absent_reason = 'undelivered'), 0),
            max(archive.revision)
     from added a join nats3.archive on archive.id = a.archive_id
     group by a.archive_id, a.incarnation_id, a.hour
@@ -109,14 +110,16 @@ begin
         first_ns = least(h.first_ns, excluded.first_ns), last_ns = greatest(h.last_ns, excluded.last_ns),
         expired = h.expired + excluded.expired, superseded = h.superseded + excluded.superseded,
         ttl = h.ttl + excluded.ttl, superseded_or_ttl = h.superseded_or_ttl + excluded.superseded_or_ttl,
-        damaged = h.damaged + excluded.damaged, revision = excluded.revision;
+        damaged = h.damaged + excluded.damaged, undelivered = h.undelivered + excluded.undelivered,
+        revision = excluded.revision;
 
     update nats3.coverage c set
         chunks = c.chunks + n.chunks, messages = c.messages + n.messages, absent = c.absent + n.absent,
         payload_bytes = c.payload_bytes + n.payload_bytes, stored_bytes = c.stored_bytes + n.stored_bytes,
         first_ns = least(c.first_ns, n.first_ns), last_ns = greatest(c.last_ns, n.last_ns),
         expired = c.expired + n.expired, superseded = c.superseded + n.superseded, ttl = c.ttl + n.ttl,
-        superseded_or_ttl = c.superseded_or_ttl + n.superseded_or_ttl, damaged = c.damaged + n.damaged
+        superseded_or_ttl = c.superseded_or_ttl + n.superseded_or_ttl, damaged = c.damaged + n.damaged,
+        undelivered = c.undelivered + n.undelivered
     from (
         select archive_id, incarnation_id, count(*) as chunks, sum(messages) as messages, sum(absent) as absent,
                sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes,
@@ -125,7 +128,8 @@ begin
                coalesce(sum(absent) filter (where absent_reason = 'superseded'), 0) as superseded,
                coalesce(sum(absent) filter (where absent_reason = 'ttl'), 0) as ttl,
                coalesce(sum(absent) filter (where absent_reason = 'superseded_or_ttl'), 0) as superseded_or_ttl,
-               coalesce(sum(absent) filter (where absent_reason = 'damaged'), 0) as damaged
+               coalesce(sum(absent) filter (where absent_reason = 'damaged'), 0) as damaged,
+               coalesce(sum(absent) filter (where absent_reason = 'undelivered'), 0) as undelivered
         from added group by archive_id, incarnation_id
     ) n
     where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;
@@ -162,7 +166,7 @@ begin
 
     insert into nats3.hour (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
                             first_seq, last_seq, first_ns, last_ns, expired, superseded, ttl, superseded_or_ttl, damaged,
-                            revision)
+                            undelivered, revision)
     select c.archive_id, c.incarnation_id, c.hour, count(*), sum(c.messages), sum(c.absent), sum(c.payload_bytes),
            sum(c.stored_bytes), min(lower(c.seqs)), max(upper(c.seqs)) - 1, min(c.first_ns), max(c.last_ns),
            coalesce(sum(c.absent) filter (where c.absent_reason = 'expired'), 0),
@@ -170,6 +174,7 @@ begin
            coalesce(sum(c.absent) filter (where c.absent_reason = 'ttl'), 0),
            coalesce(sum(c.absent) filter (where c.absent_reason = 'superseded_or_ttl'), 0),
            coalesce(sum(c.absent) filter (where c.absent_reason = 'damaged'), 0),
+           coalesce(sum(c.absent) filter (where c.absent_reason = 'undelivered'), 0),
            max(archive.revision)
     from (select distinct archive_id, incarnation_id, hour from retired) r
     join nats3.chunk c using (archive_id, incarnation_id, hour)
@@ -183,6 +188,7 @@ begin
         payload_bytes = c.payload_bytes - n.payload_bytes, stored_bytes = c.stored_bytes - n.stored_bytes,
         expired = c.expired - n.expired, superseded = c.superseded - n.superseded, ttl = c.ttl - n.ttl,
         superseded_or_ttl = c.superseded_or_ttl - n.superseded_or_ttl, damaged = c.damaged - n.damaged,
+        undelivered = c.undelivered - n.undelivered,
         -- Only what was at an end moves it: else the hours of years would be read for nothing.
         first_ns = case when n.first_ns > c.first_ns then c.first_ns else (
             select min(h.first_ns) from nats3.hour h
@@ -198,7 +204,8 @@ begin
                coalesce(sum(absent) filter (where absent_reason = 'superseded'), 0) as superseded,
                coalesce(sum(absent) filter (where absent_reason = 'ttl'), 0) as ttl,
                coalesce(sum(absent) filter (where absent_reason = 'superseded_or_ttl'), 0) as superseded_or_ttl,
-               coalesce(sum(absent) filter (where absent_reason = 'damaged'), 0) as damaged
+               coalesce(sum(absent) filter (where absent_reason = 'damaged'), 0) as damaged,
+               coalesce(sum(absent) filter (where absent_reason = 'undelivered'), 0) as undelivered
         from retired group by archive_id, incarnation_id
     ) n
     where c.archive_id = n.archive_id and c.incarnation_id = n.incarnation_id;

@@ -60,6 +60,8 @@ create table nats3.archive (
 );
 create unique index archive_name on nats3.archive (name) where deleted_at is null;
 create unique index archive_job_name on nats3.archive (coalesce(job_name, name)) where deleted_at is null;
+-- Two archives would take each other's messages.
+create unique index archive_durable on nats3.archive (stream, durable) where deleted_at is null;
 
 create function nats3.archive_updated() returns trigger language plpgsql as $$
 begin
@@ -95,6 +97,7 @@ create table nats3.coverage (
     ttl            bigint not null default 0,
     superseded_or_ttl bigint not null default 0,
     damaged        bigint not null default 0,
+    undelivered    bigint not null default 0,
     payload_bytes  bigint not null default 0,
     stored_bytes   bigint not null default 0,
     first_ns       bigint,
@@ -105,6 +108,21 @@ create table nats3.coverage (
     witness_ns     bigint,
     primary key (archive_id, incarnation_id),
     constraint coverage_witness check ((witness_seq is null) = (witness_ns is null))
+);
+
+-- The durable consumer of an archive of the mode `consumer`, and which of its deliveries are accounted for.
+create table nats3.durable (
+    archive_id     bigint primary key references nats3.archive,
+    -- When the server made it: one that was made again under its name has another time.
+    created_ns     bigint not null,
+    -- Up to this sequence it may have missed messages: they were stored while there was no durable, or delivered by one
+    -- that counted differently. 0 where it missed none.
+    missed_seq     bigint not null default 0 check (missed_seq >= 0),
+    -- The number of deliveries, by its own count, up to which all are accounted for, and those after it that are.
+    consumer_seq   bigint not null check (consumer_seq >= 0),
+    accounted      bigint not null default 0 check (accounted >= 0),
+    -- The most deliveries that one of these messages took before it was committed.
+    most_deliveries bigint not null default 1 check (most_deliveries >= 1)
 );
 
 create table nats3.chunk (
@@ -142,7 +160,8 @@ create table nats3.chunk (
     constraint chunk_deleted_accounts check (deleted is null or (deleted <@ seqs and nats3.size(deleted) = absent)),
     constraint chunk_absent_reason check (
         (absent_reason is not null) = (absent > 0)
-        and absent_reason in ('deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'unselected')
+        and absent_reason in ('deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'undelivered',
+                              'unselected')
         -- Only a subject filter leaves open which sequences are absent.
         and (absent_reason = 'unselected' or deleted is not null)),
     constraint chunk_minutes_account check (
@@ -232,7 +251,8 @@ create table nats3.gap (
     incarnation_id bigint not null,
     seqs           int8range not null,
     reason         text not null check (reason in (
-        'deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'unselected', 'missing', 'retired')),
+        'deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'undelivered', 'unselected',
+        'missing', 'retired')),
     -- The messages of the gap were stored from after_ns to before_ns. Null where nothing is missing: what was deleted or
     -- not selected was somebody's will.
     after_ns       bigint,
@@ -265,6 +285,7 @@ create table nats3.hour (
     ttl            bigint not null default 0,
     superseded_or_ttl bigint not null default 0,
     damaged        bigint not null default 0,
+    undelivered    bigint not null default 0,
     payload_bytes  bigint not null,
     stored_bytes   bigint not null,
     first_seq      bigint not null,
