@@ -190,7 +190,9 @@ def commit(
     nats = workspace.settings.nats
     if chunks or gaps:
         try:
-            workspace.catalog.chunks.commit(planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun)
+            workspace.catalog.chunks.commit(
+                planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun, source=planned.job.state.incarnation,
+            )  # fmt: skip
         except BaseException:
             give_back(nats, pa.concat_arrays([replies, late]))
             raise
