@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from nats3_dagster.archive.captures.capture import CaptureResult, merged
-from nats3_dagster.archive.proof.orphans import adopt, fill
+from nats3_dagster.archive.proof.adopt import adopt, fill
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.take.claimed import Receipt
 from nats3_dagster.archive.take.durables import durable_of, gone, make_again
@@ -208,8 +208,9 @@ def commit(
         fault_point("take.before_commit")
         if chunks or gaps:
             workspace.catalog.chunks.commit(
-                planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun, deliveries=deliveries
-            )
+                planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun, deliveries=deliveries,
+                source=planned.job.state.incarnation,
+            )  # fmt: skip
         elif len(replies):
             workspace.catalog.durables.keep(planned.archive, deliveries)
     except BaseException:
