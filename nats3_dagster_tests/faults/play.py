@@ -9,6 +9,7 @@ from nats3_dagster_tests.faults import (
     cluster_faults,
     kill_faults,
     server_faults,
+    sink_faults,
     spark_faults,
     store_faults,
     stream_faults,
@@ -22,7 +23,7 @@ from nats3_dagster_tests.faults.trial import Trial
 __all__ = ["FAULTS", "Played", "chosen", "play"]
 # Imported for what they register.
 _MODULES = (
-    catalog_faults, cluster_faults, kill_faults, server_faults, spark_faults, store_faults, stream_faults,
+    catalog_faults, cluster_faults, kill_faults, server_faults, sink_faults, spark_faults, store_faults, stream_faults,
     target_faults,
 )  # fmt: skip
 

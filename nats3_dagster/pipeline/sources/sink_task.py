@@ -73,6 +73,7 @@ def write_rows(plan: SinkPlan, part: WritePart, batches: Iterator[pa.RecordBatch
                 task.publish(rows)
         task.flush()
         lease.finish()
+        fault_point("sink.finished")
     kept = (*refusals, *task.refusals)[:REFUSALS]
     return Written(task.answered - task.refused, task.duplicates, refused + task.refused, kept)
 
