@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -37,12 +38,13 @@ def make_target(trial: Trial) -> dict[str, str]:
 
 def start(trial: Trial, work: Callable[..., Any], *arguments: Any, worker: str = "") -> Job:
     environment = {**trial.environment, "NATS3_FAULT": "", spark_driver.WORKER_FAULT: worker}
-    request = Request(work, arguments, environment)
+    request, scratch = Request(work, arguments, environment), trial.servers.folder / "scratch"
+    scratch.mkdir(exist_ok=True)
     try:
-        return Job(trial.servers.spark(master=MASTER), request)
+        return Job(trial.servers.spark(str(scratch), MASTER), request)
     except (ConnectionError, EOFError):  # killed a moment ago, and not yet seen to have ended
         trial.servers.end_spark()
-        return Job(trial.servers.spark(master=MASTER), request)
+        return Job(trial.servers.spark(str(scratch), MASTER), request)
 
 
 def judge(trial: Trial, ended: Ended, wanted: list[bytes]) -> None:
@@ -89,12 +91,14 @@ def worker_stopped(trial: Trial) -> None:
     with trial.wire() as wire:
         while wire.state(trial.target)["messages"] < least and time.monotonic() < until:
             time.sleep(0.002)
-    workers = [p for p in psutil.Process(job.pid).children(recursive=True) if "pyspark" in " ".join(p.cmdline())]
+    workers = [p for p in psutil.Process(job.pid).children(recursive=True) if "python" in p.name()]
     for process in workers:
-        process.send_signal(signal.SIGSTOP)
+        with suppress(psutil.Error):
+            process.send_signal(signal.SIGSTOP)
     time.sleep(trial.random.choice((0.5, SHORT_S + 0.5, 6)))
     for process in workers:
-        process.send_signal(signal.SIGCONT)
+        with suppress(psutil.Error):
+            process.send_signal(signal.SIGCONT)
     judge(trial, job.wait(WRITE_S), [b"%d" % n for n in range(rows)])
 
 

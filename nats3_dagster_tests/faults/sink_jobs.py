@@ -20,9 +20,7 @@ def write(spark: Any, options: dict[str, str], rows: int, ids: bool, breaks: dic
     """Write numbers, one partition of two after the other; `breaks`: what a task does after some of its rows, once."""
     spark.dataSource.register(JetStreamDataSource)
     if "shuffle" in breaks:
-        environment = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get()
-        folders = list(environment.blockManager().diskBlockManager().localDirsString())
-        breaks = {**breaks, "shuffle": folders}
+        breaks = {**breaks, "shuffle": os.environ["SPARK_LOCAL_DIRS"]}
         frame = spark.range(0, rows, 1, 40).selectExpr("id", f"lpad(cast(id as string), {ROW}, '0') as data")
         frame = frame.repartition(1).sortWithinPartitions("id") if ids else frame.repartition(1)
     else:
@@ -56,9 +54,8 @@ def _break(breaks: dict[str, Any]) -> None:
         return
     time.sleep(breaks.get("wait", 0))
     if "shuffle" in breaks:
-        for folder in breaks["shuffle"]:
-            for file in Path(folder).rglob("shuffle_*"):
-                file.unlink(missing_ok=True)
+        for file in Path(breaks["shuffle"]).rglob("shuffle_*"):
+            file.unlink(missing_ok=True)
     elif breaks.get("kill"):
         os.kill(os.getpid(), 9)
     elif breaks.get("raise"):

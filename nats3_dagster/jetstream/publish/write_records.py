@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nats.errors import Error, NoRespondersError
+from nats.errors import Error
 
 from nats3_dagster.errors import OperatorError, SourceError, TargetError
 from nats3_dagster.hours import parse_time
@@ -159,10 +159,11 @@ class WriteRecords:
                 return json.loads(asking.result().data)
             except (Error, OSError) as error:
                 if loop.time() > until or client.is_closed:
-                    missing = isinstance(error, NoRespondersError)
-                    what = "does not exist" if missing else f"does not answer: {error}"
                     raise SourceError(
-                        f"Stream {self._stream} {what}: when this write began cannot be known", "Write again"
+                        f"Stream {self._stream} does not answer to {self._prefix}.>: when this write began cannot be "
+                        "known",
+                        "Is the stream there? With another account's JetStream, import this subject as those of the "
+                        "target",
                     ) from error
                 await asyncio.sleep(ASK_AGAIN_S)
             finally:

@@ -81,6 +81,7 @@ class WriteLease:
         # confirmed that it is.
         self._first: float | None = None
         self._confirmed = 0.0
+        self._first_ns = 0  # the same in nanoseconds of the server
 
     def __enter__(self) -> "WriteLease":
         return self
@@ -135,8 +136,11 @@ class WriteLease:
                 self._began = clock_s()
                 self._record_run()
             return
-        if self._first is not None:
+        if self._first is not None and not self._doubles:
             self.refresh()
+            # The server forgets ids by its own clock, which may have been set meanwhile.
+            age_s = (self._records.now_ns() - self._first_ns) / SECOND_NS
+            self._first = min(self._first, clock_s() - age_s)
         self.check()
 
     def _record_run(self) -> int | None:
@@ -185,7 +189,7 @@ class WriteLease:
             if firsts and not self._doubles:
                 asked = clock_s()
                 age_s = (self._records.now_ns() - min(firsts)) / SECOND_NS
-                self._first = asked - age_s
+                self._first, self._first_ns = asked - age_s, min(firsts)
                 if age_s > self._window_s * _USED:
                     raise self._too_late(age_s, restarted_ns is not None)
             self._records.put(part, self._body(**{"try": self._try}, **more), record)
@@ -199,7 +203,7 @@ class WriteLease:
             if part is None or write is None:
                 raise self._ended()
             if part.body.get("try") != self._try or write.body.get("run") != self._part.run:
-                self._first = self._began
+                self._first, self._first_ns = self._began, _first_ns(part)
                 return
             body = {**part.body, "first_ns": _first_ns(part)}
             if self._records.put(str(self._part.partition), body, part):
