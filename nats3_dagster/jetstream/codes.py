@@ -21,11 +21,13 @@ class ErrCode(IntEnum):
     STREAM_NAME_IN_USE = 10058  # stream name already in use with a different configuration
     STREAM_NOT_FOUND = 10059  # stream not found
     WRONG_LAST_MSG_ID = 10070  # wrong last msg ID: {id}
+    WRONG_LAST_SEQ = 10071  # wrong last sequence: {seq}
     NOT_ENABLED = 10076  # JetStream not enabled
     FILTER_NOT_IN_STREAM = 10093  # consumer filter subject is not a valid subset of the interest subjects
     STREAM_OFFLINE = 10118  # stream is offline
     CONSUMER_OFFLINE = 10119  # consumer is offline
     FILTERS_OVERLAP = 10138  # consumer subject filters cannot overlap
+    WRONG_LAST_SEQ_UNKNOWN = 10164  # wrong last sequence
     TOO_MANY_REQUESTS = 10167  # too many requests
     BATCH_UNKNOWN = 10208  # batch publish ID unknown
 

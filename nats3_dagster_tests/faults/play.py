@@ -1,12 +1,11 @@
 """Playing: one seed of one fault, from clean servers to its findings."""
 
-import pkgutil
 import time
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
-from nats3_dagster_tests import faults
 from nats3_dagster_tests.faults.judge import Finding
 from nats3_dagster_tests.faults.registry import FAULTS, Fault
 from nats3_dagster_tests.faults.topology import Topology
@@ -14,8 +13,8 @@ from nats3_dagster_tests.faults.trial import Trial
 
 __all__ = ["FAULTS", "Played", "chosen", "play"]
 # Imported for what they register.
-for _module in sorted(info.name for info in pkgutil.iter_modules(faults.__path__) if info.name.endswith("_faults")):
-    import_module(f"{faults.__name__}.{_module}")
+for _path in sorted(Path(__file__).parent.glob("*_faults.py")):
+    import_module(f"nats3_dagster_tests.faults.{_path.stem}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults import jobs
 from nats3_dagster_tests.faults.forks import Ended, Request, receive, send
+from nats3_dagster_tests.faults.topology import MASTER
 
 # Names the fault of the Python workers; NATS3_FAULT is the driver's.
 WORKER_FAULT = "NATS3_FAULTS_WORKER"
@@ -37,7 +38,7 @@ def replay(spark: Any, replay_id: str) -> int:
 
 def main(path: str) -> None:
     jobs.small_settings()
-    with session("local[2]") as spark:
+    with session(os.environ[MASTER]) as spark:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
         listener.listen(8)

@@ -30,6 +30,8 @@ from nats3_dagster_tests.s3_proxy import S3Proxy
 from nats3_dagster_tests.tcp_proxy import TcpProxy
 from nats3_dagster_tests.wire import Wire
 
+# The master of the warm Spark session, in the environment of its driver.
+MASTER = "FAULTS_SPARK_MASTER"
 TEMPLATE, BUCKET = "nats3_faults_template", "faults"
 
 
@@ -43,6 +45,7 @@ class Topology:
         # By the numbers of the server that dials and of the one that listens.
         self._routes: dict[tuple[int, int], TcpProxy] = {}
         self._spark: subprocess.Popen[bytes] | None = None
+        self._master = ""
         # The object server needs a file system with user xattrs, which a tmpfs of older kernels has not.
         self.folder = Path(tempfile.mkdtemp(prefix="nats3-faults-"))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
@@ -62,11 +65,15 @@ class Topology:
         self._serve("forks", path, {FORKS: str(path)})
         return path
 
-    def spark(self, scratch: str = "") -> Path:
-        """The socket of a driver with a warm Spark session, started if none runs. `scratch`: its folder for that."""
+    def spark(self, scratch: str = "", master: str = "local[2]") -> Path:
+        """The socket of a driver with a warm Spark session, started if none of this master runs. `scratch`: its folder
+        for that."""
+        if self._master != master:
+            self.end_spark()
         if self._spark is None or self._spark.poll() is not None:
-            self._spark_socket = self.folder / f"spark-{uuid.uuid4().hex[:8]}"
-            self._spark = self._serve("spark_driver", self._spark_socket, {"SPARK_LOCAL_DIRS": scratch or "/tmp"})
+            self._spark_socket, self._master = self.folder / f"spark-{uuid.uuid4().hex[:8]}", master
+            environment = {"SPARK_LOCAL_DIRS": scratch or "/tmp", MASTER: master}
+            self._spark = self._serve("spark_driver", self._spark_socket, environment)
         return self._spark_socket
 
     def end_spark(self) -> None:

@@ -221,27 +221,23 @@ def test_a_stream_that_is_full_is_named_by_its_own_words(wire: Wire, nats: NatsS
     assert done.refusals[0].reason == "maximum messages exceeded (10077)"
 
 
-def test_a_task_that_is_tried_again_too_late_writes_nothing(
-    ev: Wire, nats: NatsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Context:
-        @staticmethod
-        def partitionId() -> int:  # noqa: N802
-            return 0
-
-        @staticmethod
-        def attemptNumber() -> int:  # noqa: N802
-            return 1
-
+def test_a_write_with_an_id_of_its_own_is_known_again_and_others_leave_no_records(ev: Wire, nats: NatsServer) -> None:
+    records = "NATS3_WRITES_EV"
     made = writer(nats.url, PLAIN)
-    monkeypatch.setattr("nats3_dagster.pipeline.sources.jetstream_writer.TaskContext.get", Context)
-    assert written(made, batch(("ev.a", "1"))).messages == 1
-    made._began -= 1000
-    with pytest.raises(TargetError, match=r"knows the ids of its messages for 120 s .*rows could be stored twice"):
-        made.write(iter([batch(("ev.a", "2"))]))
-    assert ev.state("EV")["messages"] == 1
-    made._doubles = True
-    assert written(made, batch(("ev.a", "2"))).messages == 1
+    made.commit([written(made, batch(("ev.a", "1")))])
+    assert ev.state(records)["messages"] == 0
+    with pytest.raises(TargetError, match="it has ended"):  # a task that comes after the write
+        made.write(iter([batch(("ev.a", "1"))]))
+    failing = writer(nats.url, PLAIN)
+    failing.abort([written(failing, batch(("ev.a", "2")))])
+    assert ev.state(records)["messages"] == 0
+    for duplicates in (0, 1):
+        made = writer(nats.url, PLAIN, writeId="mine.2026")
+        done = written(made, batch(("ev.a", "3")))
+        made.commit([done])
+        assert done.duplicates == duplicates
+    assert ev.state("EV")["messages"] == 3
+    assert ev.state(records)["messages"] >= 2
 
 
 def test_what_is_wrong_is_an_error_before_anything_is_written(ev: Wire, nats: NatsServer) -> None:

@@ -2,8 +2,10 @@
 
 import logging
 import pickle
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -335,4 +337,64 @@ def test_a_query_goes_on_after_the_server_was_away(load: Load, own_nats: NatsSer
     with Wire(own_nats.url) as wire:
         wire.publish([("ev.a", b"", b"x")])
     assert reader.latestOffset(start, ReadAllAvailable())["seq"] == 1
+    reader.stop()
+
+
+@pytest.mark.parametrize("more", [100, 0])
+def test_a_checkpoint_of_what_the_server_forgot_is_refused(
+    load: Load, own_nats: NatsServer, tmp_path: Path, more: int
+) -> None:
+    def publish(first: int, last: int) -> None:
+        with Wire(own_nats.url) as wire:
+            wire.publish([("ev.a", b"", b"%d" % n) for n in range(first, last + 1)])
+
+    with Wire(own_nats.url) as wire:
+        wire.create_stream("EV", "ev.>")
+    publish(1, 80)
+    own_nats.stop()
+    shutil.copytree(own_nats.folder / "data", tmp_path / "earlier")
+    own_nats.start()
+    publish(81, 100)
+    source = load(url=own_nats.url, columns="seq,data")
+    reader = streaming(source)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert end["seq"] == 100
+    reader.stop()
+    # The files of before, with the stream's own time of creation.
+    own_nats.kill()
+    shutil.rmtree(own_nats.folder / "data")
+    shutil.copytree(tmp_path / "earlier", own_nats.folder / "data")
+    own_nats.start()
+    publish(1081, 1080 + more)
+    again = streaming(load(url=own_nats.url, columns="seq,data"))
+    reason = (
+        "has a message of .* at sequence 100, and the query has read one of .*: the server forgot messages"
+        if more
+        else "ends at sequence 80, before 100, and the query has read one of .* newest messages"
+    )
+    with pytest.raises(StreamChanged, match=f"{reason}.*new checkpoint and startingOffsets"):
+        again.latestOffset(end, ReadAllAvailable())
+    with pytest.raises(StreamChanged, match=reason):  # a batch that was planned before the restart
+        again.partitions(start, end)
+    again.stop()
+
+
+def test_an_offset_has_a_message_that_the_stream_still_has(load: Load, events: Wire) -> None:
+    for seq in range(91, 101):
+        events.api("STREAM.MSG.DELETE.EV", seq=seq)
+    reader = streaming(load())
+    start = reader.initialOffset()
+    offset = reader.latestOffset(start, ReadAllAvailable())
+    assert (start["witness"], offset["seq"]) == (None, 100)
+    assert 80 < offset["witness"]["seq"] <= 90
+    assert reader.latestOffset(offset, ReadAllAvailable()) == offset
+    events.publish([("ev.a", b"", b"x")])
+    following = reader.latestOffset(offset, ReadAllAvailable())
+    assert following["witness"]["seq"] == 101
+    # What the stream removes since says nothing.
+    events.api("STREAM.PURGE.EV")
+    assert reader.latestOffset(following, ReadAllAvailable()) == following
+    events.publish([("ev.a", b"", b"x")])
+    assert reader.latestOffset(following, ReadAllAvailable())["seq"] == 102
     reader.stop()

@@ -14,14 +14,15 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import Incarnation, SeqRange, StreamState, clipped
+from nats3_dagster.pipeline.sources.offset_witness import HINT, Witness, check_witness, witness_of
 from nats3_dagster.pipeline.sources.reading import Reading, ended_early
 
 Offset = dict[str, Any]
 
 
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what a stream gets. An offset is `{"stream": name, "created_ns": n, "seq": n}`: which stream it is of, when
-    that one was made, and the last sequence before it."""
+    """Reads what a stream gets. An offset is `{"stream": name, "created_ns": n, "seq": n, "witness": ...}`: which
+    stream it is of, when that one was made, the last sequence before it, and a message up to there (offset_witness)."""
 
     def __init__(self, reading: Reading, values: Mapping[str, Any], loaded: datetime) -> None:
         self._reading, self._values, self._loaded = reading, values, loaded
@@ -48,19 +49,20 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 )  # fmt: skip
         else:
             seq = first_seq_at(self._connected(), state.name, parse_time(starting, self._loaded))
-        return self._offset(seq - 1)
+        return self._offset(seq - 1, witness_of(self._connected(), state, seq - 1, None))
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         seq = self._checked(start)
         state = self._state(self._reading.incarnation)
-        if state.last_seq < seq:
-            raise ended_early(state, seq)
-        self._latest = self._offset(state.last_seq)
+        self._prove(start, state)
+        self._latest = self._offset(state.last_seq, None)
         last = state.last_seq if self._target is None else max(seq, min(self._target, state.last_seq))
         if isinstance(limit, ReadMaxRows):
             # What the stream no longer has does not count: a batch of it alone would be empty.
             last = min(last, max(seq, state.first_seq - 1) + limit.max_rows)
-        return self._offset(max(seq, last))
+        if last <= seq:  # the very same: for Spark any other offset is one with new messages
+            return start
+        return self._offset(last, witness_of(self._connected(), state, last, start.get("witness")))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._values.get("maxMessagesPerTrigger")
@@ -78,8 +80,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return []
         # Also of a batch that was planned before a restart: its end was asked for then, and not now.
         state = self._state(self._reading.incarnation)
-        if state.last_seq < seqs.last:
-            raise ended_early(state, seqs.last)
+        self._prove(start, state)
+        self._prove(end, state)
         self._reading.lost("no longer has sequences", clipped([seqs], SeqRange(1, state.first_seq - 1)))
         self._reading.lost("has lost, with damaged blocks, sequences", clipped(state.damaged, seqs))
         return self._reading.cut(SeqRange(max(seqs.first, state.first_seq), seqs.last))
@@ -92,23 +94,31 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._link.__exit__(None, None, None)
             self._link = None
 
-    def _offset(self, seq: int) -> Offset:
+    def _offset(self, seq: int, witness: Witness | None) -> Offset:
         incarnation = self._reading.incarnation
-        return {"stream": incarnation.stream, "created_ns": incarnation.created_ns, "seq": seq}
+        return {
+            "stream": incarnation.stream, "created_ns": incarnation.created_ns, "seq": seq, "witness": witness,
+        }  # fmt: skip
+
+    def _prove(self, offset: Offset, state: StreamState) -> None:
+        """Raises SourceError if the stream ends before the offset, StreamChanged if it has other messages there."""
+        check_witness(self._connected(), state, offset.get("witness"))
+        if state.last_seq < offset["seq"]:
+            raise ended_early(state, offset["seq"])
 
     def _checked(self, offset: Offset) -> int:
         """The sequence of an offset. Raises SourceError if it is of another stream, or of one that was made before."""
         incarnation = self._reading.incarnation
         if offset["stream"] != incarnation.stream:
             raise SourceError(
-                f"The checkpoint is of stream {offset['stream']}, and the option stream is {incarnation.stream}", _HINT
+                f"The checkpoint is of stream {offset['stream']}, and the option stream is {incarnation.stream}", HINT
             )
         if offset["created_ns"] != incarnation.created_ns:
             made = Incarnation(incarnation.stream, offset["created_ns"])
             raise StreamChanged(
                 f"Stream {incarnation.stream} was made again: the checkpoint is of the one of {made.token}, and this "
                 f"one is of {incarnation.token}",
-                _HINT,
+                HINT,
             )
         return offset["seq"]
 
@@ -116,7 +126,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         try:
             return same_stream(self._connected(), incarnation)
         except StreamChanged as error:
-            raise StreamChanged(error.what.replace("planned", "loaded"), _HINT) from error
+            raise StreamChanged(error.what.replace("planned", "loaded"), HINT) from error
 
     def _connected(self) -> Link:
         """The driver's connection; a new one where the one before is closed for good."""
@@ -124,6 +134,3 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             self.stop()
             self._link = Link(self._reading.nats).__enter__()
         return self._link
-
-
-_HINT = "Start the query with a new checkpoint: the sequences of one stream say nothing of another"

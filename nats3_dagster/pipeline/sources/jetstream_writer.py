@@ -6,7 +6,6 @@ Invariant: what can be known of options, columns and stream is checked on the dr
 import logging
 import re
 import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,11 +14,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from nats3_dagster.errors import EngineError, OperatorError, TargetError
-from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.errors import EngineError, OperatorError, SourceError, TargetError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publish.sink import REFUSALS, Refusal
+from nats3_dagster.jetstream.publish.write_records import WriteRecords, ensure_records
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import StreamState
 from nats3_dagster.model.quantities import parse_duration
@@ -27,6 +26,7 @@ from nats3_dagster.pipeline.sources.connection import CONNECTION, nats_options
 from nats3_dagster.pipeline.sources.options import COUNT, FLAG, STREAM, Kind, Option, choice, not_given, parse_options
 from nats3_dagster.pipeline.sources.sink_columns import check_columns
 from nats3_dagster.pipeline.sources.sink_task import SinkPlan, Written, write_rows
+from nats3_dagster.pipeline.sources.write_lease import WritePart, record_write, window_s
 
 log = logging.getLogger(__name__)
 SINK = "jetstream"
@@ -68,47 +68,49 @@ WRITE_STREAM = _BOTH
 
 def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> "JetStreamWriter":
     """What `df.write.format("jetstream")` writes with. Raises OperatorError, SourceError."""
-    values, plan, state = _planned(f"df.write.format({SINK!r})", WRITE, options, schema, overwrite)
-    return JetStreamWriter(values, plan, state, "msg_id" in schema.names)
+    run = secrets.token_hex(8)
+    values, plan = _planned(f"df.write.format({SINK!r})", WRITE, options, schema, overwrite, run)
+    return JetStreamWriter(values, plan, run)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> "JetStreamStreamWriter":
     """What `df.writeStream.format("jetstream")` writes with. Raises OperatorError, SourceError."""
-    values, plan, _ = _planned(f"df.writeStream.format({SINK!r})", WRITE_STREAM, options, schema, overwrite)
+    values, plan = _planned(f"df.writeStream.format({SINK!r})", WRITE_STREAM, options, schema, overwrite)
     return JetStreamStreamWriter(values, plan)
 
 
 class JetStreamWriter(DataSourceArrowWriter):
     """Writes a frame once."""
 
-    def __init__(self, values: Mapping[str, Any], plan: SinkPlan, state: StreamState, has_ids: bool) -> None:
-        self._rejects, self._doubles = values.get("rejects", "fail"), values.get("allowDoubles", False)
-        self._plan, self._window_s = plan, window_s(state)
-        self._write_id = values.get("writeId") or secrets.token_hex(8)
-        self._has_ids = has_ids
-        self._began = time.time()
+    def __init__(self, values: Mapping[str, Any], plan: SinkPlan, run: str) -> None:
+        self._rejects, self._plan, self._run = values.get("rejects", "fail"), plan, run
+        self._write_id = values.get("writeId") or run
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish a partition, in its task. Raises SourceError, TargetError."""
         context = TaskContext.get()
-        partition, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
-        late = time.time() - self._began
-        if attempt and late > self._window_s and not self._doubles:
-            raise TargetError(
-                f"Spark starts a task again {late:.0f} s after the write began, and stream {self._plan.stream} knows "
-                f"the ids of its messages for {self._window_s:g} s (duplicate_window): rows could be stored twice",
-                "Nothing of this try was written. Raise duplicate_window of the stream, or write smaller partitions; "
-                "with the option allowDoubles rows may be stored twice",
-            )
-        return write_rows(self._plan, f"{self._write_id}:{partition}", iterator)
+        partition = context.partitionId() if context else 0
+        return write_rows(self._plan, WritePart(self._write_id, None, partition, self._run), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver, after all tasks. Raises TargetError for refused rows."""
+        self._forget()
         _conclude(self._plan.stream, self._rejects, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver, after a failure: what was written stays."""
+        self._forget()
         _warn(self._plan.stream, messages)
+
+    def _forget(self) -> None:
+        """Remove the records of a write whose id no other write has: no task of it begins any more."""
+        if self._write_id != self._run:
+            return
+        try:
+            with Link(self._plan.nats) as link:
+                WriteRecords(link, self._plan.stream, self._write_id).forget()
+        except SourceError as error:
+            log.info("The records of a write to stream %s stay: %s", self._plan.stream, error)
 
 
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
@@ -120,14 +122,15 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish a partition of a batch, in its task. Raises EngineError, SourceError, TargetError."""
         context = TaskContext.get()
-        # Both are those of the checkpoint: the same when the batch is written again after a restart.
-        query, batch = (
+        # Query and batch are those of the checkpoint: the same when the batch is written again after a restart. Spark
+        # runs the jobs of each start of a query in a group of their own.
+        query, batch, run = (
             context.getLocalProperty(key) if context else None
-            for key in ("sql.streaming.queryId", "streaming.sql.batchId")
+            for key in ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
         )
-        if context is None or not query or batch is None:
+        if context is None or not query or batch is None or not run:
             raise EngineError("Spark does not say which batch of which query this is", "Use Spark 4")
-        return write_rows(self._plan, f"{query}:{batch}:{context.partitionId()}", iterator)
+        return write_rows(self._plan, WritePart(query, int(batch), context.partitionId(), run), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver, after all tasks of a batch. Raises TargetError for refused rows."""
@@ -138,14 +141,10 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
         _warn(self._plan.stream, messages)
 
 
-def window_s(state: StreamState) -> float:
-    """Seconds for which the stream knows the id of a message."""
-    return state.config.get("duplicate_window", 0) / SECOND_NS
-
-
 def _planned(
-    source: str, table: Sequence[Option], options: Mapping[str, str], schema: StructType, overwrite: bool
-) -> tuple[dict[str, Any], SinkPlan, StreamState]:
+    source: str, table: Sequence[Option], options: Mapping[str, str], schema: StructType, overwrite: bool,
+    run: str | None = None,
+) -> tuple[dict[str, Any], SinkPlan]:  # fmt: skip
     values = parse_options(source, (*table, *CONNECTION), options)
     if overwrite:
         raise OperatorError(
@@ -158,15 +157,19 @@ def _planned(
     nats: NatsOptions = nats_options(source, values)
     with Link(nats) as link:
         state = stream_state(link, values["stream"])
-    plan = SinkPlan(
-        nats, state.name, values.get("expectedStream", True), values.get("maxPending", MAX_PENDING),
-        values.get("ackTimeout", ACK_TIMEOUT_S), values.get("retryTimeout", RETRY_S),
-    )  # fmt: skip
-    _check_stream(state, plan, doubles=values.get("allowDoubles", False))
-    return values, plan, state
+        plan = SinkPlan(
+            nats, state.name, values.get("expectedStream", True), values.get("maxPending", MAX_PENDING),
+            values.get("ackTimeout", ACK_TIMEOUT_S), values.get("retryTimeout", RETRY_S),
+            values.get("allowDoubles", False),
+        )  # fmt: skip
+        _check_stream(state, plan)
+        ensure_records(link, state)
+        if run and "writeId" not in values:
+            record_write(link, state, run)
+    return values, plan
 
 
-def _check_stream(state: StreamState, plan: SinkPlan, *, doubles: bool) -> None:
+def _check_stream(state: StreamState, plan: SinkPlan) -> None:
     """Raises OperatorError for a stream that cannot be written to, or not without doubles."""
     config = state.config
     if config.get("sealed"):
@@ -185,7 +188,7 @@ def _check_stream(state: StreamState, plan: SinkPlan, *, doubles: bool) -> None:
             f"Stream {state.name} acknowledges nothing (no_ack), so what it has cannot be known", "Set no_ack to false"
         )
     needed = plan.ack_timeout_s + plan.retry_s
-    if window_s(state) < needed and not doubles:
+    if window_s(state) < needed and not plan.doubles:
         raise OperatorError(
             f"Stream {state.name} knows the ids of its messages for {window_s(state):g} s (duplicate_window), and a "
             f"row may be published again {needed:g} s later (ackTimeout and retryTimeout): it could be stored twice",

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from nats3_dagster.errors import SourceError
+from nats3_dagster.errors import SourceError, StreamChanged
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
@@ -27,6 +27,7 @@ from nats3_dagster.pipeline.sources.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 _LOSS_HINT = "Set failOnDataLoss to false to read what there is"
+_CHANGED_HINT = "Load the stream again; a streaming query needs a new checkpoint"
 # How many lost ranges an error names.
 _SHOWN = 5
 
@@ -82,7 +83,12 @@ class Reading:
         """The messages of a partition, in the worker. Raises SourceError, StreamChanged."""
         if not isinstance(partition, SeqPartition):  # Spark's own, of a plan without partitions
             return
-        seqs = partition.seqs
+        try:
+            yield from self._batches(partition.seqs)
+        except StreamChanged as error:
+            raise StreamChanged(error.what.replace("planned", "loaded"), _CHANGED_HINT) from error
+
+    def _batches(self, seqs: SeqRange) -> Iterator[pa.RecordBatch]:
         spec = ReadSpec(self.incarnation, seqs, self.subjects, self.columns.headers_only)
         following = seqs.first
         with Link(self.nats) as link:

@@ -12,10 +12,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publish.encode import Publication
 from nats3_dagster.jetstream.publish.sink import REFUSALS, Refusal, SinkPublisher
 from nats3_dagster.pipeline.sources.sink_columns import SinkColumns
+from nats3_dagster.pipeline.sources.write_lease import WriteLease, WritePart, clock_s
 
 # How long a task waits before it connects again.
 _AGAIN_S = 0.5
@@ -37,6 +39,8 @@ class SinkPlan:
     ack_timeout_s: float
     # Seconds for which a task tries to publish again what it could not.
     retry_s: float
+    # Whether rows may be stored twice.
+    doubles: bool
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,11 @@ class Written(WriterCommitMessage):
     refusals: tuple[Refusal, ...]
 
 
-def write_rows(plan: SinkPlan, prefix: str, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Publish the rows of a partition; `prefix`: see SinkColumns. Raises SourceError, TargetError."""
-    with SinkTask(plan) as task:
+def write_rows(plan: SinkPlan, part: WritePart, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Publish the rows of a partition. Raises SourceError, TargetError."""
+    with WriteLease(plan.nats, plan.stream, part, doubles=plan.doubles) as lease, SinkTask(plan, lease) as task:
         columns = SinkColumns(
-            prefix, max_payload=task.max_payload, expected_stream=plan.stream if plan.expect_stream else None,
+            part.prefix, max_payload=task.max_payload, expected_stream=plan.stream if plan.expect_stream else None,
             refusals=REFUSALS,
         )  # fmt: skip
         refused, refusals = 0, list[Refusal]()
@@ -65,9 +69,11 @@ def write_rows(plan: SinkPlan, prefix: str, batches: Iterator[pa.RecordBatch]) -
             messages = columns.messages(batch)
             refused += messages.refused
             refusals += messages.refusals[: REFUSALS - len(refusals)]
-            for part in messages.publication.slices():
-                task.publish(part)
+            for rows in messages.publication.slices():
+                task.publish(rows)
         task.flush()
+        lease.finish()
+        fault_point("sink.finished")
     kept = (*refusals, *task.refusals)[:REFUSALS]
     return Written(task.answered - task.refused, task.duplicates, refused + task.refused, kept)
 
@@ -89,9 +95,10 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class SinkTask:
     """Publishes messages in the order given, over one connection after the other."""
 
-    def __init__(self, plan: SinkPlan) -> None:
-        self._plan = plan
-        self._waiting: deque[Publication] = deque()  # given, and not known to be answered
+    def __init__(self, plan: SinkPlan, lease: WriteLease) -> None:
+        self._plan, self._lease = plan, lease
+        # Given, and not known to be answered; each with the time when it was given, by clock_s.
+        self._waiting: deque[tuple[float, Publication]] = deque()
         self._counted = 0  # answers of the publisher of now that are no longer waited for
         self.answered = self.duplicates = self.refused = 0
         self.refusals: tuple[Refusal, ...] = ()
@@ -108,12 +115,19 @@ class SinkTask:
         return self._publisher.max_payload
 
     def publish(self, messages: Publication) -> None:
-        self._waiting.append(messages)
+        if not self._lease.begun:
+            self._lease.begin()
+            fault_point("sink.begun")
+        self._waiting.append((clock_s(), messages))
         try:
+            self._lease.check()
             self._publisher.publish(messages.subjects, messages.headers, messages.data)
-        except Interrupted as error:
+        except SourceError as error:
+            if isinstance(error, TargetError) and not isinstance(error, Interrupted):
+                raise
             self._again(error)
         self._forget()
+        fault_point("sink.sent")
 
     def flush(self) -> None:
         """Return when every message has its answer."""
@@ -137,22 +151,32 @@ class SinkTask:
             time.sleep(_AGAIN_S)
             try:
                 self._publisher = self._open()
-                for part in self._waiting:
-                    self._publisher.publish(part.subjects, part.headers, part.data)
-                self._publisher.flush()
+                if self._waiting:
+                    self._repeat(self._waiting[0][0])
                 return
             except SourceError as failure:
                 if isinstance(failure, TargetError) and not isinstance(failure, Interrupted):
                     raise
                 error = failure
 
+    def _repeat(self, sent: float) -> None:
+        """Publish again what has no answer; `sent`: when the first of it was sent, by clock_s."""
+        self._lease.refresh()
+        self._lease.check()
+        self._lease.check_repeat(sent)
+        for _, part in self._waiting:
+            self._publisher.publish(part.subjects, part.headers, part.data)
+        self._publisher.flush()
+        # This process may have stood still between the look at the clock and the answer.
+        self._lease.check_repeat(sent)
+
     def _forget(self) -> None:
         """Drop what has its answer."""
         answered = self._publisher.published - self._counted
         while self._waiting and answered:
-            part = self._waiting.popleft()
+            sent, part = self._waiting.popleft()
             if answered < len(part):
-                self._waiting.appendleft(part.cut(answered)[1])
+                self._waiting.appendleft((sent, part.cut(answered)[1]))
             size = min(answered, len(part))
             answered -= size
             self._counted += size
