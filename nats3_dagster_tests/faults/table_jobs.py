@@ -55,8 +55,10 @@ def retire_chunks(archive: str, places: list[int]) -> int:
 def change_table(kind: str, choice: int) -> str:
     """Change the table as another program does; what it did."""
     from pyiceberg.catalog import load_catalog
+    from pyiceberg.utils.config import Config
 
-    with load_catalog(LAKE) as catalog:
+    # pyiceberg read the environment when it was imported, in the fork server.
+    with load_catalog(LAKE, **Config().get_catalog_config(LAKE) or {}) as catalog:
         table = catalog.load_table(f"nats3.{TABLE}")
         if kind == "guard":
             with table.transaction() as transaction:
