@@ -58,7 +58,8 @@ def change_table(kind: str, choice: int) -> str:
     from pyiceberg.utils.config import Config
 
     # pyiceberg read the environment when it was imported, in the fork server.
-    with load_catalog(LAKE, **Config().get_catalog_config(LAKE) or {}) as catalog:
+    configured: dict[str, Any] = dict(Config().get_catalog_config(LAKE) or {})
+    with load_catalog(LAKE, **configured) as catalog:
         table = catalog.load_table(f"nats3.{TABLE}")
         if kind == "guard":
             with table.transaction() as transaction:
