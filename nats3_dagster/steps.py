@@ -113,6 +113,8 @@ class Next(Enum):
     OBJECT_GONE = "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it"
     OBJECT_DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it"
     OWN_CONSUMER = "Let the archive make a consumer of its own"
+    REPLACE_TABLE = "Create the table of archive {archive} in its place"
+    RESTORE_TABLE = "Make the table of archive {archive} as the archive says; what the other program did is undone"
     RESTORE_STREAM = (
         "Restore the stream from a backup or check which server and account are used; if it is gone for good, delete "
         "archive {archive}"

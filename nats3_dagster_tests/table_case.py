@@ -1,11 +1,14 @@
 """Real chunks in a bucket and in the catalog, made without a stream; and an archive's table as others read it."""
 
+import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
 
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.hours import hour_start
@@ -109,3 +112,37 @@ def files(workspace: Workspace, name: str = "logs") -> set[str]:
 def down(monkeypatch: pytest.MonkeyPatch, name: str, port: int) -> None:
     """Let the Iceberg catalog `name` be one of SQL at a port where nobody listens."""
     monkeypatch.setenv(f"PYICEBERG_CATALOG__{name.upper()}__URI", f"postgresql+psycopg://u:s3cret@127.0.0.1:{port}/db")
+
+
+def delete_by_position(table: Any) -> None:
+    """Delete the first row of a file as engines with merge-on-read do: by a delete file."""
+    file = next(iter(table.scan().plan_files())).file
+    path = f"{table.location()}/data/{uuid.uuid4().hex}-deletes.parquet"
+    with table.io.new_output(path).create() as stream:
+        pq.write_table(pa.table({"file_path": [file.file_path], "pos": [0]}), stream)
+    deletes = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES, file_path=path, file_format=FileFormat.PARQUET,
+        partition=file.partition, record_count=1, file_size_in_bytes=len(table.io.new_input(path)),
+    )  # fmt: skip
+    deletes.spec_id = 0
+    with table.transaction() as other, other.update_snapshot().fast_append() as snapshot:
+        snapshot.append_data_file(deletes)
+        plain = snapshot.new_manifest_writer
+
+        def writer(*args: Any, **options: Any) -> Any:
+            made = plain(*args, **options)
+            made.__class__ = _DeletesWriter
+            return made
+
+        snapshot.new_manifest_writer = writer
+
+
+class _DeletesWriter(ManifestWriterV2):
+    """Writes a manifest of delete files."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}

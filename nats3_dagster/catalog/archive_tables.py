@@ -76,7 +76,7 @@ class ArchiveTables:
             return sql.row(ArchiveTable, "archive_tables", archive=archive_id)
 
     def named(self, archive_name: str) -> ArchiveTable | None:
-        """The table of the archive of this name, or of a deleted one."""
+        """The table of the archive of this name, else of the newest deleted one."""
         with self._session.reading() as sql:
             archive_id = sql.value_or_none(int, "archives_with_table", name=archive_name)
         return None if archive_id is None else self.of(archive_id)
@@ -96,11 +96,29 @@ class ArchiveTables:
         with self._session.transaction() as sql:
             return bool(sql.run("forget_archive_table", archive=archive_id))
 
-    def note_synced(self, archive_id: int, state: TableState, last_chunk: int, snapshot_id: int | None) -> None:
+    def forget_of_deleted(self, catalog: str, identifier: str) -> None:
+        """Forget this table if it is of a deleted archive."""
+        with self._session.transaction() as sql:
+            sql.run("forget_table_of_deleted", catalog=catalog, identifier=identifier)
+
+    def note_begun(self, archive_id: int, snapshot_id: int) -> None:
+        """Note a snapshot before it is committed."""
+        with self._session.transaction() as sql:
+            sql.run("note_table_begun", archive=archive_id, snapshot=snapshot_id)
+
+    def note_seen(self, archive_id: int, changed: str | None) -> None:
+        """Note what another program did to the table; None: nothing."""
+        with self._session.transaction() as sql:
+            sql.run("note_table_seen", archive=archive_id, changed=changed and changed[:_ERROR_CHARS])
+
+    def note_synced(
+        self, archive_id: int, state: TableState, last_chunk: int, snapshot_id: int | None, former: int | None
+    ) -> None:
+        """`former`: the snapshot that was noted when this sync began."""
         with self._session.transaction() as sql:
             sql.run(
                 "note_table_synced", archive=archive_id, revision=state.revision, chunks=state.chunks,
-                last_chunk=last_chunk, snapshot=snapshot_id,
+                last_chunk=last_chunk, snapshot=snapshot_id, former=former,
             )  # fmt: skip
 
     def note_failed(self, archive_id: int, error: str) -> None:

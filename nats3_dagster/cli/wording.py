@@ -92,6 +92,9 @@ WORDS = {
     Next.SEE_CHUNKS: "See its chunks: nats3 chunk list {archive}",
     Next.SOURCE_QUEUE: "Archive a stream with limits or interest retention that takes the subjects, and let the work "
     "queue source from it. Not the other way round: sourcing takes the messages too",
+    Next.REPLACE_TABLE: "Create it in its place; the former table is dropped, its files stay: nats3 table create "
+    "{archive} --replace",
+    Next.RESTORE_TABLE: "Make it as the archive says, which undoes that: nats3 table sync {archive} --full",
     Next.SYNC_TABLE: "Bring it up to date: nats3 table sync {archive}",
     Next.SYNC_TABLE_FULLY: "Bring it up to date: nats3 table sync {archive} --full",
     Next.TAKE_OVER_FOLDER: "Choose another --prefix or --name. If that catalog is gone for good, take its folder over: "

@@ -25,6 +25,7 @@ from nats3_dagster.defs.tick import Reconciled
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import PAUSE_S, follow
+from nats3_dagster.tables.observe import AGE_S
 from nats3_dagster.workspace import Workspace
 
 INTERVAL_S = 20
@@ -62,7 +63,7 @@ def catalog_sensor(naming: Naming = PROJECT, chosen: Collection[str] | None = No
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
             found = reconcile(context.instance, workspace, read(context.cursor), naming, chosen)
             # A run syncs the table of its archive by itself; this is for what it left undone, and for what no run did.
-            behind = follow(workspace, chosen, patience_s=TABLES_S, pause_s=PAUSE_S)
+            behind = follow(workspace, chosen, patience_s=TABLES_S, pause_s=PAUSE_S, observe_s=AGE_S)
         if found.problems and not found.events:
             raise CannotTick(found.problems[0], naming)
         summary = _summary(found, naming, behind)

@@ -106,6 +106,8 @@ WORDS = {
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",
     Next.SOURCE_QUEUE: "Archive a stream with limits or interest retention that takes the subjects, and let the work "
     "queue source from it. Not the other way round: sourcing takes the messages too",
+    Next.REPLACE_TABLE: "Create it in its place, in a shell: nats3 table create {archive} --replace",
+    Next.RESTORE_TABLE: "Make it as the archive says, which undoes that, in a shell: nats3 table sync {archive} --full",
     Next.SYNC_TABLE: "Run in a shell: nats3 table sync {archive}",
     Next.SYNC_TABLE_FULLY: "Run in a shell: nats3 table sync {archive} --full",
     Next.TAKE_OVER_FOLDER: "Choose another prefix or name. If that catalog is gone for good, take its folder over in a "

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,6 +11,7 @@ class ArchiveTable:
 
     archive_id: int
     archive: str  # the archive's name
+    job_id: UUID  # the archive's identity over catalogs: the table's properties and snapshots have it
     archive_deleted: bool  # then the table shall have no files
     archive_revision: int  # of the archive now
     catalog: str  # an Iceberg catalog: a name in pyiceberg's configuration, or an address
@@ -20,17 +22,21 @@ class ArchiveTable:
     chunks: int | None  # live chunks then
     last_chunk: int | None  # the highest id among them; 0 without any
     snapshot_id: int | None  # None while the table has no snapshot
+    begun: list[int]  # ids of the newest snapshots that this catalog began to commit, the newest last
     synced_at: datetime | None
     # Why the newest try failed, and when; None where it did not.
     error: str | None
     failed_at: datetime | None
+    # What another program did to the table since, as of seen_at; None where it did nothing.
+    changed: str | None
+    seen_at: datetime | None  # when the Iceberg catalog was last asked
     lacking: int  # live chunks that the table has not
     surplus: int  # chunks that the table has and that are live no more
 
     @property
     def is_behind(self) -> bool:
-        """Whether the archive has changed since, or the newest try failed."""
-        return self.revision != self.archive_revision or self.error is not None
+        """Whether the archive or the table has changed since, or the newest try failed."""
+        return self.revision != self.archive_revision or self.error is not None or self.changed is not None
 
 
 @dataclass(frozen=True, slots=True)

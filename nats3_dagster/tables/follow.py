@@ -13,6 +13,7 @@ from threading import Thread
 
 from nats3_dagster.errors import CatalogError, Nats3Error, TableError
 from nats3_dagster.model.archive_table import ArchiveTable
+from nats3_dagster.tables.observe import observe
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -36,24 +37,27 @@ def followed(workspace: Workspace, archive: str, *, patience_s: float = PATIENCE
 
 def follow(
     workspace: Workspace, archives: Collection[str] | None = None, *, patience_s: float = PATIENCE_S,
-    pause_s: float = 0.0,
+    pause_s: float = 0.0, observe_s: float | None = None,
 ) -> dict[str, Nats3Error]:  # fmt: skip
     """Sync the tables of these archives, or of all, that are behind; the errors by archive, also in the log and noted.
-    Archives without a table cost one query. `pause_s`: leave out what failed since so many seconds. Raises nothing that
-    anybody foresees."""
+    Archives without a table cost one query. `pause_s`: leave out what failed less than these seconds ago. `observe_s`:
+    ask whether another program changed the tables that were not asked for these seconds. Raises no foreseen error."""
     until = time.monotonic() + patience_s
     try:
-        behind = [known for known in workspace.catalog.tables.all() if known.is_behind and _is_due(known, pause_s)]
+        rows = [t for t in workspace.catalog.tables.all() if archives is None or t.archive in archives]
+        if observe_s is not None and rows:
+            observe(workspace, [t for t in rows if not t.is_behind], patience_s=patience_s / 2, age_s=observe_s)
+            rows = [t for t in workspace.catalog.tables.all() if archives is None or t.archive in archives]
+        behind = [known for known in rows if known.is_behind and _is_due(known, pause_s)]
     except CatalogError as error:
         log.warning("Whether a table is behind its archive cannot be asked: %s", error)
         return {}
     failed: dict[str, Nats3Error] = {}
     for known in behind:
-        if archives is None or known.archive in archives:
-            error = _synced_within(workspace, known, until - time.monotonic())
-            if error:
-                failed[known.archive] = error
-                log.warning("The table %s of archive %s is not synced: %s", known.identifier, known.archive, error)
+        error = _synced_within(workspace, known, until - time.monotonic())
+        if error:
+            failed[known.archive] = error
+            log.warning("The table %s of archive %s is not synced: %s", known.identifier, known.archive, error)
     return failed
 
 

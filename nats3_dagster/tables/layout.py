@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.types import PrimitiveType
 
-# The property with the archive's id.
-OF_ARCHIVE: Final = "nats3.archive-id"
+# The property with the archive's job id: catalogs count archives each on their own, and this is the same in none.
+OF_ARCHIVE: Final = "nats3.job-id"
 # Columns that no file has: each is the same for all of a chunk, so the table's metadata has it as a partition.
 HOUR_ID, INCARNATION_ID = 8, 9
 _FIRST_PARTITION_ID: Final = 1000
@@ -30,8 +30,9 @@ _BOUND_CHARS: Final = 16
 # remove_orphan_files. Old versions of the table's own metadata file are deleted with each commit, for a version repeats
 # all that was in the one before. A removal reads and writes the manifests of its hours: with Iceberg's own 8 MB these
 # would be 30,000 files.
+GUARD: Final = {"gc.enabled": "false"}
 PROPERTIES: Final = {
-    "gc.enabled": "false",
+    **GUARD,
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
     "commit.manifest-merge.enabled": "true",

@@ -1,8 +1,8 @@
 """Syncing: make a table list exactly the live chunks of its archive.
 
-Invariant: a commit is computed from a snapshot of the table and, after that, the archive as of one moment; the Iceberg
+Invariants: a commit is computed from a snapshot of the table and, after that, the archive as of one moment; the Iceberg
 catalog refuses it if the table has another snapshot by then. So what a process that died left undone the next one does,
-and two at once end with what one alone would have made.
+and two at once end with what one alone would have made. What another program did is undone only where it is asked for.
 """
 
 import time
@@ -19,6 +19,7 @@ from nats3_dagster.steps import Next
 from nats3_dagster.tables import layout
 from nats3_dagster.tables.catalogs import opened
 from nats3_dagster.tables.compare import chunk_files, compare
+from nats3_dagster.tables.history import change_of, guard, is_known
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ MOST_SNAPSHOTS = 1000
 # Iceberg's own default, where somebody took the table's property away: 5 days.
 _AGE_MS = 5 * 86_400_000
 # What a snapshot says of the archive that it lists.
-_ARCHIVE, _REVISION, _CHUNKS, _LAST = "nats3.archive-id", "nats3.revision", "nats3.chunks", "nats3.last-chunk"
+_REVISION, _CHUNKS, _LAST = "nats3.revision", "nats3.chunks", "nats3.last-chunk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,9 @@ class Synced:
     revision: int  # of the archive that the table has now
     chunks: int  # files of the table
     snapshot_id: int | None  # the current one; None while there is none
+    undone: str | None = None  # what another program had done, and is undone
+    was_unguarded: bool = False  # gc.enabled was not false; it is set back
+    rewritten: tuple[str, ...] = ()  # files of another program that left the table and stay in the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,9 @@ class _Work:
 
 
 def sync(workspace: Workspace, known: ArchiveTable, *, full: bool = False) -> Synced:
-    """Commit what the table lacks, and take out what is live no more; no chunk is written. `full`: compare every file,
-    also where the newest snapshot says which ones it has. Raises TableError, CatalogError, StoreError, Conflict; and
-    notes the error."""
+    """Add missing chunks to the table and remove retired ones; no chunk is written. `full`: compare every file, and
+    undo what another program did to the table, which is refused otherwise. Raises TableError, CatalogError, StoreError,
+    Conflict; and notes the error."""
     try:
         with opened(workspace.settings, known.catalog) as catalog:
             return _sync(workspace, known, catalog, full)
@@ -76,7 +80,7 @@ def sync(workspace: Workspace, known: ArchiveTable, *, full: bool = False) -> Sy
 
 
 def load(catalog: "Catalog", known: ArchiveTable) -> "Table":
-    """The table as it is now. Raises TableError if it is gone."""
+    """The table as it is now. Raises TableError if it is gone, or of another archive."""
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
@@ -86,6 +90,11 @@ def load(catalog: "Catalog", known: ArchiveTable) -> "Table":
             f"The Iceberg catalog {known.catalog} has no table {known.identifier}",
             Next.FORGET_TABLE(archive=known.archive),
         ) from error
+    if table.properties.get(layout.OF_ARCHIVE) not in (None, str(known.job_id)):
+        raise TableError(
+            f"The table {known.identifier} is of another archive, made by nats3 elsewhere or before",
+            Next.REPLACE_TABLE(archive=known.archive),
+        )
     # A commit that lost a race must not be tried again as it is: it would add files that the winner has added.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     return table
@@ -95,39 +104,67 @@ def _sync(workspace: Workspace, known: ArchiveTable, catalog: "Catalog", full: b
     from pyiceberg.exceptions import CommitFailedException, ValidationException
 
     added = removed = commits = 0
+    compares_all, was_unguarded, undone = full, False, None
+    rewritten: dict[str, None] = {}
     for _ in range(ATTEMPTS):
+        before = _noted(workspace, known)
         table = load(catalog, known)
         fault_point("table.loaded")
-        work = _all_work(workspace, known, table) if full else _work(workspace, known, table)
         try:
+            was_unguarded |= guard(table, known)
+            after = _noted(workspace, known)
+            if change := change_of(before, after, table):
+                if not full:
+                    workspace.catalog.tables.note_seen(known.archive_id, change.what)
+                    raise change.error(known)
+                undone = change.what
+            work = _all_work(workspace, known, table) if compares_all else _work(workspace, after, table)
+            fault_point("table.planned")
             for batch in _batches(work):
-                _commit(workspace, table, batch, _summary(known, work) if batch.is_last else {})
+                _commit(workspace, known, table, batch, _summary(known, work if batch.is_last else None))
                 added, removed, commits = added + len(batch.add), removed + batch.removed, commits + 1
+                rewritten |= dict.fromkeys(_under_table(table, batch))
                 fault_point("table.committed")
         except CommitFailedException:
             continue
         except ValidationException:
-            full = True  # what its snapshot says that it has is not there
+            compares_all = True  # what its snapshot says that it has is not there
             continue
         snapshot = table.current_snapshot()
         done = Synced(
-            added, removed, commits, work.state.revision, work.state.chunks, snapshot.snapshot_id if snapshot else None
+            added, removed, commits, work.state.revision, work.state.chunks, snapshot.snapshot_id if snapshot else None,
+            undone, was_unguarded, tuple(rewritten),
+        )  # fmt: skip
+        workspace.catalog.tables.note_synced(
+            known.archive_id, work.state, work.last_chunk, done.snapshot_id, before.snapshot_id
         )
-        workspace.catalog.tables.note_synced(known.archive_id, work.state, work.last_chunk, done.snapshot_id)
         return done
     raise Conflict(
         f"Other processes commit to the table {known.identifier} all the time", Next.SYNC_TABLE(archive=known.archive)
     )
 
 
+def _noted(workspace: Workspace, known: ArchiveTable) -> ArchiveTable:
+    """What our catalog has of the table now. Raises Conflict if it was dropped meanwhile."""
+    if row := workspace.catalog.tables.of(known.archive_id):
+        return row
+    raise Conflict(f"The table {known.identifier} was dropped meanwhile", Next.LIST_TABLES())
+
+
+def _under_table(table: "Table", batch: "_Batch") -> Iterator[str]:
+    """Files that the commit took out and that lie in the table's own folder, where no chunk lies."""
+    folder = f"{table.location().rstrip('/')}/"
+    return (file.file_path for file in batch.remove if file.file_path.startswith(folder))
+
+
 def _work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Work:
-    """By what the newest snapshot says of itself, and what came and went since: no manifest is read for it."""
+    """Computed from what the newest snapshot says of itself, and what came and went since: no manifest is read for it.
+    Only of a snapshot that this catalog began: one of a newer copy of the catalog counts other revisions and chunks."""
     snapshot = table.current_snapshot()
     says = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    if says.get(_ARCHIVE) == str(known.archive_id) and says.keys() >= {_REVISION, _CHUNKS, _LAST}:
+    if snapshot and is_known(known, snapshot) and says.keys() >= {_REVISION, _CHUNKS, _LAST}:
         revision, chunks, last = (int(says[name]) for name in (_REVISION, _CHUNKS, _LAST))
         state = workspace.catalog.tables.state(known.archive_id, last, revision)
-        # A Postgres that was brought back from an old copy has fewer revisions.
         if revision <= state.revision and state.chunks == chunks - len(state.retired) + len(state.ids):
             add = tuple(zip(state.hours, state.ids, strict=True))
             return _Work(state, max((last, *state.ids)), add, state.retired, ())
@@ -177,7 +214,9 @@ def _batches(work: _Work) -> Iterator[_Batch]:
             batch = _Batch()
 
 
-def _commit(workspace: Workspace, table: "Table", batch: _Batch, summary: dict[str, str]) -> None:
+def _commit(
+    workspace: Workspace, known: ArchiveTable, table: "Table", batch: _Batch, summary: dict[str, str]
+) -> None:
     from pyiceberg.table.update.snapshot import ExpireSnapshots
 
     with table.transaction() as transaction:
@@ -190,6 +229,8 @@ def _commit(workspace: Workspace, table: "Table", batch: _Batch, summary: dict[s
                 snapshot.delete_data_file(layout.entry(file, layout.path_of(workspace.settings, file)))
             for data_file in batch.remove:
                 snapshot.delete_data_file(data_file)
+            workspace.catalog.tables.note_begun(known.archive_id, snapshot.snapshot_id)
+            fault_point("table.begun")
         if old := _to_forget(table):
             ExpireSnapshots(transaction).by_ids(old).commit()
         fault_point("table.in_commit")
@@ -212,8 +253,11 @@ def _to_forget(table: "Table") -> list[int]:
     ]
 
 
-def _summary(known: ArchiveTable, work: _Work) -> dict[str, str]:
-    return {
-        _ARCHIVE: str(known.archive_id), _REVISION: str(work.state.revision), _CHUNKS: str(work.state.chunks),
-        _LAST: str(work.last_chunk),
-    }  # fmt: skip
+def _summary(known: ArchiveTable, work: _Work | None) -> dict[str, str]:
+    """`work`: what the table has after the commit; None before the last one."""
+    owner = {layout.OF_ARCHIVE: str(known.job_id)}
+    if work is None:
+        return owner
+    return owner | {
+        _REVISION: str(work.state.revision), _CHUNKS: str(work.state.chunks), _LAST: str(work.last_chunk)
+    }

@@ -19,7 +19,18 @@ def tables(workspace: Workspace) -> list[ArchiveTable]:
 
 
 def find(workspace: Workspace, name: str) -> ArchiveTable:
-    """The table of the archive of this name, or of a deleted one. Raises Unknown."""
+    """The table of the archive of this name, or of a deleted one if no other has the name now. Raises Unknown."""
+    known = find_any(workspace, name)
+    if known.archive_deleted and (archive := workspace.catalog.archives.find(name)):
+        raise Unknown(
+            f"Archive {archive.name} has no table: {known.identifier} is the table of a deleted archive of that name",
+            Next.REPLACE_TABLE(archive=archive.name),
+        )
+    return known
+
+
+def find_any(workspace: Workspace, name: str) -> ArchiveTable:
+    """The table of the archive of this name, else of a deleted one. Raises Unknown."""
     known = workspace.catalog.tables.named(name)
     if known is None:
         archive = workspace.catalog.archives.get(name)
@@ -29,12 +40,13 @@ def find(workspace: Workspace, name: str) -> ArchiveTable:
 
 def create(
     workspace: Workspace, name: str, *, catalog: str = DEFAULT, identifier: str | None = None,
-    location: str | None = None,
+    location: str | None = None, replace: bool = False,
 ) -> ArchiveTable:  # fmt: skip
     """Make an empty table for the archive, and its namespace if there is none; `sync` fills it.
 
     Without an identifier it is `nats3.<archive>`; without a location its metadata is in the archive's bucket, beside
-    the archive. A table that was made for this archive already is taken. Raises OperatorError, WrongState, TableError,
+    the archive. A table that was made for this archive already is taken. `replace`: a table that nats3 made for another
+    archive is dropped first, without its files. Raises OperatorError, WrongState, TableError,
     Conflict."""
     from nats3_dagster.tables import layout  # pyarrow, which commands that only ask do without
 
@@ -47,22 +59,27 @@ def create(
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         iceberg.create_namespace_if_not_exists(identifier.rpartition(".")[0])
-        try:
+
+        def make() -> None:
             iceberg.create_table(
                 identifier, layout.schema(), location, layout.partitions(),
                 properties={
                     **layout.PROPERTIES, "schema.name-mapping.default": layout.name_mapping(),
-                    layout.OF_ARCHIVE: str(archive.id),
+                    layout.OF_ARCHIVE: str(archive.job_id),
                 },
             )  # fmt: skip
+
+        try:
+            make()
         except TableAlreadyExistsError:
-            # Made by a process that died before it noted it, or by somebody else.
-            properties = iceberg.load_table(identifier).properties
-            if properties.get(layout.OF_ARCHIVE) != str(archive.id):
-                raise WrongState(
-                    f"The Iceberg catalog {catalog} has a table {identifier}, which is not of archive {archive.name}",
-                    "Choose another name for the table",
-                ) from None
+            # Made by a process that died before it noted it, by nats3 for another archive, or by another program.
+            owner = iceberg.load_table(identifier).properties.get(layout.OF_ARCHIVE)
+            if owner != str(archive.job_id):
+                _check_replaceable(workspace, archive, catalog, identifier, owner, replace=replace)
+                iceberg.drop_table(identifier)
+                make()
+        if replace:
+            workspace.catalog.tables.forget_of_deleted(catalog, identifier)
     workspace.catalog.tables.add(archive, catalog, identifier)
     made = workspace.catalog.tables.of(archive.id)
     assert made is not None
@@ -77,13 +94,36 @@ def drop(workspace: Workspace, known: ArchiveTable, *, forget: bool = False) -> 
         with opened(workspace.settings, known.catalog) as iceberg:
             from pyiceberg.exceptions import NoSuchTableError
 
+            from nats3_dagster.tables.layout import OF_ARCHIVE
+
             try:
+                owner = iceberg.load_table(known.identifier).properties.get(OF_ARCHIVE)
+                if owner not in (None, str(known.job_id)):
+                    raise WrongState(
+                        f"The table {known.identifier} is of another archive by now, and is not dropped",
+                        f"Forget it: nats3 table drop {known.archive} --forget",
+                    )
                 iceberg.drop_table(known.identifier)  # without purge: that would delete chunks
                 dropped = True
             except NoSuchTableError:
                 pass
     workspace.catalog.tables.forget(known.archive_id)
     return dropped
+
+
+def _check_replaceable(
+    workspace: Workspace, archive: Archive, catalog: str, identifier: str, owner: str | None, *, replace: bool
+) -> None:
+    """Raises WrongState unless the table may be dropped: nats3 made it, the caller asked for it, and no archive of this
+    catalog that is not deleted has it."""
+    what = f"The Iceberg catalog {catalog} has a table {identifier}, which is not of archive {archive.name}"
+    rows = [t for t in tables(workspace) if (t.catalog, t.identifier) == (catalog, identifier)]
+    if owner is None or any(not t.archive_deleted for t in rows):
+        raise WrongState(what, "Choose another name for the table")
+    if not replace:
+        raise WrongState(
+            f"{what}, but of another one that nats3 archived", Next.REPLACE_TABLE(archive=archive.name)
+        )
 
 
 def _identifier(text: str) -> str:

@@ -18,15 +18,23 @@ def output_metrics(outputs: Outputs) -> Iterator[Metric]:
 def _tables(tables: Iterable[ArchiveTable]) -> Iterator[Metric]:
     lag = _gauge("nats3_table_lag_chunks", "Chunks that the table lacks, or lists and should not.")
     failing = _gauge("nats3_table_failing", "Whether the newest try to sync the table failed.")
+    changed = _gauge("nats3_table_changed", "Whether another program had changed the table when it was last asked.")
+    asked = _gauge(
+        "nats3_table_last_look_timestamp_seconds", "When the Iceberg catalog was last asked for the table's snapshot.",
+        unit="seconds",
+    )  # fmt: skip
     synced = _gauge(
         "nats3_table_last_sync_timestamp_seconds", "When the table was last made equal to its archive.", unit="seconds"
     )
     for known in tables:
         lag.add_metric([known.archive], known.lacking + known.surplus)
         failing.add_metric([known.archive], known.error is not None)
+        changed.add_metric([known.archive], known.changed is not None)
+        if known.seen_at is not None:
+            asked.add_metric([known.archive], known.seen_at.timestamp())
         if known.synced_at is not None:
             synced.add_metric([known.archive], known.synced_at.timestamp())
-    yield from (lag, failing, synced)
+    yield from (lag, failing, changed, asked, synced)
 
 
 def _exports(exports: Iterable[ExportLag]) -> Iterator[Metric]:

@@ -15,7 +15,17 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import hours_of
 from nats3_dagster_tests.catalog_case import HOUR
 from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.table_case import LATER, down, iceberg, numbers, of_two_hours, put, rows, seqs
+from nats3_dagster_tests.table_case import (
+    LATER,
+    delete_by_position,
+    down,
+    iceberg,
+    numbers,
+    of_two_hours,
+    put,
+    rows,
+    seqs,
+)
 from nats3_dagster_tests.wire import Wire
 
 
@@ -129,3 +139,40 @@ def test_a_role_that_may_not_change_the_schema_keeps_tables(
             workspace.catalog.rest()
             connection.execute(f"drop owned by {role}".encode())
             connection.execute(f"drop role {role}".encode())
+
+
+def test_a_table_that_another_program_changed(nats3: Command, workspace: Workspace, archive: Any) -> None:
+    nats3.ok("table", "create", "logs")
+    with iceberg(workspace) as table:
+        with table.transaction() as other:
+            other.set_properties({"gc.enabled": "true"})
+        table.delete(f"hour = '{LATER}'")
+    listed = nats3.ok("table", "list")
+    assert "changed" in listed.out
+    assert "gc.enabled=false" in listed.err
+    report = {finding["what"]: finding["do"] for finding in nats3("doctor", "-o", "json").json}
+    (what,) = [what for what in report if what.startswith("Another program changed the table nats3.logs")]
+    assert report[what] == "Make it as the archive says, which undoes that: nats3 table sync logs --full"
+    assert not any("Iceberg tables have what their archives have" in what for what in report)
+    refused = nats3.refused("table", "sync", "logs")
+    assert "(overwrite: data files removed 1, rows removed 10). It is left as it is" in refused
+    assert "nats3 table sync logs --full" in refused
+    mended = nats3.ok("table", "sync", "logs", "--full", "-o", "json")
+    assert mended.json["added"] == 1
+    assert "Undone, of another program: snapshot" in mended.err
+    assert nats3.ok("table", "verify", "logs", "-o", "json").json["differences"] == 0
+
+
+def test_rows_that_delete_files_delete_are_not_for_a_sync(
+    nats3: Command, workspace: Workspace, archive: Any
+) -> None:
+    nats3.ok("table", "create", "logs")
+    with iceberg(workspace) as table:
+        delete_by_position(table)
+    advice = "Forget it, and create it anew: nats3 table drop logs, nats3 table create logs"
+    for words in (("verify", "logs"), ("sync", "logs"), ("sync", "logs", "--full")):
+        ran = nats3("table", *words)
+        assert (ran.status, advice in ran.error) == (1, True), (words, ran)
+    nats3.ok("table", "drop", "logs", "--yes")
+    nats3.ok("table", "create", "logs")
+    assert nats3.ok("table", "verify", "logs", "-o", "json").json["differences"] == 0

@@ -42,7 +42,9 @@ _SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default=No
 
 
 def prepare() -> None:
-    """In the fork server: small settings, and tasks without Spark."""
+    """In the fork server: small settings, tasks without Spark, and what takes long to import."""
+    import pyiceberg.catalog.sql  # noqa: F401
+
     small_settings()
     for module in (capture_run, replay_run):
         module.run_tasks = run_tasks  # type: ignore[attr-defined]

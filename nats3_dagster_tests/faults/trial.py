@@ -43,6 +43,8 @@ class Trial:
         self._store = store or self.random.choice(("file", "file", "file", "s3"))
         self._stack = ExitStack()
         self.replay_id = ""
+        # The database of the Iceberg catalog, for faults of tables.
+        self.lake = ""
         # Messages that are published at a time.
         self.window = 500
         # What the processes reach through a proxy.

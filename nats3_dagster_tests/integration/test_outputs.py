@@ -56,6 +56,8 @@ def test_a_table_that_is_behind(workspace: Workspace, archive: Archive, monkeypa
     assert known.synced_at is not None
     assert measured(workspace) == {
         ("nats3_table_lag_chunks", "logs"): 0, ("nats3_table_failing", "logs"): 0,
+        ("nats3_table_changed", "logs"): 0,
+        ("nats3_table_last_look_timestamp_seconds", "logs"): known.synced_at.timestamp(),
         ("nats3_table_last_sync_timestamp_seconds", "logs"): known.synced_at.timestamp(),
     }  # fmt: skip
     assert found(workspace) == [("ok", "tables", "1 Iceberg tables have what their archives have")]

@@ -30,3 +30,7 @@ class Table(Answer):
     synced_at: str | None = Field(description="When it was last made equal to the archive.")
     error: str | None = Field(description="Why the newest try failed; null where it did not.")
     failed_at: str | None
+    changed: str | None = Field(
+        description="What another program did to the table, as of seen_at; null where it did nothing."
+    )
+    seen_at: str | None = Field(description="When the Iceberg catalog was last asked for the table's snapshot.")

@@ -18,5 +18,5 @@ def get_table(
     name: Annotated[Text, Path(description="Name of the archive, or of a deleted one.", examples=["logs"])], work: Work
 ) -> Document:
     """The Iceberg table of an archive: where it is, what it was last made equal to, what it lacks, and why. The Iceberg
-    catalog is not asked."""
+    catalog is not asked: `changed` is as of `seen_at`."""
     return Document(views.table(tables.find(work, name)))

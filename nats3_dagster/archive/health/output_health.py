@@ -37,6 +37,11 @@ def check(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _table(known: ArchiveTable) -> Finding:
+    if known.changed:
+        return Finding(
+            "warn", TABLES, f"Another program changed the table {known.identifier} of archive {known.archive}: "
+            f"{known.changed}", Next.RESTORE_TABLE(archive=known.archive),
+        )  # fmt: skip
     what = f"The table {known.identifier} of archive {known.archive} is {known.lacking + known.surplus:,} chunks behind"
     return Finding(
         "warn", TABLES, f"{what}: {known.error}" if known.error else what, Next.SYNC_TABLE(archive=known.archive)

@@ -1,7 +1,7 @@
 -- name: archive_tables(archive)
 -- The tables of archives, by the archive's name, or that of one archive: what was last written to each, and how many live
 -- chunks it lacks and how many it has that are live no more.
-select t.*, a.name as archive, a.deleted_at is not null as archive_deleted, a.revision as archive_revision,
+select t.*, a.name as archive, a.job_id, a.deleted_at is not null as archive_deleted, a.revision as archive_revision,
        coalesce(n.lacking, 0) as lacking,
        case when t.chunks is null or t.revision = a.revision then 0 else
            greatest(t.chunks - ((select coalesce(sum(chunks), 0)::bigint from nats3.coverage
@@ -24,16 +24,35 @@ where a.name = :name order by a.deleted_at is not null, a.id desc;
 -- Notes that the archive has a table.
 insert into nats3.archive_table (archive_id, catalog, identifier) values (:archive, :catalog, :identifier);
 
+-- name: forget_table_of_deleted(catalog, identifier)!
+-- Forgets this table if it is of a deleted archive.
+delete from nats3.archive_table t using nats3.archive a
+where a.id = t.archive_id and a.deleted_at is not null and t.catalog = :catalog and t.identifier = :identifier;
+
 -- name: forget_archive_table(archive)!
 -- Forgets the table of the archive.
 delete from nats3.archive_table where archive_id = :archive;
 
--- name: note_table_synced(archive, revision, chunks, last_chunk, snapshot)!
--- Notes what the table was made equal to, unless another process has written something newer.
+-- name: note_table_begun(archive, snapshot)!
+-- Notes a snapshot before its commit; the newest 64 are kept.
+update nats3.archive_table
+set begun = (begun || :snapshot::bigint)[greatest(cardinality(begun) - 62, 1):]
+where archive_id = :archive;
+
+-- name: note_table_seen(archive, changed)!
+-- Notes what another program did to the table, as the Iceberg catalog says; null where it did nothing.
+update nats3.archive_table set changed = :changed, seen_at = now() where archive_id = :archive;
+
+-- name: note_table_synced(archive, revision, chunks, last_chunk, snapshot, former)!
+-- Notes what the table was made equal to, unless another process has noted something newer: a newer revision, or another
+-- snapshot than the one that this process began with.
 update nats3.archive_table
 set revision = :revision, chunks = :chunks, last_chunk = :last_chunk, snapshot_id = :snapshot, synced_at = now(),
-    error = null, failed_at = null
-where archive_id = :archive and coalesce(revision, 0) <= :revision;
+    error = null, failed_at = null, changed = null, seen_at = now()
+where archive_id = :archive
+  and (coalesce(revision, 0) < :revision
+       or (revision = :revision and snapshot_id is not distinct from :former::bigint)
+       or (revision = :revision and snapshot_id is not distinct from :snapshot::bigint));
 
 -- name: note_table_failed(archive, error)!
 -- Notes why the table could not be made equal to its archive.

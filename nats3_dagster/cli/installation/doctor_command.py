@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from nats3_dagster.archive.health import output_health
 from nats3_dagster.archive.health.examination import examine
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.cli.terminal.options import Output
@@ -15,6 +16,8 @@ from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.pipeline import engines
 from nats3_dagster.settings import Settings
+from nats3_dagster.tables.observe import observe
+from nats3_dagster.workspace import Workspace
 
 _COLUMNS: Columns = {"": lambda f: f[0], "AREA": lambda f: f[1], "FOUND, AND WHAT TO DO": lambda f: f[2]}
 
@@ -30,7 +33,9 @@ def doctor(
     """Look at NATS, Postgres, the store, Java and Spark, and say what to do. Exit status 1 if something fails."""
     settings = Settings.load()
     with step("Looking at NATS, Postgres, the store, Java and Spark"):
-        report = [*examine(settings, bucket or ()), *_engines(settings, spark)]
+        # Before the catalog is read: what another program did to tables is kept there.
+        tables = list(_tables(settings))
+        report = [*examine(settings, bucket or ()), *tables, *_engines(settings, spark)]
     if output is not Format.table:
         items = [{"status": f.status, "area": f.area, "what": f.what, "do": _do(f) or None} for f in report]
         show(output, items, {})
@@ -47,6 +52,25 @@ def _engines(settings: Settings, start: bool) -> Iterator[Finding]:
     yield from findings(
         engines.SPARK, lambda: engines.check_spark(settings.spark_master, settings.connect, start=start)
     )
+
+
+def _tables(settings: Settings) -> Iterator[Finding]:
+    """Asks the Iceberg catalogs for the tables. A catalog of ours that cannot be asked is a finding elsewhere."""
+    try:
+        with Workspace(settings) as workspace:
+            seen = observe(workspace, workspace.catalog.tables.all())
+    except Nats3Error:
+        return
+    for table in seen:
+        if table.error:
+            what = f"The table {table.table.identifier} cannot be compared: {table.error.what}"
+            yield Finding("warn", output_health.TABLES, what, table.error.hint)
+        elif table.was_unguarded:
+            yield Finding(
+                "warn", output_health.TABLES, f"The table {table.table.identifier} did not have gc.enabled=false, "
+                "which keeps other engines from deleting chunks: it is set back",
+                "Find out which program set it, and verify the chunks",
+            )  # fmt: skip
 
 
 def _lines(finding: Finding) -> Iterator[tuple[str, str, str]]:

@@ -1,5 +1,6 @@
 """`nats3 table`: archives as Iceberg tables."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -12,11 +13,16 @@ from nats3_dagster.cli.terminal.output import Format, show, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.terminal.watch import Watch, watched
 from nats3_dagster.errors import TableError
+from nats3_dagster.model.archive_table import ArchiveTable
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.tables import tables
+from nats3_dagster.tables.observe import observe
 from nats3_dagster.views import tables as documents
 from nats3_dagster.workspace import Workspace
+
+# While a list is watched, the Iceberg catalogs are asked again after this.
+_WATCH_S = 10.0
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 
@@ -43,13 +49,17 @@ def create(
             help="Where the table's metadata goes (default: iceberg/ARCHIVE under the archive's prefix).",
         ),
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Drop the table that nats3 made there for a former archive; its files stay."),
+    ] = False,
     output: Output = Format.table,
 ) -> None:
     """Make an Iceberg table of an archive, and fill it. From then on each capture adds its chunks."""
     from nats3_dagster.tables.sync import sync as sync_table
 
     with Workspace(Settings.load()) as workspace:
-        known = tables.create(workspace, name, catalog=catalog, identifier=table, location=location)
+        known = tables.create(workspace, name, catalog=catalog, identifier=table, location=location, replace=replace)
         note(f"Created the table {known.identifier} in the Iceberg catalog {known.catalog}")
         view = documents.synced(known, sync_table(workspace, known))
     show_one(output, view, views.synced_lines(view))
@@ -58,43 +68,66 @@ def create(
 @app.command()
 def sync(
     name: ArchiveName,
-    full: Annotated[bool, typer.Option("--full", help="Compare every file of the table with the archive.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compare every file, and undo what another program did.")
+    ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Make the table list exactly the live chunks. Captures and a sensor do it by themselves."""
+    """Make the table list exactly the live chunks. Captures and a sensor do it by themselves. A table that another
+    program changed is left as it is, and the change is named; --full undoes it."""
     from nats3_dagster.tables.sync import sync as sync_table
 
     with Workspace(Settings.load()) as workspace:
         known = tables.find(workspace, name)
         view = documents.synced(known, sync_table(workspace, known, full=full))
     show_one(output, view, views.synced_lines(view))
+    if view["undone"]:
+        note(f"Undone, of another program: {view['undone']}")
+    for path in view["rewritten_files"]:
+        note(f"{path} is no longer in the table; older snapshots still list it, and it stays in the store")
+    if view["rewritten"] > len(view["rewritten_files"]):
+        note(f"{view['rewritten']:,} such files in all")
+    _note_guard(view)
 
 
 @app.command()
 def verify(name: ArchiveName, output: Output = Format.table) -> None:
     """Compare every file of the table with the archive: rows, sizes, hours, bounds. Exit status 1 if they differ."""
-    from nats3_dagster.tables.verify import verify as verify_table
+    from nats3_dagster.tables.verify import inspect
 
     with Workspace(Settings.load()) as workspace:
         known = tables.find(workspace, name)
-        view = documents.verified(known, verify_table(workspace, known))
+        seen, found = inspect(workspace, known)
+        view = documents.verified(known, seen, found)
     show_one(output, view, views.verified_lines(view))
     for fault in view["faults"]:
         note(f"{fault['path']} {fault['what']}")
+    if view["changed"]:
+        note(f"Another program changed the table: {view['changed']}")
+    _note_guard(view)
     if view["differences"]:
+        # A sync removes and adds data files; delete files of another program stay.
+        is_beyond_sync = any(fault.is_foreign for fault in found.faults)
+        step = Next.FORGET_TABLE if is_beyond_sync else Next.SYNC_TABLE_FULLY
         raise TableError(
             f"The table {known.identifier} is not archive {known.archive}: {view['differences']} differences",
-            Next.SYNC_TABLE_FULLY(archive=known.archive),
+            step(archive=known.archive),
         )
+
+
+def _note_guard(view: dict[str, Any]) -> None:
+    if view["was_unguarded"]:
+        note("The table did not have gc.enabled=false, which keeps other engines from deleting chunks: it is set back")
 
 
 @app.command("list")
 def list_(watch: Watch = None, output: Output = Format.table) -> None:
-    """All tables, and how far they are behind their archives (LAG, in chunks)."""
+    """All tables, and how far they are behind their archives (LAG, in chunks; or changed, by another program)."""
     settings = Settings.load()
 
     def look() -> list[dict[str, Any]]:
         with Workspace(settings) as workspace:
+            _observe(workspace, tables.tables(workspace), watch)
             return [documents.table(known) for known in tables.tables(workspace)]
 
     watched(watch, output, look, lambda items: show(output, items, views.LIST))
@@ -102,15 +135,25 @@ def list_(watch: Watch = None, output: Output = Format.table) -> None:
 
 @app.command()
 def get(name: ArchiveName, watch: Watch = None, output: Output = Format.table) -> None:
-    """The table of an archive: where it is, what it was last made equal to, what it lacks, and why. The Iceberg catalog
-    is not asked."""
+    """The table of an archive: where it is, what it was last made equal to, what it lacks, and why; and what another
+    program did to it."""
     settings = Settings.load()
 
     def look() -> dict[str, Any]:
         with Workspace(settings) as workspace:
+            _observe(workspace, [tables.find(workspace, name)], watch)
             return documents.table(tables.find(workspace, name))
 
     watched(watch, output, look, lambda view: show_one(output, view, views.lines(view)))
+
+
+def _observe(workspace: Workspace, known: Sequence[ArchiveTable], watch: object) -> None:
+    """Ask the Iceberg catalogs; one that does not answer is named, and what is known of it is shown."""
+    for seen in observe(workspace, known, age_s=_WATCH_S if watch is not None else 0.0):
+        if seen.error and watch is None:
+            note(f"The table {seen.table.identifier} was not asked: {seen.error.what}")
+        if seen.was_unguarded:
+            _note_guard({"was_unguarded": True})
 
 
 @app.command()
@@ -124,8 +167,9 @@ def drop(
 ) -> None:
     """Drop the table of an archive. The archive keeps all of its chunks."""
     with Workspace(Settings.load()) as workspace:
-        known = tables.find(workspace, name)
+        known = tables.find_any(workspace, name)
         where = f"the table {known.identifier} of the Iceberg catalog {known.catalog}"
+        where += " (of a deleted archive)" if known.archive_deleted else ""
         confirm(f"This {'forgets' if forget else 'drops'} {where}; all chunks stay", yes)
         dropped = tables.drop(workspace, known, forget=forget)
     view = {"archive": known.archive, "catalog": known.catalog, "table": known.identifier, "dropped": dropped}

@@ -9,9 +9,9 @@ LIST: Columns = {
     "CATALOG": lambda t: t["catalog"],
     "TABLE": lambda t: t["table"],
     "CHUNKS": lambda t: t["chunks"],
-    "LAG": lambda t: t["lacking"] + t["surplus"],
+    "LAG": lambda t: "changed" if t["changed"] else t["lacking"] + t["surplus"],
     "SYNCED": lambda t: when(t["synced_at"]),
-    "ERROR": lambda t: t["error"],
+    "ERROR": lambda t: t["error"] or (t["changed"] and f"Changed by another program: {t['changed']}"),
 }
 
 
@@ -21,7 +21,8 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
         "archive": f"{view['archive']}{deleted}", "catalog": view["catalog"], "table": view["table"],
         "chunks": view["chunks"], "lacking": view["lacking"], "surplus": view["surplus"],
         "synced": when(view["synced_at"]), "snapshot": view["snapshot_id"] and str(view["snapshot_id"]),
-        "error": view["error"], "failed": when(view["failed_at"]),
+        "changed by another program": view["changed"], "asked": when(view["seen_at"]), "error": view["error"],
+        "failed": when(view["failed_at"]),
     }  # fmt: skip
 
 
@@ -32,4 +33,4 @@ def synced_lines(view: dict[str, Any]) -> dict[str, object]:
 
 
 def verified_lines(view: dict[str, Any]) -> dict[str, object]:
-    return {name: value for name, value in view.items() if name not in ("faults", "revision")}
+    return {name: value for name, value in view.items() if name not in ("faults", "revision", "was_unguarded")}

@@ -16,6 +16,12 @@ create table nats3.archive_table (
     last_chunk  bigint,
     snapshot_id bigint,
     synced_at   timestamptz,
+    -- Ids of the newest snapshots that a process began to commit, noted before each commit. A snapshot of the table that
+    -- is not among them was made by another program, or by nats3 with a newer copy of this database.
+    begun       bigint[] not null default '{}',
+    -- What another program did to the table since, as of seen_at, when the Iceberg catalog was last asked.
+    changed     text,
+    seen_at     timestamptz,
     -- Why it was not possible since; null where nothing failed.
     error       text,
     failed_at   timestamptz,
