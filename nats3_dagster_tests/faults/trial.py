@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -138,6 +139,11 @@ class Trial:
             self.servers.s3_client.delete_object(Bucket=bucket, Key=key)
         else:
             self.servers.s3_client.put_object(Bucket=bucket, Key=key, Body=data)
+
+    @property
+    def folder(self) -> Path:
+        """Of a store of files."""
+        return self._folder
 
     def live_objects(self) -> list[tuple[str, str]]:
         """Bucket and key of each live chunk, in the order of the stream."""

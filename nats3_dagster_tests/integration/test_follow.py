@@ -143,7 +143,8 @@ def test_a_pause_ends_the_wait_at_once(
     with pytest.raises(TargetError, match="was paused"):
         outcome.result()
     with psycopg.connect(postgres_url) as connection:  # an attempt that failed would raise an alarm
-        ends = connection.execute("select state from nats3.replay_attempt where replay_id = %s", (replay.id,)).fetchall()
+        query = "select state from nats3.replay_attempt where replay_id = %s"
+        ends = connection.execute(query, (replay.id,)).fetchall()
     assert ends == [("paused",)]
 
 
