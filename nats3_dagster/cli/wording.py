@@ -100,7 +100,7 @@ WORDS = {
     Next.TAKE_OVER_FOLDER: "Choose another --prefix or --name. If that catalog is gone for good, take its folder over: "
     "--take-over. Its objects stay, and its messages are adopted where the stream no longer has them",
     Next.TAKE_OVER_PLACE: "Give it another destination: nats3 export set {archive} {export} --to URL. Or, once no "
-    "other process writes there: nats3 export take-over {archive} {export}",
+    "other process writes there: nats3 export claim {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
     "what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",

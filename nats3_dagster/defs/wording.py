@@ -113,7 +113,7 @@ WORDS = {
     Next.TAKE_OVER_FOLDER: "Choose another prefix or name. If that catalog is gone for good, take its folder over in a "
     "shell: nats3 store create --take-over",
     Next.TAKE_OVER_PLACE: "Give {archive}/{export} another destination. Or, once no other process writes there, in a "
-    "shell: nats3 export take-over {archive} {export}",
+    "shell: nats3 export claim {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own; in a shell: nats3 store create "
     "--mode consumer. It acknowledges what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",

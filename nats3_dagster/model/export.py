@@ -16,6 +16,8 @@ Compression = Literal["gzip", "zstd", "snappy", "none"]
 Scheme = Literal["s3", "gs", "az", "file"]
 
 DEFAULT_PATH = "{key}/date={date}/hour={hour}/{first}-{last}.{ext}"
+# The same for intervals of less than an hour.
+MINUTE_PATH = "{key}/date={date}/hour={hour}/minute={minute}/{first}-{last}.{ext}"
 # What a path template may name.
 PATH_NAMES = ("archive", "export", "stream", "key", "date", "hour", "minute", "first", "last", "part", "ext")
 DECODERS = ("raw", "text", "json", "msgpack", "avro", "protobuf")
@@ -64,7 +66,7 @@ class ExportSpec:
     compression: Compression = "gzip"
     # The fields to take, for csv and parquet; empty for those that the rows have.
     columns: tuple[str, ...] = ()
-    # Of a file below the destination; see PATH_NAMES.
+    # Of a file below the destination; see PATH_NAMES. The default becomes MINUTE_PATH for intervals below an hour.
     path: str = DEFAULT_PATH
     # The messages of so many minutes are in a file of their own.
     interval_minutes: int = 60
@@ -96,6 +98,8 @@ class ExportSpec:
             raise OperatorError(
                 f"max_undecoded is {self.max_undecoded}", "Give the number of messages, or 0", field="max_undecoded"
             )
+        if self.interval_minutes < 60 and self.path == DEFAULT_PATH:
+            object.__setattr__(self, "path", MINUTE_PATH)
         self._check_path()
 
     @property
@@ -187,7 +191,7 @@ class ExportSpec:
 
     def _check_path(self) -> None:
         """Raises OperatorError unless each file gets a path of its own, below the destination."""
-        hint = f"Write it like {DEFAULT_PATH}"
+        hint = f"Write it like {DEFAULT_PATH if self.interval_minutes == 60 else MINUTE_PATH}"
         try:
             fields = [(text, name, spec, conversion) for text, name, spec, conversion in Formatter().parse(self.path)]
         except ValueError:

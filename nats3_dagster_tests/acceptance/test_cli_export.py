@@ -203,3 +203,34 @@ def test_a_bad_change_is_refused_and_changes_nothing(settings: Settings, bucket:
     assert [one["hour"] for one in ranged] == [hours[1]]
     taken_back = nats3.ok("export", "set", "events", "out", "--key", "", "-o", "json").json
     assert (taken_back["key"], taken_back["version"]) == (None, 2)
+
+
+def test_an_archive_made_again_takes_the_place_of_the_former_ones_export_when_told_to(
+    spark: Any, settings: Settings, bucket: str, s3_client: Any, nats3: Command
+) -> None:
+    hours = orders(settings)
+    create = ("store", "create", "--name", "pizza", "--stream", "ORDERS", "--bucket", bucket)
+    export = ("export", "create", "pizza", "files", "--to", f"s3://{bucket}/out", "--decode", "json")
+
+    def make() -> str:
+        nats3.ok(*create)
+        nats3.ok("store", "run", "pizza", "--all")
+        seal_all(settings, "pizza")
+        return nats3.ok(*export).err
+
+    assert "belongs to" not in make()
+    nats3.ok("export", "run", "pizza", "files")
+    before = keys_of(s3_client, bucket)
+    nats3.ok("store", "delete", "pizza", "--purge", "--yes")
+    said = make()
+    assert "belongs to export files of another archive pizza" in said
+    assert "nats3 export claim pizza files" in said
+    refused = nats3("export", "run", "pizza", "files", "--hour", hours[0])
+    assert refused.status == 1
+    assert "nats3 export claim pizza files" in refused.err
+    assert keys_of(s3_client, bucket) == before
+    claimed = nats3.ok("export", "claim", "pizza", "files", "--yes", "-o", "json").json
+    assert (claimed["former"]["archive"], claimed["former_hours"]) == ("pizza", 2)
+    assert nats3.ok("export", "claim", "pizza", "files", "-o", "json").json["former"] is None
+    nats3.ok("export", "run", "pizza", "files")
+    assert keys_of(s3_client, bucket) == before

@@ -1,4 +1,4 @@
-"""What processes of the fault tests do with exports: the use cases, and the driver of pipeline/ without a JVM."""
+"""What processes of the fault tests do with exports: use cases of the faces, and the driver without a JVM."""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
 """Places of exports: each belongs to one export of one archive of one catalog."""
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def test_a_place_that_is_taken_over_during_a_run_fails_it(workspace: Workspace, 
     declare.create(workspace, "logs", declared(to))
     run(workspace)
 
-    def slowly(tasks: list[tuple[ExportJob, Group]]) -> tuple[list[GroupResult], None]:
+    def slowly(tasks: Sequence[tuple[ExportJob, Group]]) -> tuple[list[GroupResult], None]:
         done = perform(tasks)
         declare.delete(workspace, "logs", "files")
         declare.create(workspace, "other", declared(to))
@@ -188,7 +189,7 @@ def test_a_run_that_lost_its_lock_puts_no_file_in_place(workspace: Workspace, ca
     declare.create(workspace, "logs", declared(to))
     row, export = find(workspace, "logs", "files")
 
-    def slowly(tasks: list[tuple[ExportJob, Group]]) -> tuple[list[GroupResult], None]:
+    def slowly(tasks: Sequence[tuple[ExportJob, Group]]) -> tuple[list[GroupResult], None]:
         done = perform(tasks)
         with psycopg.connect(workspace.settings.postgres, autocommit=True) as connection:
             held = connection.execute(

@@ -47,7 +47,7 @@ def made(**fields):
         ({"path": "{date}/{first}"}, "path", "The path lacks {hour}, so that files would have one name"),
         ({"path": "{date}/{hour}"}, "path", "The path has none of {first}, {last} and {part}"),
         ({"path": "{date}/{hour}/{part}", "key": "subject:1"}, "path", "The path lacks {key}"),
-        ({"interval_minutes": 5}, "path", "The path lacks {minute}"),
+        ({"interval_minutes": 5, "path": "{date}/{hour}/{part}"}, "path", "The path lacks {minute}"),
         ({"destination": "bucket/out"}, "destination", "'bucket/out' is not a destination. Write it as s3://bucket/"),
         ({"destination": "ftp://a/b"}, "destination", "'ftp://a/b' is not a destination"),
         ({"destination": "s3://b/out"}, "destination", "'s3://b/out' does not name a bucket"),
@@ -95,3 +95,25 @@ def test_destinations(url, parts):
 )  # fmt: skip
 def test_extensions(form, compression, ext):
     assert made(format=form, compression=compression).ext == ext
+
+
+@pytest.mark.parametrize(("minutes", "minute"), [(60, False), (15, True), (1, True)])
+def test_the_default_path_has_the_minute_where_it_is_needed(minutes, minute):
+    assert ("{minute}" in ExportSpec("a", "s3://lake/x", interval_minutes=minutes).path) is minute
+    with pytest.raises(OperatorError) as refused:
+        ExportSpec("a", "s3://lake/x", interval_minutes=minutes, path="{date}/{hour}/x")
+    assert ("{minute}" in refused.value.hint) is minute
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("{key}/{date}{hour}{part}", "s3://lake/x"),
+        ("a/b/{key}/{date}{hour}{part}", "s3://lake/x/a/b"),
+        ("{archive}/{export}-1/{date}/{hour}{part}", "s3://lake/x/logs/a-1"),
+        ("{stream}/{key}-a/b/{date}{hour}{part}", "s3://lake/x/LOGS"),
+        ("{date}{hour}{part}", "s3://lake/x"),
+    ],
+)
+def test_a_place_has_the_folders_that_all_files_share(path, place):
+    assert ExportSpec("a", "s3://lake/x", path=path).place_of("logs", "LOGS").url == place

@@ -244,7 +244,7 @@ def delete(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Out
     note(reload_dagster(workspace.settings))
 
 
-@app.command("take-over")
+@app.command("claim")
 def take_over(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Output = Format.table) -> None:
     """Make an export the owner of its destination, where another one wrote before: one of an archive that was deleted,
     or of another catalog. Files stay, and each hour that is exported from now on replaces the former files of that
