@@ -107,8 +107,9 @@ def bounds(seqs: SeqRange) -> tuple[int, int]:
 @contextmanager
 def put_back(workspace: Workspace) -> Iterator[Callable[[], None]]:
     """The catalog is copied now; what is given puts it back to this state."""
-    url = workspace.settings.postgres_url.get_secret_value()
-    server, _, name = url.rpartition("/")
+    url = workspace.settings.postgres_url
+    assert url
+    server, _, name = url.get_secret_value().rpartition("/")
     copy = f"copy_{uuid.uuid4().hex[:12]}"
 
     def execute(statement: str, *names: str) -> None:

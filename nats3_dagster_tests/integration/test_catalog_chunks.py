@@ -25,7 +25,7 @@ def _gap(*pairs, reason: Reason = "expired", incarnation=LOGS):
     return Gap(incarnation, ranges(*pairs), reason)
 
 
-LOST = ("expired", "superseded", "ttl", "superseded_or_ttl", "damaged")
+LOST = ("expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "undelivered")
 
 
 def _covers(chunks):
@@ -136,7 +136,9 @@ def test_a_sequence_is_in_a_chunk_or_in_a_gap(catalog, logs, first, then, say):
     assert (_covers(catalog.chunks.select(logs)), catalog.gaps.select(logs)) == before
 
 
-@pytest.mark.parametrize("reason", ["deleted", "expired", "superseded", "ttl", "damaged", "missing", "unselected"])
+@pytest.mark.parametrize(
+    "reason", ["deleted", "expired", "superseded", "ttl", "damaged", "undelivered", "missing", "unselected"]
+)
 def test_a_chunk_takes_its_sequences_out_of_gaps(catalog, logs, postgres_url, reason):
     catalog.chunks.commit(logs, [], [_gap((1, 9), (11, 11), (13, 20), (30, 40), reason=reason)], run_id="run-1")
     catalog.chunks.commit(logs, [chunk(5, 15), chunk(33, 35)], run_id="run-2")

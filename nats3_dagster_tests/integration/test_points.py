@@ -162,6 +162,12 @@ def test_what_is_not_there_is_answered_by_the_catalog(case: Case) -> None:
     assert "deleted it from the stream before it was captured (so are the sequences 15-17)" in refused(case, 16)
 
 
+UNDELIVERED = (
+    "the archive's consumer did not deliver it to the archive: it was made again after the message, or delivered it to "
+    "another client"
+)
+
+
 @pytest.mark.parametrize(
     ("reason", "why"),
     [
@@ -171,6 +177,7 @@ def test_what_is_not_there_is_answered_by_the_catalog(case: Case) -> None:
         ("ttl", "its time to live had ended before it was captured"),
         ("superseded_or_ttl", "it had been replaced, or its time to live had ended, before it was captured"),
         ("damaged", "the server had lost it with a damaged block"),
+        ("undelivered", UNDELIVERED),
         ("missing", "it was gone with its stream before it was captured"),
         ("unselected", "the archive does not take its subject"),
     ],

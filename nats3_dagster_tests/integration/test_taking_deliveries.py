@@ -63,7 +63,7 @@ def test_what_came_while_there_was_no_durable_is_lost(
 ) -> None:
     wire.create_stream("JOBS", "jobs.>", **INTEREST)
     name = "mine" if how.startswith("by the user") else "nats3-jobs"
-    filters = {"filter_subjects": list(subjects)} if subjects else {}
+    filters: dict[str, Any] = {"filter_subjects": list(subjects)} if subjects else {}
     if name == "mine":
         durable(wire, name, **filters)
         archive = make(workspace, bucket, durable=name)

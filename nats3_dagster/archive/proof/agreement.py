@@ -37,7 +37,7 @@ def disagreement(link: Link, reader: ChunkReader, incarnation: Incarnation) -> s
     if seqs[-1] < state.first_seq:
         return ""
     held = frozenset(seqs)
-    is_filtered = reader.footer.absent_reason == "unselected"
+    is_filtered = bool(reader.footer.subjects)
     for at in sorted({round(n * (len(seqs) - 1) / (SAMPLES - 1)) for n in range(SAMPLES)}):
         message = link.call(next_json, incarnation.stream, seqs[at], ">")
         if message is None or int(message["seq"]) > seqs[-1]:
