@@ -49,6 +49,38 @@ with session.session("local[2,3]") as spark:
     frame.write.format("jetstream").mode("append").options(url=url, stream="EV").save()
 """
 
+# A streaming query whose first try kills its worker when some of its rows are older than the stream's window.
+STREAMED = """
+import os, sys, time
+from pyspark import TaskContext
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.streams import subject_counts
+from nats3_dagster.pipeline import session
+from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+url, folder = sys.argv[1:]
+
+def rows(batches):
+    import pyarrow as pa
+    for seen, batch in enumerate(batches):
+        values = batch.column("value").cast(pa.string())
+        yield pa.record_batch([pa.array(["ev.a"] * len(values)), values, values], names=["subject", "data", "msg_id"])
+        if seen == 12 and TaskContext.get().attemptNumber() == 0:
+            with Link(NatsOptions((url,))) as link:
+                while not subject_counts(link, "EV"):
+                    time.sleep(0.05)
+            time.sleep(2.5)
+            os.kill(os.getpid(), 9)
+
+with session.session("local[2,3]") as spark:
+    spark.dataSource.register(JetStreamDataSource)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")
+    lines = spark.readStream.schema("value string").text(f"{folder}/in").coalesce(1)
+    lines.mapInArrow(rows, "subject string, data string, msg_id string").writeStream.format("jetstream").options(
+        url=url, stream="EV", ackTimeout="1s", retryTimeout="1s", checkpointLocation=f"{folder}/checkpoint"
+    ).trigger(availableNow=True).start().awaitTermination()
+"""
+
 
 @pytest.fixture
 def session(spark: SparkSession, wire: Wire) -> SparkSession:
@@ -134,3 +166,21 @@ def test_tasks_that_are_killed_are_started_again_and_store_each_row_once(
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert sorted(numbers(wire)) == list(range(2000))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ev.0-1", "ev.1-1"]
+
+
+@pytest.mark.timeout(300)
+def test_a_task_of_a_streaming_batch_that_begins_again_too_late_fails_the_query(
+    wire: Wire, nats: NatsServer, tmp_path: Path
+) -> None:
+    wire.create_stream("EV", "ev.>", duplicate_window=2_000_000_000)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.txt").write_text("".join(f"{n:04000}\n" for n in range(2000)))
+    ran: Any = subprocess.run(
+        [sys.executable, "-c", STREAMED, nats.url, str(tmp_path)], capture_output=True, text=True, timeout=240,
+        check=False,
+    )  # fmt: skip
+    stored = numbers(wire)
+    assert stored
+    assert len(stored) == len(set(stored))
+    assert ran.returncode != 0
+    assert "rows could be stored twice" in ran.stderr, ran.stderr[-3000:]
