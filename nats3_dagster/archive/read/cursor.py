@@ -102,6 +102,7 @@ class Cursor:
         another one or forgot messages; OperatorError for `follow` of hours; SourceError, StoreError, CatalogError.
         After an error the token is still right."""
         self._few = few
+        self._progress.forget()
         if self.selection.hours:
             if follow:
                 raise OperatorError("Hours have an end: nothing comes behind them", "Give a time instead")
