@@ -18,6 +18,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
+from nats3_dagster.archive.read.removed import Removed
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Message, Selection
 from nats3_dagster.settings import Settings
@@ -60,6 +61,11 @@ class Read:
             self._cursor.advance()
         else:
             self._cursor.advance((self._last.seq, self._last.time_ns))
+
+    def removed(self) -> tuple[Removed, ...]:
+        """The messages of the selection that were removed from the archive on purpose, by the replay that published
+        them: they are not given, and are no loss."""
+        return self._cursor.removed()
 
     def token(self) -> str:
         """How far it came, as text: `Archive.resume` goes on after it. It holds no secret."""

@@ -71,6 +71,10 @@ class ArchiveTable(ds.Dataset):
         self.failure: Exception | None = None
 
     @property
+    def archive(self) -> Archive:
+        return self._archive
+
+    @property
     def schema(self) -> pa.Schema:
         return COLUMNS
 

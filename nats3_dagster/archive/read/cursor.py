@@ -15,6 +15,7 @@ from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.archive.read.lookup import chunks_of, listed, uncovered, with_subjects
 from nats3_dagster.archive.read.progress import Progress
 from nats3_dagster.archive.read.ranged import open_ranged
+from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
 from nats3_dagster.steps import Next
@@ -86,6 +87,10 @@ class Cursor:
     def incarnation(self) -> Incarnation:
         """Of the last batch."""
         return self._progress.incarnation
+
+    def removed(self) -> tuple[Removed, ...]:
+        """The messages of the selection that were removed from the archive on purpose, and that no read gives."""
+        return removed(self._workspace, self._current(), self.selection)
 
     def advance(self, upto: tuple[int, int] | None = None) -> None:
         """Count the last batch as read now; `upto`: only up to this message of it, by its sequence and store time in
