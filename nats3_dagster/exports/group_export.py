@@ -27,7 +27,7 @@ from nats3_dagster.exports.paths import file_path, hour_name
 from nats3_dagster.exports.progress import GroupNotes
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import MINUTE_NS, hour_start
-from nats3_dagster.model.messages import selected
+from nats3_dagster.model.messages import exact_subjects, selected, subject_names
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.objects import Bucket, Outlet
 from nats3_dagster.subjects import decoded

@@ -17,7 +17,7 @@ _POINTS = {
     "saved": "kill -9 of a reader after it saved its token",
 }
 # Errors that end a read or a replay truly: what it was to give is no longer in the archive.
-_GONE = ("are not in archive", "is not in the store", "was taken out of the archive", "retired", "NoSuchKey", "missing")
+_GONE = ("are not in archive", "were retired")
 
 
 def program(trial: Trial, *, follow: bool = False, over_gaps: bool = False) -> Program:
