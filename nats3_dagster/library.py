@@ -18,6 +18,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
+from nats3_dagster.archive.read.removed import Removed
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Message, Selection
 from nats3_dagster.settings import Settings
@@ -30,32 +31,44 @@ Time = str | int | datetime
 class Read:
     """The messages of a selection, in the order of the stream: `for message in read`, or `read.batches()`.
 
-    Both go on behind what counts as read. Raises LostMessages where messages were lost, unless it goes over gaps."""
+    Both go on after what counts as read. Raises LostMessages where messages were lost, unless it goes over gaps."""
 
     def __init__(self, workspace: Workspace, cursor: Cursor, *, follow: bool) -> None:
         self._workspace, self._cursor, self._follow = workspace, cursor, follow
+        # The message that was given last, where messages are given and not batches.
+        self._last: Message | None = None
 
     def __iter__(self) -> Iterator[Message]:
-        """Each message counts as read, for `token`, when the next one is asked for."""
-        for batch in self._cursor.batches(follow=self._follow):
-            last: Message | None = None
+        """Each message counts as read, for `token`, when the next one is asked for, or with `done`."""
+        for batch in self.batches():
             for message in answers.messages_of(self._cursor, batch):
-                if last is not None:
-                    self._cursor.advance((last.seq, last.time_ns))
+                if self._last is not None:
+                    self.done()
+                self._last = message
                 yield message
-                last = message
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow batches of the columns seq, time_ns, subject, subject_bytes, headers and data, none of them empty. A
         batch counts as read when the next one is asked for, or with `done`."""
-        return self._cursor.batches(follow=self._follow)
+        self._last = None
+        for batch in self._cursor.batches(follow=self._follow):
+            yield batch
+            self._last = None
 
     def done(self) -> None:
-        """Count the last batch as read, before `token`."""
-        self._cursor.advance()
+        """Count what was given last as read, before `token`: the message, or with `batches` the batch."""
+        if self._last is None:
+            self._cursor.advance()
+        else:
+            self._cursor.advance((self._last.seq, self._last.time_ns))
+
+    def removed(self) -> tuple[Removed, ...]:
+        """The messages of the selection that were removed from the archive on purpose, by the replay that published
+        them: they are not given, and are no loss."""
+        return self._cursor.removed()
 
     def token(self) -> str:
-        """How far it came, as text: `Archive.resume` goes on behind it. It holds no secret."""
+        """How far it came, as text: `Archive.resume` goes on after it. It holds no secret."""
         return self._cursor.token()
 
 

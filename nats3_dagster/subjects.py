@@ -6,7 +6,7 @@ UTF-8 is a `str` all the same, with a lone surrogate for each bad byte (PEP 383)
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from nats3_dagster.errors import OperatorError
@@ -25,7 +25,7 @@ def check_filter(text: str) -> str:
     if not text or re.search(r"[ \t\r\n\f\0]", text):
         raise OperatorError(f"{text!r} is not a subject filter", hint)
     if re.search("[\ud800-\udfff]", text):
-        raise OperatorError(f"{text!r} is not a subject filter: it is not UTF-8", "Write %FF for a byte FF")
+        raise OperatorError(f"{text!r} is not a subject filter: it is not UTF-8", "Write * for a token with such bytes")
     tokens = text.split(".")
     for at, token in enumerate(tokens, 1):
         if not token:
@@ -48,14 +48,15 @@ def encoded(subject: str) -> bytes:
 
 
 def readable(subject: str) -> str:
-    """The subject as valid text: `%XX` for each byte that is not UTF-8, the rest as it is. Another subject may have the
-    same text."""
+    """The subject as valid text, for people: `%XX` for each byte that is not UTF-8, the rest as it is. Another subject
+    may have the same text: keys and comparisons use the subject itself."""
     return _BAD_BYTE.sub(lambda bad: f"%{ord(bad[0]) - 0xDC00:02X}", subject)
 
 
 def matches(filter_: str, subject: str) -> bool:
-    """Whether the filter takes the subject. A token `*` or `>` of the subject is that character and no wildcard: NATS
-    refuses such a subject only from clients that ask for it."""
+    """Whether the filter takes the subject (see `decoded`). Their bytes are compared: `%FF` in a filter is these three
+    characters, and a byte that is not UTF-8 is taken by a wildcard only, as a server does it. A token `*` or `>` of the
+    subject is that character and no wildcard: NATS refuses such a subject only from clients that ask for it."""
     filters, tokens = filter_.split("."), subject.split(".")
     for at, token in enumerate(filters):
         if token == ">":
@@ -63,6 +64,12 @@ def matches(filter_: str, subject: str) -> bool:
         if at >= len(tokens) or token not in ("*", tokens[at]):
             return False
     return len(filters) == len(tokens)
+
+
+def takes(filters: Iterable[str], subject: str) -> bool:
+    """Whether one of the filters takes the subject; any subject where there are no filters."""
+    filters = tuple(filters)
+    return not filters or any(matches(filter_, subject) for filter_ in filters)
 
 
 def is_exact(filter_: str) -> bool:
@@ -97,8 +104,8 @@ class Transform:
 
     The destination may hold `>` (when the source does), `$n` and the functions wildcard, partition, left, right, split,
     splitfromleft, splitfromright, slicefromleft and slicefromright in `{{...}}`; without any of them all messages get
-    that one subject. The source is compared with the readable text of a subject, and the destination gets its bytes;
-    functions cut bytes, as NATS does. Raises OperatorError if the two do not fit together."""
+    that one subject. The source is compared with the bytes of a subject; functions cut bytes, as NATS does. Raises
+    OperatorError if the two do not fit together."""
 
     def __init__(self, source: str, destination: str) -> None:
         self.source = check_filter(source)
@@ -123,7 +130,7 @@ class Transform:
 
     def __call__(self, subject: str) -> str | None:
         """The subject's new name, or None where the source does not take it."""
-        if not matches(self.source, readable(subject)):
+        if not matches(self.source, subject):
             return None
         tokens = subject.split(".")
         stars = [t for s, t in zip(self.source.split("."), tokens, strict=False) if s == "*"]

@@ -17,6 +17,17 @@ class GapRow:
     seqs: SeqRange
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedRow:
+    """Messages that were taken out of the archive on purpose."""
+
+    # The replay that published them; None where none did.
+    replay_id: str | None
+    # The most that there may be, unless `is_exact`.
+    messages: int
+    is_exact: bool
+
+
 class Gaps:
     """List gaps."""
 
@@ -44,6 +55,19 @@ class Gaps:
                 last_seq=within.last, since=[since for since, _ in times], until=[until for _, until in times],
             )  # fmt: skip
         return _gaps(rows)
+
+
+    def removed(
+        self, archive: Archive, within: SeqRange, times: Sequence[tuple[int, int]], hours: Sequence[str] | None
+    ) -> list[RemovedRow]:
+        """The messages that were retired of `within`, of these hours (all, if None), and stored in one of the times
+        `[from, to)`: a row for each replay."""
+        with self._session.reading() as sql:
+            return sql.rows(
+                RemovedRow, "removed_of_selection", archive=archive.id, hours=hours and list(hours),
+                first_seq=within.first, last_seq=within.last, since=[since for since, _ in times],
+                until=[until for _, until in times],
+            )  # fmt: skip
 
 
 def _gaps(rows: Sequence[GapRow]) -> tuple[Gap, ...]:

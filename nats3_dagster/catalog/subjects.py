@@ -1,7 +1,8 @@
 """Subjects: which live chunks of an archive have a subject, or may have it, without reading any object.
 
-Invariant: a chunk that has a message of the subject is always among the answers. Sequences `since` and `upto` are
-compared with the first sequence that a chunk covers.
+Invariant: a chunk that has a message of the subject is always among the answers. Subjects are compared by their bytes:
+as `str` they are what `subjects.decoded` gives, and the stored text has the bytes of one that is not UTF-8. Sequences
+`since` and `upto` are compared with the first sequence that a chunk covers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.model import Archive, Incarnation
+from nats3_dagster.subjects import decoded, encoded, readable
 
 # Behind every key of a subject that begins like the text before it: a key has 256 bytes of the subject at most.
 _LAST = "\U0010ffff" * 65
@@ -33,7 +35,7 @@ class Probe(NamedTuple):
 
 
 class _SubjectPlaceRow(NamedTuple):
-    # Empty where the chunk is one for all subjects.
+    # As it is stored; empty where the chunk is one for all subjects.
     subject: str
     first_seq: int
     chunk_id: int
@@ -91,12 +93,14 @@ class Subjects:
         """The newest chunk that counts each subject and begins at `upto` of it or before; a subject without one is left
         out. `at_ns`: only chunks with a message of this time or before."""
         return self._places(
-            "newest_counted", archive, incarnation, subjects=list(upto), upto=list(upto.values()), at_ns=at_ns
-        )
+            "newest_counted", archive, incarnation, subjects=[*map(to_stored, upto)], upto=list(upto.values()),
+            at_ns=at_ns,
+        )  # fmt: skip
 
     def next(self, archive: Archive, incarnation: Incarnation, subjects: Sequence[str], since: int) -> dict[str, Place]:
         """The first chunk that counts each subject and begins at `since` or behind it."""
-        return self._places("next_counted", archive, incarnation, subjects=list(subjects), since=since)
+        stored = [*map(to_stored, subjects)]
+        return self._places("next_counted", archive, incarnation, subjects=stored, since=since)
 
     def newest_uncounted(
         self, archive: Archive, incarnation: Incarnation, upto: int, probe: Probe | None, at_ns: int | None = None
@@ -128,7 +132,7 @@ class Subjects:
         """The first chunks that begin at `since` or behind it, with their subjects."""
         with self._session.reading() as sql:
             values = _named(archive, incarnation)
-            return sql.rows(NearRow, "near_chunks", since=since, limit_to=limit, **values)
+            return _near(sql.rows(NearRow, "near_chunks", since=since, limit_to=limit, **values))
 
     def near_back(
         self, archive: Archive, incarnation: Incarnation, upto: int, at_ns: int | None, limit: int
@@ -136,7 +140,7 @@ class Subjects:
         """The newest chunks that begin at `upto` or before, with their subjects. `at_ns`: see `newest`."""
         with self._session.reading() as sql:
             values = _named(archive, incarnation)
-            return sql.rows(NearRow, "near_chunks_back", upto=upto, at_ns=at_ns, limit_to=limit, **values)
+            return _near(sql.rows(NearRow, "near_chunks_back", upto=upto, at_ns=at_ns, limit_to=limit, **values))
 
     def index_of(self, chunk_id: int) -> SubjectIndex | None:
         """What lookups have of a live chunk; None when there is none."""
@@ -148,12 +152,29 @@ class Subjects:
     ) -> dict[str, Place]:
         with self._session.reading() as sql:
             rows = sql.rows(_SubjectPlaceRow, statement, **_named(archive, incarnation), **values)
-        return {row.subject: Place(row.first_seq, row.chunk_id, row.messages) for row in rows}
+        return {from_stored(row.subject): Place(row.first_seq, row.chunk_id, row.messages) for row in rows}
 
 
 class _LastRow(NamedTuple):
     # Null where no hour has a message of that time.
     seq: int | None
+
+
+def to_stored(subject: str) -> str:
+    """The text that the catalog has for a subject: itself; or where it is not UTF-8 its readable text, a space, and its
+    bytes in hexadecimal digits, so that no two subjects have one text. A subject has no space on the wire."""
+    text = readable(subject)
+    return subject if text == subject and " " not in subject else f"{text} {encoded(subject).hex()}"
+
+
+def from_stored(text: str) -> str:
+    """The subject of a stored text."""
+    _, space, digits = text.rpartition(" ")
+    return decoded(bytes.fromhex(digits)) if space else text
+
+
+def _near(rows: list[NearRow]) -> list[NearRow]:
+    return [row._replace(subjects=row.subjects and [*map(from_stored, row.subjects)]) for row in rows]
 
 
 def _named(archive: Archive, incarnation: Incarnation) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from nats3_dagster.subjects import encoded
+
 # With 10 bits a subject one lookup in 80 finds a subject that is not there. A chunk of a million subjects has 1.25 MB.
 BITS_PER_SUBJECT: Final = 10
 _BLOCK_BITS: Final = 256
@@ -24,7 +26,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def hashes_of(subjects: Iterable[bytes]) -> Hashes:
-    """The hash of each subject, given as readable text in UTF-8."""
+    """The hash of each subject, given by its bytes on the wire."""
     return np.fromiter(map(xxhash.xxh64_intdigest, subjects), np.uint64)
 
 
@@ -46,9 +48,9 @@ def bloom_of(hashes: Hashes) -> bytes:
 
 
 def probe(subject: str) -> tuple[int, list[int]]:
-    """Where to look for a subject, given as readable text: its block is `place * blocks >> 32`, and in it these bits
-    are set, bit 0 being the lowest of the first byte."""
-    digest = xxhash.xxh64_intdigest(subject.encode())
+    """Where to look for a subject, as `subjects.decoded` gives it: its block is `place * blocks >> 32`, and in it these
+    bits are set, bit 0 being the lowest of the first byte."""
+    digest = xxhash.xxh64_intdigest(encoded(subject))
     low = digest & _WORD
     return digest >> 32, [word * 32 + ((low * salt & _WORD) >> 27) for word, salt in enumerate(_SALTS)]
 

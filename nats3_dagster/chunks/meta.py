@@ -13,6 +13,7 @@ from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
 from nats3_dagster.model.numbers import Int64s
+from nats3_dagster.subjects import decoded, encoded
 
 
 class SubjectTally:
@@ -23,21 +24,27 @@ class SubjectTally:
         self._counts: dict[str, int] | None = {}
         self._hashes: list[Hashes] = []
 
-    def add(self, subjects: pa.ChunkedArray) -> None:
-        """Add the subjects of some messages, as readable text."""
+    def add(self, messages: pa.RecordBatch | pa.Table) -> None:
+        """Add the subjects of some messages, by the columns `subject` and `subject_bytes`."""
+        subjects, exact = messages.column("subject"), messages.column("subject_bytes")
+        if exact.null_count < len(exact):
+            subjects = pc.coalesce(exact, subjects.cast(pa.binary()))
         if self._counts is None:
             # Not the distinct ones only: Arrow takes as long to find them as all of them take to hash.
             self._hashes.append(hashes_of(subjects.cast(pa.binary()).to_pylist()))
             return
         pairs = pc.value_counts(subjects)
-        for subject, count in zip(pairs.field("values").to_pylist(), pairs.field("counts").to_pylist(), strict=True):
+        names = pairs.field("values").to_pylist()
+        if pa.types.is_binary(subjects.type):
+            names = map(decoded, names)
+        for subject, count in zip(names, pairs.field("counts").to_pylist(), strict=True):
             self._counts[subject] = self._counts.get(subject, 0) + count
         if len(self._counts) > MAX_SUBJECTS:
-            self._hashes.append(hashes_of(map(str.encode, self._counts)))
+            self._hashes.append(hashes_of(map(encoded, self._counts)))
             self._counts = None
 
     def counts(self) -> dict[str, int] | None:
-        """The number of messages of each subject; None above MAX_SUBJECTS of them."""
+        """The number of messages of each subject, as `subjects.decoded` gives it; None above MAX_SUBJECTS of them."""
         return None if self._counts is None else dict(sorted(self._counts.items()))
 
     def bloom(self) -> bytes | None:

@@ -207,7 +207,7 @@ class ChunkReader:
             check_subjects(batch)
             size += int(payload_sizes(batch).sum())
             largest = max(largest, int(body_sizes(batch).max()))
-            subjects.add(pa.chunked_array([batch.column("subject")]))
+            subjects.add(batch)
             minutes += by_minute(batch.column("time_ns").to_numpy(), self.footer.hour)
             micros = batch.column("time").view(pa.int64()).to_numpy()
             if (micros != batch.column("time_ns").to_numpy() // 1000).any():

@@ -192,14 +192,13 @@ class ChunkWriter:
     def _write_row_group(self) -> None:
         """Write what is pending. Contiguous arrays, because page bounds follow the pieces of a chunked column."""
         table = pa.Table.from_batches(self._pending).combine_chunks()
-        subject = table.column("subject")
         _refuse_bad_text(table)
         seqs, times = (table.column(name).to_numpy() for name in ("seq", "time_ns"))
         micros = pa.array(times // 1000).view(SCHEMA.field("time").type)
         columns = [*table.columns[:1], micros, *table.columns[1:]]
         self._parquet.write_table(pa.Table.from_arrays(columns, schema=SCHEMA), row_group_size=ROW_GROUP_ROWS)
         self._groups.append(RowGroup(len(seqs), int(seqs[0]), int(seqs[-1]), int(times.min()), int(times.max())))
-        self._subjects.add(subject)
+        self._subjects.add(table)
         self._minutes += by_minute(times, self._hour)
         self._pending.clear()
         self._pending_rows = self._pending_bytes = 0

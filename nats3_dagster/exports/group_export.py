@@ -27,10 +27,10 @@ from nats3_dagster.exports.paths import file_path, hour_name
 from nats3_dagster.exports.progress import GroupNotes
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import MINUTE_NS, hour_start
-from nats3_dagster.model.messages import exact_subjects, subject_names
+from nats3_dagster.model.messages import exact_subjects, selected, subject_names
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.objects import Bucket, Outlet
-from nats3_dagster.subjects import decoded, matches
+from nats3_dagster.subjects import decoded
 
 
 @dataclass(slots=True)
@@ -59,6 +59,8 @@ class GroupExport:
         self._undecoded: list[bytes] = []
         self._undecoded_seqs: list[int] = []
         self._first_reason = ""
+        # Whether the filters take a subject, as far as one was met.
+        self._taken: dict[str, bool] = {}
         self._messages = self._dropped = 0
         # Batch by batch, where no value is looked at by itself.
         by_batch = spec.decode == "json" and spec.schema is None and (spec.key or "subject:").startswith("subject:")
@@ -85,11 +87,7 @@ class GroupExport:
         )  # fmt: skip
 
     def _add(self, batch: pa.RecordBatch) -> None:
-        if self._job.spec.subjects:
-            subjects = exact_subjects(batch)
-            names = subject_names(subjects)
-            taken = np.array([any(matches(f, name) for f in self._job.spec.subjects) for name in names], np.bool_)
-            batch = batch.filter(pa.array(taken[subjects.indices.to_numpy()]))
+        batch = selected(batch, self._job.spec.subjects, self._taken)
         if batch.num_rows and self._is_lines:
             self._add_lines(batch)
         elif batch.num_rows and self._is_table:

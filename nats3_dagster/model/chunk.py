@@ -54,7 +54,7 @@ class ChunkMeta:
     # The absent sequences where the archive takes every subject, so that Postgres can check
     # `messages + size(deleted) == size(covers)`; None where a filter leaves open which ones, or not asked for.
     deleted: tuple[SeqRange, ...] | None = field(default=None, repr=False)
-    # Messages by subject; None with more than MAX_SUBJECTS of them, or not asked for.
+    # Messages by subject, as subjects.decoded gives it; None with more than MAX_SUBJECTS of them, or not asked for.
     subjects: Mapping[str, int] | None = field(default=None, repr=False)
     # The bloom filter of the subjects where they are not counted (chunks.bloom); None where they are, or not asked for.
     bloom: bytes | None = field(default=None, repr=False)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from nats3_dagster.model.stream import Incarnation
+from nats3_dagster.subjects import decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,8 @@ class Message:
     headers: bytes | None
     # The payload.
     data: bytes
+
+    @property
+    def exact_subject(self) -> str:
+        """The subject as `subjects.decoded` gives it: no two are equal unless their bytes are."""
+        return self.subject if self.subject_bytes is None else decoded(self.subject_bytes)

@@ -7,7 +7,7 @@ from datetime import datetime
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import LAST_NS, format_time, hour_start, parse_time
 from nats3_dagster.model.stream import MAX_SEQUENCE, SeqRange, parse_sequences
-from nats3_dagster.subjects import check_filter, matches
+from nats3_dagster.subjects import check_filter, takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +67,5 @@ class Selection:
         return self.from_ns or 0, LAST_NS if self.to_ns is None else self.to_ns
 
     def takes_subject(self, subject: str) -> bool:
-        """Whether messages of this archived subject are selected."""
-        return not self.subjects or any(matches(filter_, subject) for filter_ in self.subjects)
+        """Whether messages of this archived subject, as `subjects.decoded` gives it, are selected."""
+        return takes(self.subjects, subject)

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from nats3_dagster.archive import status
+from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Selection
 from nats3_dagster.query.table import ArchiveTable, Scanned
@@ -62,6 +63,8 @@ class Result:
     rows: Iterator[tuple[Any, ...]]
     # What was fetched so far.
     scanned: Scanned
+    # The messages that were removed from the archives of the statement, and which it may ask for.
+    removed: tuple[Removed, ...] = ()
 
 
 @contextmanager
@@ -95,7 +98,9 @@ def run(
                 session.register(name, tables[name])
             columns, types = _bound(session, sql)
             session.execute(_exact(sql, types))
-        yield Result(columns, types, _rows(session, sql, tables), scanned)
+        gone = [r for archive in {t.archive.id: t.archive for t in tables.values()}.values()
+                for r in removed(workspace, archive, selection)]
+        yield Result(columns, types, _rows(session, sql, tables), scanned, tuple(gone))
 
 
 def _bound(session: "duckdb.DuckDBPyConnection", sql: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -6,15 +6,36 @@ CREATE MACRO as_text(data) AS TRY(decode(data));
 -- A payload as JSON; NULL where it is not.
 CREATE MACRO as_json(data) AS TRY_CAST(TRY(decode(data)) AS JSON);
 
+-- A header block as text, with U+FFFD for what is not UTF-8, as Python's "replace" has it; empty for none. The text of a
+-- BLOB has \xNN for each byte that is not printable ASCII, and for quotes and backslashes: it is cut into ASCII,
+-- characters of several bytes, beginnings of such, and bad bytes.
+CREATE MACRO header_text(headers) AS coalesce(
+    TRY(decode(headers)),
+    array_to_string(list_transform(
+        regexp_extract_all(
+            CAST(headers AS VARCHAR),
+            '(?:[^\\]|\\x[0-7][0-9A-F])+'
+            || '|\\x(?:C[2-9A-F]|D[0-9A-F])(?:\\x[89AB][0-9A-F])?'
+            || '|\\xE0(?:\\x[AB][0-9A-F](?:\\x[89AB][0-9A-F])?)?|\\xED(?:\\x[89][0-9A-F](?:\\x[89AB][0-9A-F])?)?'
+            || '|\\xE[1-9A-CEF](?:\\x[89AB][0-9A-F]){0,2}|\\xF0(?:\\x[9AB][0-9A-F](?:\\x[89AB][0-9A-F]){0,2})?'
+            || '|\\xF[1-3](?:\\x[89AB][0-9A-F]){0,3}|\\xF4(?:\\x8[0-9A-F](?:\\x[89AB][0-9A-F]){0,2})?'
+            || '|\\x[0-9A-F]{2}'
+        ),
+        lambda part: coalesce(TRY(decode(CAST(part AS BLOB))), chr(65533))
+    ), ''),
+    ''
+);
+
 -- The lines of a header block that are headers.
-CREATE MACRO header_lines(headers) AS
-    list_filter(string_split(coalesce(TRY(decode(headers)), ''), chr(13) || chr(10))[2:], lambda line: contains(line, ':'));
+CREATE MACRO header_lines(headers) AS list_filter(
+    string_split(header_text(headers), chr(13) || chr(10))[2:], lambda line: strpos(line, ':') > 1
+);
 
 -- All values of a header, in order; empty where there are none. Names are case-sensitive, as in NATS.
 CREATE MACRO header_values(headers, name) AS
     list_transform(
         list_filter(header_lines(headers), lambda line: starts_with(line, name || ':')),
-        lambda line: trim(line[length(name) + 2:])
+        lambda line: trim(line[length(name) + 2:], ' ' || chr(9))
     );
 
 -- The first value of a header; NULL where there is none.

@@ -22,7 +22,8 @@ from nats3_dagster.archive.read.ranged import RangedChunk
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
-from nats3_dagster.subjects import matches
+from nats3_dagster.model.messages import selected
+from nats3_dagster.subjects import readable
 from nats3_dagster.workspace import Workspace
 
 # A chunk's columns, its hour `YYYY-MM-DD-HH:00`, and the incarnation of the stream as in the keys of chunks.
@@ -70,6 +71,10 @@ class ArchiveTable(ds.Dataset):
         self.failure: Exception | None = None
 
     @property
+    def archive(self) -> Archive:
+        return self._archive
+
+    @property
     def schema(self) -> pa.Schema:
         return COLUMNS
 
@@ -113,7 +118,7 @@ class ArchiveTable(ds.Dataset):
             _bounds(meta.covers.first, meta.covers.last, meta.first_ns, meta.last_ns)
             & (pc.field("hour") == meta.hour) & (pc.field("incarnation") == meta.incarnation.token)
         )  # fmt: skip
-        subjects = sorted(_readable(meta.subjects, self._selection)) if by_subject else []
+        subjects = sorted({*_readable(meta.subjects, self._selection)}) if by_subject else []
         if not subjects:
             return [common]
         if len(subjects) <= _MOST_SUBJECTS:
@@ -153,9 +158,9 @@ class ArchiveTable(ds.Dataset):
         self, chunks: Sequence[Chunk], columns: Sequence[str], filter: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
         names = _names(filter)
-        needed = {*columns, *names, *(["subject"] if self._selection.subjects else [])}
+        needed = {*columns, *names, *(["subject", "subject_bytes"] if self._selection.subjects else [])}
         stored = [name for name in SCHEMA.names if name in needed] or ["seq"]
-        subjects = dict[str, bool]()
+        subjects: dict[str, bool] = {}
 
         def wanted(one: RangedChunk) -> Sequence[int]:
             self._scanned.add(chunks=1)
@@ -168,12 +173,12 @@ class ArchiveTable(ds.Dataset):
             self._workspace, chunks, stored, wanted, seqs=self._selection.sequences, times=self._selection.times,
             count=lambda length: self._scanned.add(fetched_bytes=length),
         ):  # fmt: skip
-            selected = _of_subjects(batch, self._selection, subjects) if self._selection.subjects else batch
+            rows = selected(batch, self._selection.subjects, subjects)
             constants = {"hour": chunk.meta.hour, "incarnation": chunk.meta.incarnation.token}
             for name in _OF_CHUNK:
                 if name in needed:
-                    selected = selected.append_column(COLUMNS.field(name), pa.repeat(constants[name], len(selected)))
-            table = pa.Table.from_batches([selected])
+                    rows = rows.append_column(COLUMNS.field(name), pa.repeat(constants[name], len(rows)))
+            table = pa.Table.from_batches([rows])
             if filter is not None:
                 table = table.filter(filter)
             yield from table.select(columns).cast(_schema(columns)).to_batches()
@@ -200,15 +205,6 @@ def _schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([COLUMNS.field(name) for name in columns])
 
 
-def _of_subjects(batch: pa.RecordBatch, selection: Selection, known: dict[str, bool]) -> pa.RecordBatch:
-    subjects = batch.column("subject").dictionary_encode()
-    for subject in subjects.dictionary.to_pylist():
-        if subject not in known:
-            known[subject] = any(matches(filter_, subject) for filter_ in selection.subjects)
-    taken = pa.array([known[subject] for subject in subjects.dictionary.to_pylist()], pa.bool_())
-    return batch.filter(taken.take(subjects.indices))
-
-
 def _names(filter: pc.Expression | None) -> list[str]:
     """The columns that a filter uses, and perhaps others: an expression shows its columns in its text alone."""
     words = set(re.findall(r"\w+", "" if filter is None else str(filter)))
@@ -217,7 +213,7 @@ def _names(filter: pc.Expression | None) -> list[str]:
 
 def _readable(counts: Mapping[str, int] | None, selection: Selection) -> list[str]:
     """The selected subjects of a chunk as they are in its column `subject`; empty where the catalog has none."""
-    return [subject for subject in counts or () if selection.takes_subject(subject)]
+    return [readable(subject) for subject in counts or () if selection.takes_subject(subject)]
 
 
 def _bounds(first_seq: int, last_seq: int, first_ns: int, last_ns: int) -> pc.Expression:

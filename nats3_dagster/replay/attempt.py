@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nats3_dagster.archive.read.extent import extent
 from nats3_dagster.archive.read.lookup import chunks_of
 from nats3_dagster.catalog.replay_lock import ReplayLock
-from nats3_dagster.errors import Nats3Error, Paused
+from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
@@ -103,6 +103,17 @@ def record_chunks(
     workspace.catalog.replay_chunks.record(job.id, job.attempt, done, run_id)
     fault_point("replay.recorded")
     return done
+
+
+def cause(workspace: Workspace, job: ReplayJob, error: Nats3Error) -> Nats3Error:
+    """Why the tasks failed: an object that is missing may be one that was swept after its chunk was retired, and then
+    nothing outside of nats3 took it."""
+    if isinstance(error, ObjectMissing):
+        try:
+            workspace.catalog.replay_chunks.pending(job.id)
+        except CatalogError as retired:
+            return retired
+    return error
 
 
 def finish(workspace: Workspace, job: ReplayJob, error: Nats3Error | None) -> None:

@@ -1,9 +1,12 @@
 """Chunks as JSON documents: every fact by itself, whole and unrounded. Keys are an interface."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from nats3_dagster.archive.status import ChunkReport
 from nats3_dagster.model import Chunk, ChunkMeta, ReplayChunk
+from nats3_dagster.subjects import readable
 from nats3_dagster.views.values import ratio, stamp_of, time_of
 
 
@@ -28,7 +31,7 @@ def chunk(report: ChunkReport, dagster_url: str | None) -> dict[str, Any]:
     """All of a chunk: the run that captured it, the partition it is in, the replays that published it and their runs;
     with the address of each in the Dagster UI where that is known."""
     chunk = report.chunk
-    subjects, absent = chunk.meta.subjects, chunk.meta.deleted
+    subjects, absent = _readable(chunk.meta.subjects), chunk.meta.deleted
     partition = f"{dagster_url}/assets/{chunk.meta.archive}/chunks?view=partitions&partition={chunk.meta.hour}"
     return summary(chunk) | {
         "dagster_run_url": _run_url(dagster_url, chunk.dagster_run_id),
@@ -37,6 +40,16 @@ def chunk(report: ChunkReport, dagster_url: str | None) -> dict[str, Any]:
         "absent_ranges": None if absent is None else [list(r) for r in absent],
         "replays": [_replay(r) | {"dagster_run_url": _run_url(dagster_url, r.dagster_run_id)} for r in report.replays],
     }
+
+
+def _readable(counts: Mapping[str, int] | None) -> Mapping[str, int] | None:
+    """The counts by readable text; those of two subjects that have the same text together."""
+    if counts is None:
+        return None
+    texts = Counter[str]()
+    for subject, count in counts.items():
+        texts[readable(subject)] += count
+    return texts
 
 
 def _run_url(dagster_url: str | None, run_id: str | None) -> str | None:

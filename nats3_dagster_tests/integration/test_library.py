@@ -51,6 +51,41 @@ def test_a_token_goes_on_behind_what_was_read(archive: Archive) -> None:
         archive.resume("x")
 
 
+@pytest.mark.parametrize("taken", [1, 7, 99, 100, 101, COUNT])
+def test_done_counts_the_message_that_was_given_last(archive: Archive, taken: int) -> None:
+    """Not the batch that it came in: a program that stops in a loop has seen no other message of it."""
+    read = archive.read()
+    for message in read:
+        if message.seq == taken:
+            break
+    before = read.token()
+    read.done()
+    assert next(iter(archive.resume(before))).seq == taken
+    assert [m.seq for m in archive.resume(read.token())] == list(range(taken + 1, COUNT + 1))
+    # The same read goes on after it; and what was given by its message does not count by its batch later.
+    assert [m.seq for m in read] == list(range(taken + 1, COUNT + 1))
+    read.done()
+    assert not list(archive.resume(read.token()))
+
+
+def test_done_after_a_loop_that_was_begun_again(archive: Archive) -> None:
+    read = archive.read(subjects=["logs.1"])
+    for _ in range(2):
+        assert next(iter(read)).seq == 1  # nothing counts yet
+    batch = next(read.batches())
+    read.done()
+    rest = [m.seq for m in archive.resume(read.token())]
+    assert batch.column("seq").to_pylist() + rest == list(range(1, COUNT + 1, 2))
+    read = archive.read()
+    batches = read.batches()
+    next(batches)
+    for message in read:
+        read.done()
+        assert next(m.seq for m in archive.resume(read.token())) == message.seq + 1
+        if message.seq == 5:
+            break
+
+
 def test_single_messages(archive: Archive) -> None:
     assert archive.get(7).data == b"7"
     assert archive.get(7, incarnation=LIFE.token).seq == 7

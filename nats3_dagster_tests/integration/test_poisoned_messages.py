@@ -17,6 +17,7 @@ from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
 from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster.replay.planning.plan import dry_run
+from nats3_dagster.subjects import decoded
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
 from nats3_dagster_tests.wire import Wire
@@ -68,7 +69,7 @@ def test_strange_subjects_are_archived(workspace: Workspace, wire: Wire, bucket:
     rows = batch.to_pylist()
     assert [row["subject_bytes"] or row["subject"].encode() for row in rows] == strange
     assert [row["subject"] for row in rows][:3] == ["ev.%FF", "ev.%FF", "ev.é.%FF%FE"]
-    assert reader.verify().subjects == Counter(row["subject"] for row in rows)
+    assert reader.verify().subjects == Counter(decoded(subject) for subject in strange)
 
 
 @pytest.mark.parametrize("order", ["stream", "subject"])
@@ -89,7 +90,7 @@ def test_strange_subjects_come_back(
     assert wire.state("BACK")["messages"] == len(strange)
 
 
-def test_a_filter_selects_by_the_text(workspace: Workspace, wire: Wire, bucket: str, strange: list[bytes]) -> None:
+def test_a_filter_selects_by_the_bytes(workspace: Workspace, wire: Wire, bucket: str, strange: list[bytes]) -> None:
     archive_events(workspace.settings, bucket)
     capture_hour(workspace, hours_of(wire, "EV")[-1])
     wire.create_stream("BACK", "back.>")
@@ -99,8 +100,8 @@ def test_a_filter_selects_by_the_text(workspace: Workspace, wire: Wire, bucket: 
         assert replay(workspace, spec) == len(strange) - 1
         last_bytes = [subject[-1:] for subject in strange if subject.count(b".") == 1]
         assert listener.heard(len(last_bytes)) == [b"back." + byte for byte in last_bytes]
-    by_text = ReplaySpec("events", "back.x", Selection(subjects=("ev.%FF",)))
-    assert replay(workspace, by_text) == 3
+    by_name = ReplaySpec("events", "back.x", Selection(subjects=("ev.%FF",)))
+    assert replay(workspace, by_name) == strange.count(b"ev.%FF")
 
 
 def test_a_subject_too_long_to_be_published_is_refused_in_the_plan(

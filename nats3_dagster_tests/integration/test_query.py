@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from nats3_dagster.errors import Nats3Error, ObjectMissing, OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, Gap, Incarnation, Selection, SeqRange
+from nats3_dagster.pipeline.sources import header_maps
 from nats3_dagster.query import engine
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
@@ -119,6 +121,26 @@ def test_headers_and_payloads_have_macros(workspace: Workspace, archive: Archive
     """
     rows, _ = asked(workspace, sql)
     assert rows == [("5", ["a", "b:c"], ["a", "b:c"], "5"), (None, [], None, "6")]
+
+
+def test_a_bad_byte_in_a_header_block_hides_no_header(workspace: Workspace, bucket: str) -> None:
+    """The maps are those of Spark's source, whatever bytes a client wrote."""
+    noise = Random(7)
+    parts = [
+        b"A: ", b"B:", b"\r\n", b":", b"a", b" ", b"\t", b"\0", b"'", b"\\x0D\\x0A", b"\xff", b"\xe9",
+        "é日\U0001f600".encode(),
+        b"\xe3\x81", b"\xf0\x9f", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xe0\x80",
+    ]  # fmt: skip
+    blocks = [b"NATS/1.0\r\nBad: \xff\r\nN: %d\r\nN: 2\r\n\r\n" % n for n in range(1, 6)] + [
+        b"NATS/1.0\r\n" + b"".join(noise.choices(parts, k=noise.randint(0, 14))) + b"\r\n\r\n" for _ in range(300)
+    ]
+    archive = made(workspace, bucket, "logs", last=len(blocks))
+    store(workspace, archive, 10, [Made(n, "logs.a", b"", block) for n, block in enumerate(blocks, 1)])
+    rows, _ = asked(workspace, "SELECT header_map(headers) FROM logs ORDER BY seq")
+    assert [row[0] for row in rows] == [header_maps.parsed(block) for block in blocks]
+    sql = "SELECT header(headers, 'N'), header_values(headers, 'N'), header(headers, 'Bad') FROM logs WHERE seq < 6"
+    rows, _ = asked(workspace, sql + " ORDER BY seq")
+    assert rows == [(str(n), [str(n), "2"], "\ufffd") for n in range(1, 6)]
 
 
 def test_what_was_lost_is_never_left_out_silently(workspace: Workspace, bucket: str) -> None:

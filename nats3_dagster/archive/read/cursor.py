@@ -15,6 +15,7 @@ from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.archive.read.lookup import chunks_of, listed, uncovered, with_subjects
 from nats3_dagster.archive.read.progress import Progress
 from nats3_dagster.archive.read.ranged import open_ranged
+from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
 from nats3_dagster.steps import Next
@@ -87,6 +88,10 @@ class Cursor:
         """Of the last batch."""
         return self._progress.incarnation
 
+    def removed(self) -> tuple[Removed, ...]:
+        """The messages of the selection that were removed from the archive on purpose, and that no read gives."""
+        return removed(self._workspace, self._current(), self.selection)
+
     def advance(self, upto: tuple[int, int] | None = None) -> None:
         """Count the last batch as read now; `upto`: only up to this message of it, by its sequence and store time in
         nanoseconds."""
@@ -102,6 +107,7 @@ class Cursor:
         another one or forgot messages; OperatorError for `follow` of hours; SourceError, StoreError, CatalogError.
         After an error the token is still right."""
         self._few = few
+        self._progress.forget()
         if self.selection.hours:
             if follow:
                 raise OperatorError("Hours have an end: nothing comes behind them", "Give a time instead")

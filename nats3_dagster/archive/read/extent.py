@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import Chunk, ChunkMeta, Selection, SeqRange, clipped
+from nats3_dagster.subjects import encoded
 from nats3_dagster.workspace import Workspace
 
 
@@ -69,7 +70,7 @@ def part_of(chunk: Chunk, selection: Selection) -> Part:
     exact = (exact and len(counts) <= 1) or not messages
     subjects = [s for s in meta.subjects or () if selection.takes_subject(s)]
     # The largest message's size is known without its subject.
-    longest = max((len(s.encode()) for s in subjects), default=meta.payload_bytes)
+    longest = max((len(encoded(s)) for s in subjects), default=meta.payload_bytes)
     size = meta.payload_bytes if messages == meta.messages else messages * (meta.largest_bytes + longest)
     return Part(chunk, messages, exact, min(size, meta.payload_bytes))
 

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from nats3_dagster.archive.read.ahead import Position
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, Witness
+from nats3_dagster.model.messages import selected
 
 _FORMAT = 1
 _CHECK_BYTES = 4
@@ -104,10 +104,7 @@ class Progress:
 
     def hand_over(self, batch: pa.RecordBatch, life: Incarnation, last: int) -> Iterator[pa.RecordBatch]:
         """The messages of the batch of selected subjects, if any; then all up to `last` counts as read."""
-        if self.selection.subjects and batch.num_rows:
-            subjects = batch.column("subject").dictionary_encode()
-            taken = [self.selection.takes_subject(name) for name in subjects.dictionary.to_pylist()]
-            batch = batch.filter(pc.take(pa.array(taken, pa.bool_()), subjects.indices))
+        batch = selected(batch, self.selection.subjects)
         if batch.num_rows:
             witness = Witness(batch.column("seq")[-1].as_py(), batch.column("time_ns")[-1].as_py())
             self._pending = (life, last), witness
@@ -123,6 +120,10 @@ class Progress:
         elif self._pending:
             self.position, self.witness = self._pending
             self._pending = None
+
+    def forget(self) -> None:
+        """Give up the last batch: what of it does not count as read is read again."""
+        self._pending = None
 
     def move(self, life: Incarnation, seq: int) -> None:
         """All of the incarnation up to this sequence was read."""

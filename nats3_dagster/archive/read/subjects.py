@@ -17,12 +17,12 @@ from nats3_dagster.catalog.subjects import Place
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ObjectMissing, Unknown
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Message, SeqRange
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_names
 from nats3_dagster.subjects import check_filter, matches
 from nats3_dagster.workspace import Workspace
 
 # Enough to find a message; the other columns come when it is found.
-_KEYS = ["seq", "time_ns", "subject"]
+_KEYS = ["seq", "time_ns", "subject", "subject_bytes"]
 # A row group of so many bytes is rather read as a whole: it takes no longer than another request.
 _SMALL_BYTES = 128 << 10
 
@@ -135,7 +135,7 @@ def _scan(
                 batch = next(reader.batches(seqs=seqs, dictionary=True))
             for row in rows:
                 message = message_of(chunk, batch, row)
-                seen.add(message.subject)
+                seen.add(message.exact_subject)
                 yield message
         if wanted is not None and wanted <= seen:
             return
@@ -145,8 +145,8 @@ def _scan(
 def _rows(batch: pa.RecordBatch, subject_filter: str, at_ns: int | None, newest: bool, seen: Set[str]) -> list[int]:
     """The row of the first message of each subject that the filter takes and that was not seen, ascending; with
     `newest` of the last message, descending."""
-    subjects: Any = batch.column("subject")
-    names = subjects.dictionary.to_pylist()
+    subjects: Any = exact_subjects(batch)
+    names = subject_names(subjects)
     taken = np.array([name not in seen and matches(subject_filter, name) for name in names], np.bool_)
     indices = subjects.indices.to_numpy(zero_copy_only=False)
     mask = taken[indices]

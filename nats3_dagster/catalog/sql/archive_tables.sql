@@ -91,7 +91,9 @@ cross join lateral (
                 when c.deleted is not null then range_merge(int8multirange(c.seqs) - c.deleted) end as seqs
 ) k
 left join lateral (
-    select min(subject) as first_subject, max(subject) as last_subject from nats3.chunk_subject
+    -- By the readable text, which is in the files, and not by the bytes that the stored text may end with.
+    select min(text) as first_subject, max(text) as last_subject
+    from nats3.chunk_subject, lateral (select regexp_replace(subject, ' [0-9a-f]*$', '') collate "C" as text) readable
     where chunk_id = c.id
 ) s on :subjects::boolean
 order by o.place;

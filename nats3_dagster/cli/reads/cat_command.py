@@ -21,7 +21,15 @@ from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.cli.reads import message_output as output_of
 from nats3_dagster.cli.reads.message_output import MessageFormat, Text
-from nats3_dagster.cli.reads.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
+from nats3_dagster.cli.reads.selecting import (
+    FromTime,
+    OverGaps,
+    Sequences,
+    Subjects,
+    ToTime,
+    note_removed,
+    selection_of,
+)
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.model import Message, Selection
@@ -64,7 +72,11 @@ def cat(
         else:
             reading = answers.resumed(workspace, name, saved)
             _check_same(reading.selection, selection, from_time, to_time)
+        if follow:  # which has no end
+            note_removed(reading.removed())
         _print(reading, follow, limit, lambda message: output_of.rendered(output, message, text, many=True), cursor)
+        if not follow:
+            note_removed(reading.removed())
 
 
 def _print(

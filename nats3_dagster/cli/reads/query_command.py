@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from nats3_dagster.cli.reads.selecting import FromTime, OverGaps, Sequences, Subjects, ToTime, selection_of
+from nats3_dagster.cli.reads.selecting import (
+    FromTime,
+    OverGaps,
+    Sequences,
+    Subjects,
+    ToTime,
+    note_removed,
+    selection_of,
+)
 from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.options import Hours, format_of, parse_size
 from nats3_dagster.cli.terminal.output import Format, Size, counted, print_document, show
@@ -90,6 +98,7 @@ def query(
         ) as result,
     ):
         _print(output, result)
+        note_removed(result.removed)
 
 
 def _print(output: Rows, result: engine.Result) -> None:

@@ -1,10 +1,13 @@
 """Options that select messages of an archive, as commands that read it share them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 
+from nats3_dagster.archive.read.removed import Removed
+from nats3_dagster.cli.terminal.output import counted
+from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.model import Selection
 
 FromTime = Annotated[
@@ -32,3 +35,11 @@ def selection_of(
     return Selection.parse(
         hours=hours, from_time=from_time, to_time=to_time, sequences=sequences, subjects=subjects
     )
+
+
+def note_removed(parts: Iterable[Removed]) -> None:
+    """A line for each replay after which messages of the selection were removed: nothing else tells them from none."""
+    for part in parts:
+        count = f"{'' if part.is_exact else 'up to '}{counted(part.messages, 'message')}"
+        by = f"after replay {part.replay_id} had published them" if part.replay_id else "on purpose"
+        note(f"Not in archive {part.archive} any more: {count} of the selection, removed {by}")

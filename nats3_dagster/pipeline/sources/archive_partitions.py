@@ -14,6 +14,7 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.model import Archive, Chunk, Selection, SeqRange, clipped
 from nats3_dagster.pipeline.sources.narrowing import Narrowing
+from nats3_dagster.subjects import readable
 from nats3_dagster.workspace import Workspace
 
 # A partition of many small chunks: each costs the planner and the executor a request.
@@ -92,7 +93,7 @@ def _check_whole(
 
 def _may_have(chunk: Chunk, narrowing: Narrowing) -> bool:
     subjects = chunk.meta.subjects
-    return subjects is None or any(narrowing.takes_subject(subject) for subject in subjects)
+    return subjects is None or any(narrowing.takes_subject(readable(subject)) for subject in subjects)
 
 
 def _groups(chunks: Sequence[Chunk], size: int) -> Iterator[tuple[Chunk, ...]]:

@@ -191,7 +191,7 @@ def check_subject_sizes(transform: Transform, chunks: Iterable[Chunk]) -> None:
     parts = sum(transform.destination.count(sign) for sign in ("{{", "$", ">"))
     for source in {s for c in chunks for s in c.meta.subjects or ()}:
         # No part makes more than twice its token, so that most subjects need no transform.
-        if len(transform.destination) + 2 * parts * len(source.encode()) <= MAX_SUBJECT_BYTES:
+        if len(transform.destination) + 2 * parts * len(encoded(source)) <= MAX_SUBJECT_BYTES:
             continue
         target = transform(source)
         if target is not None and (size := len(encoded(target))) > MAX_SUBJECT_BYTES:

@@ -206,7 +206,7 @@ create index chunk_uncounted on nats3.chunk (archive_id, incarnation_id, lower(s
     where deleted_at is null and subjects is null;
 
 -- The text that a subject is indexed by: itself, or its first characters and its hash, because an index entry has an end.
--- No two subjects have the same one (none has a space), and they sort as the subjects do up to those characters.
+-- No two stored texts have the same one (a hash is longer than what it stands for), and they sort as the subjects do up to those characters.
 -- Two functions: Postgres puts the first one's text in place of its call, as it would not with `convert_to` in it.
 create function nats3.long_subject_key(subject text) returns text
     language sql immutable parallel safe
@@ -223,6 +223,7 @@ create table nats3.chunk_subject (
     archive_id     bigint not null,
     incarnation_id bigint not null,
     first_seq      bigint not null,
+    -- As catalog.subjects.to_stored has it: no two subjects that differ in a byte have the same text.
     subject        text collate "C" not null,
     messages       bigint not null check (messages > 0)
 );

@@ -1,0 +1,74 @@
+"""What a replay with `--delete-chunks` took out of an archive is said by every read of a selection that had it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nats3_dagster import Archive as Opened
+from nats3_dagster.archive.read.removed import Removed, removed
+from nats3_dagster.model import Archive, ChunkResult, ReplaySpec, Selection, SeqRange
+from nats3_dagster.replay import control
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.stored_case import Made, made, store
+
+REPLAY, OTHER = "0123456789abcdef", "f" * 16
+HOURS = ["2026-11-21-10:00", "2026-11-21-11:00", "2026-11-21-12:00"]
+LINE = "Not in archive logs any more: {} messages of the selection, removed after replay {} had published them"
+
+
+@pytest.fixture
+def archive(workspace: Workspace, bucket: str) -> Archive:
+    """An archive `logs` of three hours, 100 messages in each; two replays removed the first two hours."""
+    archive = made(workspace, bucket, "logs", last=300)
+    for hour, first in ((10, 1), (11, 101), (12, 201)):
+        store(workspace, archive, hour, [Made(n, f"logs.{n % 2}", b"%d" % n) for n in range(first, first + 100)])
+    chunks = workspace.catalog.chunks.select(archive)
+    for replay_id, chunk in zip((REPLAY, OTHER), chunks[:2], strict=True):
+        workspace.catalog.replays.begin(replay_id, archive, ReplaySpec("logs", delete_chunks=True), (), [chunk])
+        attempt = workspace.catalog.replays.start_attempt(replay_id)
+        workspace.catalog.replay_chunks.record(replay_id, attempt, [ChunkResult(chunk.id, 100, 100, 0, 0)])
+        workspace.catalog.replays.finish(replay_id, attempt, "succeeded")
+        assert control.delete_chunks(workspace, replay_id) == 1
+    return archive
+
+
+def test_a_query_and_cat_say_what_was_removed(nats3: Command, archive: Archive) -> None:
+    ran = nats3.ok("query", "logs", "SELECT count(*) AS n FROM messages", "-o", "json", "--hour", HOURS[0])
+    assert json.loads(ran.out) == [{"n": 0}]
+    assert ran.err.splitlines() == [LINE.format(100, REPLAY)]
+    ran = nats3.ok("message", "cat", "logs", "-o", "json", "--sequences", "51-210", "--subject", "logs.1")
+    assert [json.loads(line)["seq"] for line in ran.out.splitlines()] == [201, 203, 205, 207, 209]
+    assert ran.err.splitlines() == [LINE.format("up to 100", REPLAY), LINE.format("up to 100", OTHER)]
+    assert nats3.ok("message", "cat", "logs", "--hour", HOURS[2], "-o", "raw").err == ""
+
+
+def test_a_selection_counts_what_it_would_have_had(
+    workspace: Workspace, archive: Archive, settings: Settings
+) -> None:
+    first, second = Removed("logs", REPLAY, 100, True), Removed("logs", OTHER, 100, True)
+    cut = replace(first, is_exact=False)
+    assert removed(workspace, archive, Selection()) == (first, second)
+    assert removed(workspace, archive, Selection(subjects=(">",))) == (first, second)
+    assert removed(workspace, archive, Selection(hours=(HOURS[1], HOURS[2]))) == (second,)
+    assert removed(workspace, archive, Selection(sequences=SeqRange(1, 100))) == (first,)
+    assert removed(workspace, archive, Selection(sequences=SeqRange(2, 100))) == (cut,)
+    assert removed(workspace, archive, Selection.parse(to_time="2026-11-21T10:00:00.05Z")) == (cut,)
+    assert removed(workspace, archive, Selection.parse(from_time="2026-11-21T12:00:00Z")) == ()
+    assert removed(workspace, archive, Selection(subjects=("logs.1",))) == (cut, replace(second, is_exact=False))
+    with Opened.open("logs", settings) as opened:
+        read = opened.read()
+        assert [m.seq for m in read] == list(range(201, 301))
+        assert read.removed() == (first, second)
+
+
+def test_a_chunk_that_was_replaced_was_not_removed(workspace: Workspace, archive: Archive) -> None:
+    (live,) = workspace.catalog.chunks.select(archive)
+    workspace.catalog.chunks.retire(archive, [live.id], recapture=True)
+    store(workspace, archive, 12, [Made(n, "logs.again") for n in range(201, 301)])
+    assert removed(workspace, archive, Selection(hours=(HOURS[2],))) == ()
+    (live,) = workspace.catalog.chunks.select(archive)
+    workspace.catalog.chunks.retire(archive, [live.id])
+    assert removed(workspace, archive, Selection(hours=(HOURS[2],))) == (Removed("logs", None, 100, True),)
