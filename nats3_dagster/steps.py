@@ -12,6 +12,10 @@ from enum import Enum
 class Next(Enum):
     """A code, and its text with the names of its values. `Next.CAPTURE(archive="logs")` makes a Step."""
 
+    ADOPT_RESTORED = (
+        "Restore a newer backup if there is one. Or adopt the stream: archive {archive} goes on with its sequence {seq}"
+        "{again}"
+    )
     ADOPT_STREAM = (
         "Messages of the earlier one that were not captured are lost. Adopt the new one to archive {archive} from it"
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from nats3_dagster.archive.captures.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
+from nats3_dagster.archive.restored import as_archived, continuing, history_of
 from nats3_dagster.archive.source import compared, gone, made_again, shrunk
 from nats3_dagster.archive.take.durables import gone as consumer_gone
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream
@@ -17,7 +18,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import message_times, messages_from
 from nats3_dagster.jetstream.streams import stream_states
 from nats3_dagster.jetstream.take.durable import Durable, find_durable
-from nats3_dagster.model import Archive, CoverageNow, Deliveries, StreamState, Witness
+from nats3_dagster.model import Archive, CoverageNow, Deliveries, SeqRange, StreamState, Witness
 from nats3_dagster.workspace import Workspace
 
 # How long connecting may take, and each answer; a single stream without a leader gets a bit less, for the others' sake.
@@ -67,7 +68,9 @@ def conditions(workspace: Workspace, archives: Sequence[Archive], *, aged: bool 
             stream = archive.spec.stream
             durable = durables.get((stream, archive.spec.durable or ""))
             accounted = deliveries.get(archive.id)
-            found[archive.id] = _compared(archive, states[stream], known.get(archive.id), durable, accounted)
+            found[archive.id] = _compared(
+                workspace, link, archive, states[stream], known.get(archive.id), durable, accounted
+            )
             witness = witnesses.get(archive.id)
             time_ns = times.get((archive.spec.stream, witness.seq)) if witness else None
             if witness and time_ns and (changed := compared(archive, witness, Witness(witness.seq, time_ns))):
@@ -131,8 +134,8 @@ def _open(workspace: Workspace, opened: ExitStack) -> Link:
 
 
 def _compared(
-    archive: Archive, state: StreamState | SourceError | UnknownStream, known: CoverageNow | None,
-    durable: Durable | None, deliveries: Deliveries | None,
+    workspace: Workspace, link: Link, archive: Archive, state: StreamState | SourceError | UnknownStream,
+    known: CoverageNow | None, durable: Durable | None, deliveries: Deliveries | None,
 ) -> Condition:  # fmt: skip
     """`known`: what the archive has, where the stream answered. `deliveries`: those of its durable that it accounts
     for."""
@@ -141,11 +144,20 @@ def _compared(
     if isinstance(state, SourceError):
         return Condition("unreachable", state)
     assert known is not None, "of every stream that answers"
+    state, missing = as_archived(state, known.coverages), known.missing
     if error := made_again(archive, known.coverages, state):
-        return Condition("recreated", error)
+        try:
+            history = history_of(workspace, link, archive, known.coverages, state)
+        except Nats3Error:
+            return Condition("recreated", error)
+        if history is None or not history.is_continued_by(state):
+            return Condition("recreated", made_again(archive, known.coverages, state, history))
+        # The next capture goes on with it.
+        state = continuing(state, history.coverage.incarnation)
+        missing = workspace.catalog.coverage.missing(archive, state.incarnation, SeqRange(1, state.last_seq))
     if error := shrunk(archive, known.coverages, state):
         return Condition("shrunk", error)
     if archive.spec.mode == "consumer" and durable is None:
         return Condition("consumer_missing", consumer_gone(archive))
-    assert known.missing is not None, "of every stream that is the one archived"
-    return Condition("ok", waiting=uncaptured(archive, state, known.missing, durable, deliveries))
+    assert missing is not None, "of every stream that is the one archived"
+    return Condition("ok", waiting=uncaptured(archive, state, missing, durable, deliveries))

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Iterable
 
-from nats3_dagster.errors import OperatorError, StreamChanged, UnknownStream
+from nats3_dagster.archive.restored import History, as_archived, continuing, history_of
+from nats3_dagster.errors import Conflict, OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import message_from, next_message
@@ -85,12 +86,13 @@ def check_retention(spec: ArchiveSpec, state: StreamState) -> None:
 
 
 def source_state(workspace: Workspace, archive: Archive) -> StreamState:
-    """The archive's stream as it is now, whichever incarnation it is. Raises UnknownStream, with the archive's next
-    step, if it is gone."""
+    """The archive's stream as it is now, whichever incarnation it is: by the archive's name for it where a restored
+    stream continues one. Raises UnknownStream, with the archive's next step, if it is gone."""
     try:
-        return stream_state(workspace.link, archive.spec.stream)
+        state = stream_state(workspace.link, archive.spec.stream)
     except UnknownStream as error:
         raise gone(archive, error) from error
+    return as_archived(state, workspace.catalog.coverage.all(archive))
 
 
 def gone(archive: Archive, error: UnknownStream) -> UnknownStream:
@@ -101,20 +103,32 @@ def gone(archive: Archive, error: UnknownStream) -> UnknownStream:
 def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> StreamState:
     """The archive's stream as it is now, and kept as such in the catalog.
 
-    Raises StreamChanged when the stream was deleted and made again since the last capture, unless `adopt` says to go
-    on with the new one; and when it forgot messages that are archived of it. UnknownStream if it is gone, OperatorError
-    if it has another retention than an archive needs."""
+    A stream that was restored from a backup, and has all that is archived, continues its incarnation. Raises
+    StreamChanged when the stream was deleted and made again since the last capture, unless `adopt` says to go on with
+    the new one; and when it forgot messages that are archived of it. UnknownStream if it is gone, OperatorError if it
+    has another retention than an archive needs."""
     coverage = workspace.catalog.coverage
     state = source_state(workspace, archive)
     check_sequences(state)
+    history: History | None = None
+    coverages = coverage.all(archive)
+    if made_again(archive, coverages, state):
+        history = history_of(workspace, workspace.link, archive, coverages, state)
+        if history and history.is_continued_by(state):
+            state = _continued(workspace, archive, history, state)
+            adopt = False
     if not adopt:
-        if changed := made_again(archive, coverage.all(archive), state):
+        if changed := made_again(archive, coverages, state, history):
             raise changed
         # Before its retention is refused: what that removes is absent for this reason, also once it is changed back.
         coverage.observe(archive, state)
     check_retention(archive.spec, state)
     if adopt:
-        coverage.adopt(archive, state)
+        coverage.adopt(archive, state, history.start if history else 1)
+        log.info(
+            "%s: goes on with stream %s of %s from sequence %d on", archive.name, state.name,
+            format_time(state.incarnation.created_ns), coverage.start(archive, state.incarnation),
+        )
         _give_up_earlier(workspace, archive, state)
     if changed := forgotten(workspace, archive, state):
         raise changed
@@ -157,11 +171,38 @@ def compared(archive: Archive, witness: Witness, now: Witness | None) -> StreamC
     )
 
 
-def made_again(archive: Archive, coverages: Iterable[Coverage], state: StreamState) -> StreamChanged | None:
-    """The error if the stream is not one of those that the archive covers: it was deleted and made again."""
+def _continued(workspace: Workspace, archive: Archive, history: History, state: StreamState) -> StreamState:
+    """The state of a restored stream that continues an incarnation, kept as such. Raises Conflict if the archive
+    changed meanwhile."""
+    incarnation = history.coverage.incarnation
+    if not workspace.catalog.coverage.continue_restored(archive, history.coverage, state.incarnation.created_ns):
+        raise Conflict(f"Archive {archive.name} was changed while its stream was compared", "Run it again")
+    log.info(
+        "%s: stream %s of %s was restored from a backup at %s, and has all that is archived: it goes on",
+        archive.name, state.name, format_time(incarnation.created_ns), format_time(state.incarnation.created_ns),
+    )  # fmt: skip
+    return continuing(state, incarnation)
+
+
+def made_again(
+    archive: Archive, coverages: Iterable[Coverage], state: StreamState, history: History | None = None
+) -> StreamChanged | None:
+    """The error if the stream is not one of those that the archive covers: it was deleted and made again, or restored
+    from a backup that is older than the archive. `history`: what it shares with the archive."""
     known = [coverage.incarnation for coverage in coverages]
     if not known or state.incarnation in known:
         return None
+    if history:
+        again = history.agreed + 1 - history.start
+        return StreamChanged(
+            f"Stream {state.name} was restored from a backup that is older than archive {archive.name}: both have the "
+            f"same messages up to sequence {history.agreed}. The earlier stream went up to {history.last}; its "
+            f"messages after {history.agreed} are not in this one, and the archive has them up to {history.newest}",
+            Next.ADOPT_RESTORED(
+                archive=archive.name, seq=history.start,
+                again=f"; sequences {history.start} to {history.agreed} may be archived again" if again else "",
+            ),
+        )  # fmt: skip
     return StreamChanged(
         f"Stream {state.name} was deleted and made again at {format_time(state.incarnation.created_ns)}; "
         f"archive {archive.name} holds an earlier one",
@@ -193,7 +234,12 @@ def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState)
     for earlier in catalog.coverage.all(archive):
         seen = catalog.coverage.last_state(earlier.incarnation)
         last = max(earlier.last, seen.last_seq if seen else 0)
-        if earlier.incarnation == state.incarnation or last < earlier.start:
+        if earlier.incarnation == state.incarnation:
+            continue
+        # No message can have come to a stream that was sealed.
+        if earlier.unknown_after is None and not (seen and seen.config.get("sealed")):
+            catalog.coverage.record_unknown_end(archive, earlier.incarnation, last)
+        if last < earlier.start:
             continue
         if lost := catalog.coverage.missing(archive, earlier.incarnation, SeqRange(earlier.start, last)):
             # It imports pyarrow, 0.1 s, and is rare.

@@ -35,17 +35,19 @@ class Chunks:
 
     def commit(
         self, archive: Archive, chunks: Sequence[ChunkMeta], gaps: Sequence[Gap] = (), *, run_id: str | None = None,
-        begun: datetime | None = None, deliveries: Deliveries | None = None,
+        begun: datetime | None = None, deliveries: Deliveries | None = None, source: Incarnation | None = None,
     ) -> None:  # fmt: skip
         """Make the chunks and gaps part of the archive. `begun` is a time by `Catalog.now` before the first object was
         put: with it, a chunk is refused if its object was in the store already and a purge removed it meanwhile.
-        `deliveries`: which ones of the archive's durable are accounted for then.
+        `deliveries`: which ones of the archive's durable are accounted for then. `source`: what the messages were read
+        of; Conflict if a restored stream continues it since.
 
         Raises Conflict when another process committed some of it first or the archive was deleted."""
         with self._session.transaction() as sql:
             _lock(sql, archive)
             coverages = sql.rows(CoverageRow, "coverages", archive=archive.id)
             ids = {row.incarnation: row.incarnation_id for row in coverages}
+            _check_source(coverages, source)
             try:
                 if chunks:
                     _check_not_removed(sql, chunks, begun)
@@ -157,6 +159,13 @@ def _lock(sql: Statements, archive: Archive) -> None:
     for each other."""
     if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
         raise Conflict(f"Archive {archive.name} was deleted", "Create it again, or stop what captures into it")
+
+
+def _check_source(coverages: Sequence[CoverageRow], source: Incarnation | None) -> None:
+    """Raises Conflict if the stream was restored since it was read: it may have other messages there."""
+    for row in coverages:
+        if source == row.incarnation and source.restored_ns != row.incarnation.restored_ns:
+            raise Conflict(f"Stream {row.stream} was restored from a backup while this ran", "Run it again")
 
 
 def _check_not_removed(sql: Statements, chunks: Sequence[ChunkMeta], begun: datetime | None) -> None:

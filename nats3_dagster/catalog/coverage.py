@@ -43,11 +43,28 @@ class Coverages:
             if not sql.value(bool, "has_coverage", archive=archive.id):
                 self._begin(sql, archive, state, incarnation)
 
-    def adopt(self, archive: Archive, state: StreamState) -> None:
+    def adopt(self, archive: Archive, state: StreamState, start: int = 1) -> None:
         """Keep the stream's state and archive this incarnation as well. One made after an earlier one of this archive
-        is expected from its first sequence on: what expired before it was seen is a loss."""
+        is expected from its first sequence on, or from `start` on if that is later: what expired before it was seen is
+        a loss."""
         with self._session.transaction() as sql:
-            self._begin(sql, archive, state, self._keep_state(sql, state))
+            self._begin(sql, archive, state, self._keep_state(sql, state), start)
+
+    def continue_restored(self, archive: Archive, coverage: Coverage, created_ns: int) -> bool:
+        """Let the stream of this `created` time continue an incarnation. False, and nothing changes, if the archive
+        has changed since `coverage` was read: then what was compared may not be its end."""
+        with self._session.transaction() as sql:
+            if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
+                return False
+            return bool(sql.values(
+                int, "continue_restored", archive=archive.id, restored_ns=created_ns, last_seq=coverage.last,
+                messages=coverage.messages, **_named(coverage.incarnation),
+            ))  # fmt: skip
+
+    def record_unknown_end(self, archive: Archive, incarnation: Incarnation, last: int) -> None:
+        """Keep that the stream was removed, and may have had messages after this sequence that no process saw."""
+        with self._session.transaction() as sql:
+            sql.run("record_unknown_end", archive=archive.id, last=last, **_named(incarnation))
 
     def incarnations(self, archive: Archive) -> tuple[Incarnation, ...]:
         """Those that the archive has coverage of, oldest first."""
@@ -125,11 +142,13 @@ class Coverages:
             messages=state.messages, bytes=state.bytes,
         )  # fmt: skip
 
-    def _begin(self, sql: Statements, archive: Archive, state: StreamState, incarnation: int) -> None:
+    def _begin(
+        self, sql: Statements, archive: Archive, state: StreamState, incarnation: int, start: int = 1
+    ) -> None:
         sql.run(
             "begin_coverage", archive=archive.id, incarnation=incarnation, created_ns=state.incarnation.created_ns,
             # A stream that never had a message reports 0, and one may be made to begin above 1.
-            first_seq=max(state.first_seq, 1), born_at=max(int(state.config.get("first_seq") or 1), 1),
+            first_seq=max(state.first_seq, 1), born_at=max(int(state.config.get("first_seq") or 1), start),
         )  # fmt: skip
 
 

@@ -52,6 +52,15 @@ class Points:
             row = sql.row(ChunkRow, "first_chunk_at", archive=archive.id, time_ns=time_ns)
         return None if row is None else row.chunk()
 
+    def last_to(self, archive: Archive, incarnation: Incarnation, seq: int) -> Chunk | None:
+        """The last live chunk of the incarnation that begins at this sequence or before it, without its lists."""
+        with self._session.reading() as sql:
+            row = sql.row(
+                ChunkRow, "last_chunk_to", archive=archive.id, stream=incarnation.stream,
+                created_ns=incarnation.created_ns, seq=seq,
+            )  # fmt: skip
+        return None if row is None else row.chunk()
+
     def chunk(self, chunk_id: int) -> Chunk | None:
         """A live chunk without its lists; None when there is none."""
         with self._session.reading() as sql:

@@ -169,16 +169,20 @@ class CoverageRow:
     superseded_or_ttl: int
     damaged: int
     undelivered: int
+    # When the server made the stream again from a backup that continues the incarnation.
+    restored_ns: int | None
+    unknown_after: int | None
 
     @property
     def incarnation(self) -> Incarnation:
-        return Incarnation(self.stream, self.created_ns)
+        return Incarnation(self.stream, self.created_ns, self.restored_ns or 0)
 
     def coverage(self) -> Coverage:
         return Coverage(
             incarnation=self.incarnation, start=self.start_seq, frontier=self.frontier, last=self.last_seq,
             chunks=self.chunks, messages=self.messages, absent=self.absent, payload_bytes=self.payload_bytes,
             stored_bytes=self.stored_bytes, first_ns=self.first_ns, last_ns=self.last_ns, lost=lost_by_reason([self]),
+            unknown_after=self.unknown_after,
         )  # fmt: skip
 
 

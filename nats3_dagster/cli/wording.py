@@ -3,6 +3,8 @@
 from nats3_dagster.steps import Next
 
 WORDS = {
+    Next.ADOPT_RESTORED: "Restore a newer backup if there is one. Or go on with sequence {seq} of the stream{again}: "
+    "nats3 store run {archive} --adopt",
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well: "
     "nats3 store run {archive} --adopt",
     Next.ADOPT_CONSUMER: "What the stream removed meanwhile is lost. To make the consumer again, and record the loss: "

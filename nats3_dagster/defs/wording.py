@@ -12,6 +12,8 @@ STOPPED_BEFORE_REPLAY = "Stopped before the replay began: nothing was published"
 STOPPED_CHECKS = "Stopped. Checks change nothing; execute them again"
 
 WORDS = {
+    Next.ADOPT_RESTORED: "Restore a newer backup if there is one. Or go on with sequence {seq} of the stream{again}: "
+    "materialize {archive}/chunks with adopt: true in its config",
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well, "
     "materialize {archive}/chunks with adopt: true in its config",
     Next.ADOPT_CONSUMER: "What the stream removed meanwhile is lost. To make the consumer again, and record the loss, "

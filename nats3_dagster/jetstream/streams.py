@@ -6,6 +6,7 @@ Synchronous functions over a Link, each safe to call again.
 import asyncio
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nats3_dagster.errors import OperatorError, SourceError, StreamChanged, UnknownStream
@@ -134,9 +135,9 @@ async def same_stream_info(client: Connection, incarnation: Incarnation) -> Stre
         if error.code == ErrCode.STREAM_NOT_FOUND:
             raise stream_changed(incarnation, "deleted") from error
         raise
-    if state.incarnation != incarnation:
+    if state.incarnation.created_ns != incarnation.server_created_ns:
         raise stream_changed(incarnation, f"made again at {format_time(state.incarnation.created_ns)}")
-    return state
+    return replace(state, incarnation=incarnation)
 
 
 def stream_changed(incarnation: Incarnation, what: str) -> StreamChanged:

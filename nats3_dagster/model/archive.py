@@ -117,6 +117,9 @@ class Coverage:
     last_ns: int | None
     # Those of the absent sequences that were lost, by reason; a reason without any is left out.
     lost: Mapping[Reason, int] = field(default_factory=dict[Reason, int])
+    # Set where the stream was removed, and may have had messages that no process saw: the last sequence it was seen
+    # with.
+    unknown_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,14 @@ class Incarnation:
     stream: str
     # When the server made it, in nanoseconds since 1970.
     created_ns: int
+    # When the server made the stream again from a backup that continues this incarnation, in nanoseconds; 0 where it
+    # did not. It is no part of the identity.
+    restored_ns: int = field(default=0, compare=False)
+
+    @property
+    def server_created_ns(self) -> int:
+        """`created` as the server tells it now."""
+        return self.restored_ns or self.created_ns
 
     @property
     def token(self) -> str:

@@ -174,7 +174,9 @@ def commit(
     adopted, remaining = adopt(workspace, planned.archive, merged(gaps))
     chunks = [*fill(workspace, planned.archive, chunks), *adopted]
     fault_point("capture.before_commit")
-    workspace.catalog.chunks.commit(planned.archive, chunks, remaining, run_id=run_id, begun=planned.begun)
+    workspace.catalog.chunks.commit(
+        planned.archive, chunks, remaining, run_id=run_id, begun=planned.begun, source=planned.job.state.incarnation,
+    )  # fmt: skip
     fault_point("capture.after_commit")
     _keep_witness(workspace, planned)
     result = CaptureResult(
@@ -210,7 +212,7 @@ def _check_history(workspace: Workspace, planned: CapturePlan) -> None:
     planned_state = planned.job.state
     try:
         state = stream_state(workspace.link, planned_state.name)
-        if state.incarnation != planned_state.incarnation:
+        if state.incarnation.created_ns != planned_state.incarnation.server_created_ns:
             return  # what was read of the earlier one is good, and may be all that is left of it
         changed = shorter(planned.archive, state, planned.window.last)
         if changed is None and planned.witness:

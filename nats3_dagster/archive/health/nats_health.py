@@ -11,9 +11,10 @@ from nats3_dagster.archive.captures.backlog import Backlog, backlog
 from nats3_dagster.archive.clocks import stream_now_ns
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
-from nats3_dagster.archive.source import rewritten, source_state
+from nats3_dagster.archive.restored import history_of
+from nats3_dagster.archive.source import made_again, rewritten, source_state
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
-from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, server_info
 from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.steps import Next, Step
@@ -71,6 +72,15 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
     who = f"Archive {archive.name}, stream {state.name}"
     coverage = next((c for c in catalog.coverage.all(archive) if c.incarnation == state.incarnation), None)
     if coverage is None:
+        coverages = catalog.coverage.all(archive)
+        history = history_of(workspace, workspace.link, archive, coverages, state)
+        if history and history.is_continued_by(state):
+            at = format_time(state.incarnation.created_ns)
+            yield Finding("ok", AREA, f"{who}: it was restored at {at} and has all that is archived; a capture goes on")
+            return
+        if history and (error := made_again(archive, coverages, state, history)):
+            yield Finding("fail", AREA, f"{who}: {error.what}", error.hint)
+            return
         again = Next.ADOPT_INCARNATION(archive=archive.name)
         yield Finding("fail", AREA, f"{who}: it was deleted and made again", again)
         return

@@ -5,6 +5,7 @@ the sequences of captured messages to others. Only what the stream still has can
 """
 
 import base64
+from collections.abc import Mapping
 
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import UnknownStream
@@ -12,7 +13,7 @@ from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import next_json
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import SeqRange
+from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.subjects import readable
 
@@ -20,15 +21,15 @@ from nats3_dagster.subjects import readable
 SAMPLES = 8
 
 
-def disagreement(link: Link, reader: ChunkReader) -> str:
+def disagreement(link: Link, reader: ChunkReader, incarnation: Incarnation) -> str:
     """Why the object is of another history than its stream: a text; empty where the stream has the same messages, or
-    has none of them any more. The stream's leader answers. Raises SourceError."""
-    incarnation = reader.meta.incarnation
+    has none of them any more. `incarnation`: of the object, as the catalog has it. The stream's leader answers. Raises
+    SourceError."""
     try:
         state = stream_state(link, incarnation.stream)
     except UnknownStream:
         return ""
-    if state.incarnation != incarnation:
+    if state.incarnation.created_ns != incarnation.server_created_ns:
         return ""
     seqs = [seq for batch in reader.batches(["seq"]) for seq in batch.column("seq").to_pylist()]
     if seqs[-1] > state.last_seq:
@@ -46,16 +47,18 @@ def disagreement(link: Link, reader: ChunkReader) -> str:
             if is_filtered:
                 continue
             return f"stream {state.name} has a message at sequence {seq}, and the object has none"
-        if not _is_same(reader, seq, message):
+        if not is_same(reader, seq, message):
             stored = format_time(parse_time(message["time"]))
             return f"stream {state.name} has another message at sequence {seq}, of {stored}"
     return ""
 
 
-def _is_same(reader: ChunkReader, seq: int, message: dict[str, str]) -> bool:
+def is_same(reader: ChunkReader, seq: int, message: Mapping[str, str]) -> bool:
     """Whether the object has this message, of the server's JSON, at the sequence."""
-    (batch,) = reader.batches(seqs=SeqRange(seq, seq))
-    row = batch.slice(0, 1)
+    row = next(iter(reader.batches(seqs=SeqRange(seq, seq))), None)
+    if row is None or not row.num_rows:
+        return False
+    row = row.slice(0, 1)
     (subject,) = subject_names(exact_subjects(row))
     # JSON has U+FFFD for each byte of a subject that is not UTF-8.
     is_same_subject = "\ufffd" in message["subject"] or readable(subject) == message["subject"]

@@ -60,7 +60,7 @@ class Orphans:
             reader = open_chunk(self._workspace.bucket(self._archive.spec.bucket).get(key))
             meta = reader.verify()
             if (meta.key, meta.archive, meta.incarnation) == (key, self._archive.name, incarnation):
-                reason = disagreement(self._workspace.link, reader)
+                reason = disagreement(self._workspace.link, reader, incarnation)
             else:
                 reason = "it is not the object of its key"
             if not reason:

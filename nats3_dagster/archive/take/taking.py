@@ -208,8 +208,9 @@ def commit(
         fault_point("take.before_commit")
         if chunks or gaps:
             workspace.catalog.chunks.commit(
-                planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun, deliveries=deliveries
-            )
+                planned.archive, chunks, gaps, run_id=run_id, begun=planned.begun, deliveries=deliveries,
+                source=planned.job.state.incarnation,
+            )  # fmt: skip
         elif len(replies):
             workspace.catalog.durables.keep(planned.archive, deliveries)
     except BaseException:

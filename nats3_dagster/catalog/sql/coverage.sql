@@ -25,6 +25,21 @@ select :archive, :incarnation, case when exists (
 ) then :born_at::bigint else :first_seq::bigint end
 on conflict (archive_id, incarnation_id) do nothing;
 
+-- name: continue_restored(archive, stream, created_ns, restored_ns, last_seq, messages)
+-- Lets a stream that was restored from a backup continue an incarnation, unless the archive has changed; the
+-- incarnation's id.
+update nats3.coverage c set restored_ns = :restored_ns
+from nats3.incarnation i
+where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
+  and c.last_seq = :last_seq and c.messages = :messages
+returning c.incarnation_id;
+
+-- name: record_unknown_end(archive, stream, created_ns, last)!
+-- Keeps the last sequence that the removed stream was seen with.
+update nats3.coverage c set unknown_after = :last
+from nats3.incarnation i
+where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns;
+
 -- name: coverage_of(archive, stream, created_ns)
 -- What the archive has of one incarnation.
 select * from nats3.coverage_view
@@ -38,7 +53,7 @@ select * from nats3.coverage_view where archive_id = :archive order by created_n
 -- What each of these archives has of each incarnation, oldest first; its witness, and what of an incarnation given is
 -- missing up to the sequence given, as the two statements below answer.
 select v.*, c.witness_seq, c.witness_ns,
-       case when v.stream = q.stream and v.created_ns = q.created_ns then
+       case when v.stream = q.stream and q.created_ns in (v.created_ns, v.restored_ns) then
            (int8multirange(int8range(0, q.last_seq, '[]')) * int8multirange(int8range(c.start_seq, null)) - c.covered)::text
        end as missing
 from unnest(:archives::bigint[], :streams::text[], :created::bigint[], :lasts::bigint[])

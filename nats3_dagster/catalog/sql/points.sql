@@ -16,6 +16,19 @@ left join nats3.gap g on g.archive_id = c.archive_id and g.incarnation_id = c.in
 where c.archive_id = :archive::bigint
 order by i.created_ns;
 
+-- name: last_chunk_to(archive, stream, created_ns, seq)
+-- The last live chunk of an incarnation that begins at this sequence or before it.
+select k.*
+from nats3.incarnation i
+cross join lateral (
+    select n.id from nats3.chunk n
+    where n.archive_id = :archive::bigint and n.incarnation_id = i.id and n.deleted_at is null
+      and lower(n.seqs) <= :seq::bigint
+    order by lower(n.seqs) desc limit 1
+) last
+join nats3.chunk_view k on k.id = last.id
+where i.stream = :stream and i.created_ns = :created_ns;
+
 -- name: first_chunk_at(archive, time_ns)
 -- The first live chunk, in the order of the stream, that has a message of this store time or a later one.
 select k.*

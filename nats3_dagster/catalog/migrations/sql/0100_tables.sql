@@ -106,6 +106,11 @@ create table nats3.coverage (
     -- there now has forgotten its end and given the sequences out again.
     witness_seq    bigint,
     witness_ns     bigint,
+    -- The `created` time of the stream that was restored from a backup and continues this incarnation, in nanoseconds.
+    restored_ns    bigint,
+    -- Set where the stream was removed, and may have had messages that no process saw: the last sequence it was seen
+    -- with. A loss of unknown size.
+    unknown_after  bigint,
     primary key (archive_id, incarnation_id),
     constraint coverage_witness check ((witness_seq is null) = (witness_ns is null))
 );

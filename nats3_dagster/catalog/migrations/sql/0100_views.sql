@@ -11,6 +11,6 @@ join nats3.incarnation i on i.id = c.incarnation_id;
 create view nats3.coverage_view as
 select c.archive_id, c.incarnation_id, i.stream, i.created_ns, c.start_seq, c.frontier, c.last_seq, c.chunks, c.messages,
        c.absent, c.payload_bytes, c.stored_bytes, c.first_ns, c.last_ns, c.expired, c.superseded, c.ttl,
-       c.superseded_or_ttl, c.damaged, c.undelivered
+       c.superseded_or_ttl, c.damaged, c.undelivered, c.restored_ns, c.unknown_after
 from nats3.coverage c
 join nats3.incarnation i on i.id = c.incarnation_id;
