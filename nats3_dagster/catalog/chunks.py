@@ -164,7 +164,7 @@ def _lock(sql: Statements, archive: Archive) -> None:
 def _check_source(coverages: Sequence[CoverageRow], source: Incarnation | None) -> None:
     """Raises Conflict if the stream was restored since it was read: it may have other messages there."""
     for row in coverages:
-        if source == row.incarnation and source.restored_ns != row.incarnation.restored_ns:
+        if source and source == row.incarnation and source.restored_ns != row.incarnation.restored_ns:
             raise Conflict(f"Stream {row.stream} was restored from a backup while this ran", "Run it again")
 
 
