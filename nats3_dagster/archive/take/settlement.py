@@ -8,7 +8,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from nats3_dagster.archive.captures.capture import merged
-from nats3_dagster.archive.proof.orphans import adopt
+from nats3_dagster.archive.proof.adopt import adopt
 from nats3_dagster.archive.take.claimed import absence
 from nats3_dagster.archive.take.durables import gone, may_have_lost
 from nats3_dagster.errors import SourceError

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from nats3_dagster.archive.captures.capture import CaptureResult, merged
-from nats3_dagster.archive.proof.orphans import adopt, fill
+from nats3_dagster.archive.proof.adopt import adopt, fill
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.take.claimed import Receipt
 from nats3_dagster.archive.take.durables import durable_of, gone, make_again
