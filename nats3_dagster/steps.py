@@ -44,6 +44,7 @@ class Next(Enum):
         "Capture those hours while the stream still has them, or read over gaps to get what there is"
     )
     CAPTURE_OR_LIST_CHUNKS = "Capture it, or see the chunks of archive {archive}"
+    CHANGE_FILTER = "If its subjects moved, change the filter of archive {archive}"
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
     CHECK_SPARK = "See what Java wrote to standard error"
     CHOOSE_ARCHIVE = "Give the name of one of them"

@@ -1,8 +1,8 @@
 """Restored streams: whether a stream of another `created` time has the history that is archived, and up to which
 message.
 
-Invariant: a message agrees if its sequence, store time, subject, headers and payload do. A stream that is filled again by
-a client has other times. So the newest archived message proves all that was before it.
+Invariant: a message agrees if its sequence, store time, subject, headers and payload do. A stream that is filled again
+by a client has other times. So the newest archived message proves all that was before it.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,9 @@ def history_of(
 
 def _named(state: StreamState, own: Incarnation) -> StreamState:
     created_ns = state.incarnation.created_ns
-    return continuing(state, own) if created_ns != own.created_ns else replace(state, incarnation=replace(own, restored_ns=0))
+    if created_ns != own.created_ns:
+        return continuing(state, own)
+    return replace(state, incarnation=replace(own, restored_ns=0))
 
 
 def _shared(

@@ -29,8 +29,7 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     subjects = _stored_subjects(state)
     for filter_ in spec.subjects:
         _check_filter(filter_)
-        if not subjects or any(overlap(filter_, subject) for subject in subjects):
-            continue
+    for filter_ in unmatched_filters(spec, state):
         # Of messages from before the stream was given other subjects.
         if workspace.link.call(next_message, spec.stream, 1, filter_) is None:
             raise OperatorError(
@@ -38,6 +37,12 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
                 field="subjects",
             )
     return state
+
+
+def unmatched_filters(spec: ArchiveSpec, state: StreamState) -> tuple[str, ...]:
+    """The archive's filters that no subject of the stream matches, as after the stream was given other subjects."""
+    subjects = _stored_subjects(state)
+    return tuple(f for f in spec.subjects if subjects and not any(overlap(f, subject) for subject in subjects))
 
 
 def _check_filter(text: str) -> None:

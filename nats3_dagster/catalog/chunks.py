@@ -17,7 +17,6 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
 from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, ObjectRow, SubjectsRow
 from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.catalog.subjects import from_stored, to_stored
 from nats3_dagster.errors import CatalogError, Conflict, Unknown
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Deliveries, Gap, Incarnation, SeqRange
@@ -165,7 +164,7 @@ def _lock(sql: Statements, archive: Archive) -> None:
 def _check_source(coverages: Sequence[CoverageRow], source: Incarnation | None) -> None:
     """Raises Conflict if the stream was restored since it was read: it may have other messages there."""
     for row in coverages:
-        if source is not None and source == row.incarnation and source.restored_ns != row.incarnation.restored_ns:
+        if source and source == row.incarnation and source.restored_ns != row.incarnation.restored_ns:
             raise Conflict(f"Stream {row.stream} was restored from a backup while this ran", "Run it again")
 
 
@@ -201,7 +200,7 @@ def _add_chunks(
     ]
     of = {(c.bucket, c.key): c for c in chunks}
     counts = (
-        (row.id, archive.id, ids[meta.incarnation], meta.covers.first, to_stored(subject), messages)
+        (row.id, archive.id, ids[meta.incarnation], meta.covers.first, subject, messages)
         for row in added
         for meta in (of[row.bucket, row.key],)
         for subject, messages in subjects[row.bucket, row.key].items()
@@ -213,7 +212,7 @@ def _add_chunks(
 
 def _subjects(sql: Statements, ids: list[int]) -> dict[int, dict[str, int]]:
     rows = sql.rows(SubjectsRow, "subjects_of", chunks=ids)
-    return {row.chunk_id: dict(zip(map(from_stored, row.subjects), row.messages, strict=True)) for row in rows}
+    return {row.chunk_id: dict(zip(row.subjects, row.messages, strict=True)) for row in rows}
 
 
 def _deleted(sql: Statements, ids: list[int]) -> dict[int, tuple[SeqRange, ...]]:

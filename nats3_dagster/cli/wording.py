@@ -25,6 +25,7 @@ WORDS = {
     Next.CAPTURE_OR_READ_OVER_GAPS: "Capture those hours while the stream still has them, or take what there is with "
     "--over-gaps",
     Next.CAPTURE_OR_LIST_CHUNKS: "Capture it, or see what there is: nats3 chunk list {archive}",
+    Next.CHANGE_FILTER: "If its subjects moved, change the filter: nats3 store set {archive} --subject FILTER",
     Next.CHANGE_WRITE_SUBJECT: "Choose a --write-subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See Java's messages above; nats3 doctor checks Java and Spark",
     Next.CHOOSE_ARCHIVE: "Name it with --archive NAME",

@@ -4,7 +4,7 @@ They read the catalog, the store and the stream, never Dagster's own events, and
 pass.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dagster import (
@@ -27,7 +27,8 @@ from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, Naming
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.wording import STOPPED_CHECKS
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.model import NOT_MISSING, Archive, ArchiveSpec, Reason
+from nats3_dagster.hours import format_time
+from nats3_dagster.model import NOT_MISSING, Archive, ArchiveSpec, Incarnation, Reason
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -111,14 +112,20 @@ def _no_gaps(naming: Naming, workspace: Workspace, archive: Archive) -> AssetChe
         asset_key=naming.chunks_key(archive.name), check_name=NO_GAPS, passed=not holes.ranges,
         severity=AssetCheckSeverity.ERROR if holes.gone else AssetCheckSeverity.WARN,
         description=f"{holes.sequences:,} sequences are in no chunk and no gap" if holes.ranges
-        else _accounted(holes.gaps),
+        else _accounted(holes.gaps) + _unknown_ends(holes.unknown_ends),
         metadata={
             "holes": len(holes.ranges), "sequences_in_holes": holes.sequences,
             "first_holes": ", ".join(map(str, holes.ranges[:SHOWN])) or "none",
             **{f"sequences_{reason}": count for reason, count in holes.losses.items()},
-            "sequences_retired": holes.gaps["retired"],
+            "sequences_retired": holes.gaps["retired"], "unknown_ends": len(holes.unknown_ends),
         },
     )  # fmt: skip
+
+
+def _unknown_ends(ends: Sequence[tuple[Incarnation, int]]) -> str:
+    """The removed streams that may have had messages that no process saw."""
+    streams = ", ".join(f"{last:,} of the stream of {format_time(stream.created_ns)}" for stream, last in ends)
+    return f"; lost in unknown number is what came after sequence {streams}" if streams else ""
 
 
 def _accounted(gaps: Mapping[Reason, int]) -> str:

@@ -34,6 +34,7 @@ WORDS = {
     Next.CAPTURE_OR_READ_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or read "
     "over gaps to get what there is",
     Next.CAPTURE_OR_LIST_CHUNKS: "Materialize it, or see which hours of {archive}/chunks there are",
+    Next.CHANGE_FILTER: "If its subjects moved, change the subjects that archive {archive} takes",
     Next.CHANGE_WRITE_SUBJECT: "Choose a write_subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See what Java wrote to the run's compute log; in a shell, nats3 doctor checks "
     "Java and Spark",

@@ -10,6 +10,7 @@ from nats3_dagster.archive.captures.capture import CaptureResult
 from nats3_dagster.archive.change import Difference
 from nats3_dagster.archive.condition import Condition
 from nats3_dagster.archive.loss import Loss, time_to_loss
+from nats3_dagster.archive.source import unmatched_filters
 from nats3_dagster.archive.status import Holdings
 from nats3_dagster.model import Archive, ArchiveTotals, Gap
 from nats3_dagster.steps import Next
@@ -69,12 +70,14 @@ def holdings(report: Holdings, condition: Condition, replayed: int, words: Words
         "oldest_uncaptured_s": round(waiting.behind_s, 3) if waiting and waiting.behind else None,
         "time_to_loss": time_to_loss_of(loss) if loss else None,
         "losses": report.losses,
+        "unmatched_subjects": list(unmatched_filters(report.archive.spec, waiting.state)) if waiting else None,
         "chunks": sum(c.chunks for c in coverages), "messages": sum(c.messages for c in coverages),
         "payload_bytes": payload, "stored_bytes": stored, "ratio": ratio(payload, stored),
         "coverage": [
             {
                 "stream_created": time_of(c.incarnation.created_ns), "first_seq": c.start,
-                "complete_to_seq": c.frontier, "last_seq": c.last, "messages": c.messages, "chunks": c.chunks,
+                "complete_to_seq": c.frontier, "last_seq": c.last,
+                "unknown_after_seq": c.unknown_after, "messages": c.messages, "chunks": c.chunks,
                 "first_time": time_of(c.first_ns), "last_time": time_of(c.last_ns),
             }
             for c in coverages

@@ -152,6 +152,39 @@ def test_a_stream_made_again_or_gone(nats3: Command, nats: NatsServer) -> None:
     ]
 
 
+def test_a_removed_stream_may_have_had_more_than_was_seen(nats3: Command, nats: NatsServer) -> None:
+    """100 messages are captured, 50 more are never seen, and the stream is made again."""
+    archive_of(nats3, nats)
+    nats3.ok("store", "run", "ev")
+    last = nats3.ok("store", "get", "ev", "-o", "json").json["coverage"][0]["last_seq"]
+    with Wire(nats.url) as wire:
+        wire.publish([("ev.a", b"", b"x")] * 50)
+        wire.api("STREAM.DELETE.EV")
+        wire.create_stream("EV", "ev.>")
+    nats3.ok("store", "run", "ev", "--adopt")
+    got = nats3.ok("store", "get", "ev", "-o", "json").json
+    assert [c["unknown_after_seq"] for c in got["coverage"]] == [last, None]
+    assert f"had after sequence {last}" in " ".join(nats3.ok("store", "get", "ev").out.split())
+    ((what, _),) = [f for f in findings(nats3("doctor", "-o", "json"), "nats", "warn") if "was removed" in f[0]]
+    assert what.endswith(f"was removed; what it had after sequence {last} is lost, in unknown number")
+
+
+def test_subjects_that_no_filter_matches_any_more(nats3: Command, nats: NatsServer) -> None:
+    with Wire(nats.url) as wire:
+        wire.create_stream("EV", "ev.>")
+        wire.publish([("ev.a", b"", b"x")] * 3)
+        nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", BUCKET, "--subject", "ev.a")
+        nats3.ok("store", "run", "ev")
+        assert "matches" not in nats3.ok("store", "get", "ev").out
+        wire.api("STREAM.UPDATE.EV", name="EV", subjects=["other.>"], storage="file")
+    assert "no subject of the stream matches ev.a any more" in " ".join(nats3.ok("store", "get", "ev").out.split())
+    ((what, do),) = [f for f in findings(nats3("doctor", "-o", "json"), "nats", "warn") if "matches" in f[0]]
+    assert what == (
+        "Archive ev, stream EV: no subject of the stream (other.>) matches ev.a: nothing more of it is captured"
+    )
+    assert do == "If its subjects moved, change the filter: nats3 store set ev --subject FILTER"
+
+
 def test_the_sync_interval_that_the_server_tells(
     nats3: Command, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,8 @@ BACKUP = list[Past]
 
 
 def publish(wire: Wire, count: int, text: bytes = b"x") -> None:
-    wire.publish([(f"ev.{n % 3}", b"NATS/1.0\r\nA: 1\r\n\r\n" if n % 2 else b"", b"%b%d" % (text, n)) for n in range(count)])
+    blocks = (b"", b"NATS/1.0\r\nA: 1\r\n\r\n")
+    wire.publish([(f"ev.{n % 3}", blocks[n % 2], b"%b%d" % (text, n)) for n in range(count)])
 
 
 def backup(wire: Wire) -> BACKUP:
@@ -108,7 +109,7 @@ def test_an_older_backup_is_named_and_nothing_is_archived_twice(
     assert str(caught.value).endswith(f"archive events goes on with its sequence {kept + 1}")
     now = condition(workspace, archive)
     assert (now.source, str(now.error)) == ("recreated", str(caught.value))
-    assert caught.value.what in [f.what for f in check(workspace) if f.status == "fail"][0]
+    assert caught.value.what in next(f.what for f in check(workspace) if f.status == "fail")
     observe_source(workspace, archive, adopt=True)
     assert take(workspace, archive, wire).messages == after
     assert incarnations(workspace, archive) == [(1, 60), (kept + 1, kept + after)]

@@ -175,8 +175,7 @@ def commit(
     chunks = [*fill(workspace, planned.archive, chunks), *adopted]
     fault_point("capture.before_commit")
     workspace.catalog.chunks.commit(
-        planned.archive, chunks, remaining, run_id=run_id, begun=planned.begun,
-        source=planned.job.state.incarnation,
+        planned.archive, chunks, remaining, run_id=run_id, begun=planned.begun, source=planned.job.state.incarnation,
     )  # fmt: skip
     fault_point("capture.after_commit")
     _keep_witness(workspace, planned)

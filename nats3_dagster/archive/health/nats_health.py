@@ -12,7 +12,7 @@ from nats3_dagster.archive.clocks import stream_now_ns
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.restored import history_of
-from nats3_dagster.archive.source import made_again, rewritten, source_state
+from nats3_dagster.archive.source import made_again, rewritten, source_state, unmatched_filters
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, server_info
@@ -101,6 +101,18 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
         yield Finding(
             "warn", AREA, f"{who}: {sum(lost.values()):,} messages were removed before they were captured ({why})",
             _more_often(archive),
+        )  # fmt: skip
+    for earlier in catalog.coverage.all(archive):
+        if earlier.unknown_after is not None:
+            yield Finding(
+                "warn", AREA, f"{who}: the one of {format_time(earlier.incarnation.created_ns)} was removed; what it "
+                f"had after sequence {earlier.unknown_after:,} is lost, in unknown number",
+            )  # fmt: skip
+    if unmatched := unmatched_filters(archive.spec, state):
+        yield Finding(
+            "warn", AREA, f"{who}: no subject of the stream ({', '.join(state.subjects)}) matches "
+            f"{', '.join(unmatched)}: nothing more of it is captured",
+            Next.CHANGE_FILTER(archive=archive.name),
         )  # fmt: skip
     yield _near_to_loss(workspace, archive, state, who)
     if (window := int(state.config.get("duplicate_window") or 0) // SECOND_NS) > LONG_WINDOW_S:

@@ -16,7 +16,7 @@ from nats3_dagster.catalog.subjects import SubjectIndex
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing
-from nats3_dagster.model import LOSSES, Archive, Chunk, ChunkMeta, Reason, Seal, SeqRange
+from nats3_dagster.model import LOSSES, Archive, Chunk, ChunkMeta, Incarnation, Reason, Seal, SeqRange
 from nats3_dagster.workspace import Workspace
 
 # Chunks fetched while one is checked: at 64 MiB a chunk, more would be memory and no speed.
@@ -48,6 +48,9 @@ class Holes:
     gaps: dict[Reason, int]
     # Sequences that were lost, in gaps and between the messages of chunks, by reason, 0 where there is none.
     losses: dict[Reason, int]
+    # Removed streams that may have had messages that no process saw: a loss of unknown size. Each with the last
+    # sequence that it was seen with, oldest first.
+    unknown_ends: tuple[tuple[Incarnation, int], ...] = ()
 
     @property
     def sequences(self) -> int:
@@ -117,6 +120,7 @@ def find_holes(workspace: Workspace, archive: Archive) -> Holes:
     return Holes(
         tuple(ranges), gone, {reason: sum(g.size for g in gaps if g.reason == reason) for reason in reasons},
         {reason: lost.get(reason, 0) for reason in LOSSES},
+        tuple((part.incarnation, part.unknown_after) for part in parts if part.unknown_after is not None),
     )  # fmt: skip
 
 

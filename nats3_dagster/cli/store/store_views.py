@@ -82,7 +82,7 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
         return lines
     proven = f"{view['hours_sealed']:,} sealed, {view['hours_replayed']:,} replayed"
     lines |= {
-        "lost": [f"{count:,} {reason}" for reason, count in view["losses"].items()] or "nothing",
+        "lost": _losses(view) or "nothing",
         "messages": view["messages"], "size": Size(view["payload_bytes"]), "stored": Size(view["stored_bytes"]),
         "ratio": view["ratio"], "chunks": view["chunks"],
         "hours": f"{view['hours']:,} with messages, {proven}",
@@ -98,6 +98,15 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     return lines
 
 
+def _losses(view: dict[str, Any]) -> list[str]:
+    """What was lost by reason, and where a removed stream may have had more than any process saw."""
+    unknown = (c for c in view["coverage"] if c.get("unknown_after_seq") is not None)
+    return [f"{count:,} {reason}" for reason, count in view["losses"].items()] + [
+        f"unknown end: what the stream of {text_of(when(c['stream_created']))} had after sequence "
+        f"{c['unknown_after_seq']:,}" for c in unknown
+    ]  # fmt: skip
+
+
 def _source_lines(view: dict[str, Any]) -> dict[str, object]:
     """What is wrong with the source and what to do; else what is not captured, and how near it is to loss."""
     source, lag, loss = view["source"], view["lag"], view.get("time_to_loss")
@@ -108,6 +117,8 @@ def _source_lines(view: dict[str, Any]) -> dict[str, object]:
         return {"lag": lag}
     if not lag:
         early = f". {loss['early']}" if loss["early"] else ""
+        if unmatched := view.get("unmatched_subjects"):
+            return {"lag": f"0: no subject of the stream matches {', '.join(unmatched)} any more{early}"}
         return {"lag": loss["text"] if loss["gone"] else f"0: everything is captured{early}"}
     return {
         "lag": f"{lag:,} sequences are not captured, the oldest is {_age(view['oldest_uncaptured_s'])} old",
