@@ -81,6 +81,7 @@ class Next(Enum):
         "The files that are there stay as they are. To make files of what is left of hour {hour}, let export {export} "
         "of archive {archive} go over what was deleted"
     )
+    FORGET_FOREIGN_TABLE = "Forget the table of archive {archive}, and leave it where it is"
     FORGET_TABLE = "Forget the table of archive {archive}, and create it anew"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
     GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}"

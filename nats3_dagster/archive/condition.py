@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from nats3_dagster.archive.captures.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
-from nats3_dagster.archive.restored import as_archived, continuing, history_of
+from nats3_dagster.archive.restored import as_archived, continuing
 from nats3_dagster.archive.source import compared, gone, made_again, shrunk
 from nats3_dagster.archive.take.durables import gone as consumer_gone
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream
@@ -147,6 +147,9 @@ def _compared(
     state, missing = as_archived(state, known.coverages), known.missing
     if error := made_again(archive, known.coverages, state):
         try:
+            # It imports pyarrow, 0.1 s, and is rare.
+            from nats3_dagster.archive.history import history_of
+
             history = history_of(workspace, link, archive, known.coverages, state)
         except Nats3Error:
             return Condition("recreated", error)

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from nats3_dagster.chunks.naming import archive_prefix
 from nats3_dagster.errors import Conflict, ObjectMissing, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.objects import Bucket
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive import folder, status
 from nats3_dagster.archive.take.durables import drop
-from nats3_dagster.chunks.naming import archive_prefix
 from nats3_dagster.errors import OperatorError, SourceError, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 
 # Claimed, deleted and finished together: Postgres is asked three times for so many objects.

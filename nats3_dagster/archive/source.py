@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 
-from nats3_dagster.archive.restored import History, as_archived, continuing, history_of
+from nats3_dagster.archive.restored import History, as_archived, continuing
 from nats3_dagster.errors import Conflict, OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.link import Link
@@ -118,6 +118,9 @@ def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = Fals
     history: History | None = None
     coverages = coverage.all(archive)
     if made_again(archive, coverages, state):
+        # It imports pyarrow, 0.1 s, and is rare.
+        from nats3_dagster.archive.history import history_of
+
         history = history_of(workspace, workspace.link, archive, coverages, state)
         if history and history.is_continued_by(state):
             state = _continued(workspace, archive, history, state)

@@ -5,11 +5,7 @@ key and finds its own object, and a listing of keys shows the ranges without ope
 """
 
 from nats3_dagster.model import Incarnation, SeqRange
-
-
-def archive_prefix(prefix: str, archive: str) -> str:
-    """Where all chunks of an archive lie; no slash at the end."""
-    return f"{prefix}/archive={archive}" if prefix else f"archive={archive}"
+from nats3_dagster.model.archive_spec import archive_prefix
 
 
 def hour_folder(prefix: str, archive: str, hour: str) -> str:

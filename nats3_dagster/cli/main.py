@@ -40,7 +40,7 @@ COMMANDS = {
             ),
             "claim": Lazy(
                 f"{_CLI}.store.claim_command:claim",
-                "Make an archive the owner of its folder in the bucket, after a bucket was restored or moved.",
+                "Make an archive the owner of its folder in the bucket, whoever owns it now.",
             ),
             "set": Lazy(f"{_CLI}.store.set_command:set_", "Change settings of an archive, for what comes."),
             "seal": Lazy(
@@ -89,7 +89,7 @@ COMMANDS = {
             ),
             "repair": Lazy(
                 f"{_CLI}.chunk.proof_commands:repair",
-                "Verify chunks, and read again from the stream what those have that are missing or damaged.",
+                "Verify chunks and manifests.",
             ),
         },
     ),

@@ -48,6 +48,7 @@ WORDS = {
     Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew: nats3 store create",
     Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
+    Next.FORGET_FOREIGN_TABLE: "Forget it: nats3 table drop {archive} --forget",
     Next.FORGET_TABLE: "Forget it, and create it anew: nats3 table drop {archive}, nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
     Next.EXPORT_BEFORE_DELETION: "Export them first: nats3 store seal {archive}; nats3 export run {archive} {export}. "

@@ -60,6 +60,7 @@ WORDS = {
     "nats3 store create",
     Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it in a shell: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
+    Next.FORGET_FOREIGN_TABLE: "Run in a shell: nats3 table drop {archive} --forget",
     Next.FORGET_TABLE: "Forget it and create it anew, in a shell: nats3 table drop {archive}, then "
     "nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",

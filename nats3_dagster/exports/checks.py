@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from nats3_dagster.chunks.naming import archive_prefix
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.decoding.decoders import decoder_of
 from nats3_dagster.exports.decoding.schemas import read_schema
 from nats3_dagster.model import Archive, ExportSpec
+from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 
 

@@ -121,3 +121,8 @@ class Declaration:
     create_bucket: bool = False
     # What it exports.
     exports: tuple[ExportSpec, ...] = ()
+
+
+def archive_prefix(prefix: str, archive: str) -> str:
+    """The folder in which all objects of an archive lie; no slash at the end."""
+    return f"{prefix}/archive={archive}" if prefix else f"archive={archive}"

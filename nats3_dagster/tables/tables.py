@@ -101,7 +101,7 @@ def drop(workspace: Workspace, known: ArchiveTable, *, forget: bool = False) -> 
                 if owner not in (None, str(known.job_id)):
                     raise WrongState(
                         f"The table {known.identifier} is of another archive by now, and is not dropped",
-                        f"Forget it: nats3 table drop {known.archive} --forget",
+                        Next.FORGET_FOREIGN_TABLE(archive=known.archive),
                     )
                 iceberg.drop_table(known.identifier)  # without purge: that would delete chunks
                 dropped = True

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from typing import LiteralString
 
 from nats3_dagster_tests.faults import dagster_jobs, jobs
 from nats3_dagster_tests.faults.judge import Finding
@@ -26,7 +27,7 @@ def hour_at(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns // 10**9, UTC).strftime("%Y-%m-%d-%H:00")
 
 
-def values(trial: Trial, query: str) -> set[str]:
+def values(trial: Trial, query: LiteralString) -> set[str]:
     with trial.servers.admin(database=trial.database) as connection:
         return {row[0] for row in connection.execute(query, (ARCHIVE,))}
 

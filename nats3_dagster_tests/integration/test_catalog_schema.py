@@ -59,9 +59,9 @@ def test_a_catalog_without_its_version_is_named_and_left_as_it_is(empty_postgres
     migrate(empty_postgres_url)
     _run(empty_postgres_url, damage)
     before = _run(empty_postgres_url, _TABLES)
-    for ask in (migrate, Catalog.connect):
+    for ask in (migrate, lambda url: Catalog.connect(url).archives.all()):
         with pytest.raises(CatalogError, match="does not say their version. Nothing was changed. Restore") as raised:
-            ask(empty_postgres_url).archives.all() if ask is Catalog.connect else ask(empty_postgres_url)
+            ask(empty_postgres_url)
         assert "defect" not in str(raised.value)
     assert _run(empty_postgres_url, _TABLES) == before
 

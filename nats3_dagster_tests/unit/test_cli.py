@@ -372,6 +372,7 @@ def test_a_document_is_checked_without_the_server() -> None:
             "nats3 store ",
             {
                 "create", "list", "get", "run", "pause", "resume", "delete", "seal", "sweep", "set", "apply", "export",
+                "claim",
             },
         ),
         ("nats3 chunk verify --h", {"--hour", "--help"}),

@@ -11,7 +11,6 @@ from nats3_dagster.archive.captures.backlog import Backlog, backlog
 from nats3_dagster.archive.clocks import stream_now_ns
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
-from nats3_dagster.archive.restored import history_of
 from nats3_dagster.archive.source import made_again, rewritten, source_state, unmatched_filters
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS, format_time
@@ -73,6 +72,9 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
     coverage = next((c for c in catalog.coverage.all(archive) if c.incarnation == state.incarnation), None)
     if coverage is None:
         coverages = catalog.coverage.all(archive)
+        # It imports pyarrow, 0.1 s, and is rare.
+        from nats3_dagster.archive.history import history_of
+
         history = history_of(workspace, workspace.link, archive, coverages, state)
         if history and history.is_continued_by(state):
             at = format_time(state.incarnation.created_ns)

@@ -19,9 +19,10 @@ from nats3_dagster.chunks.manifest import (
     manifest_hour,
     manifest_number,
 )
-from nats3_dagster.chunks.naming import archive_prefix, hour_folder
+from nats3_dagster.chunks.naming import hour_folder
 from nats3_dagster.errors import Conflict
 from nats3_dagster.model import Archive, HourPart, Seal
+from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 
 

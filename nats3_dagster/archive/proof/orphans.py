@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nats3_dagster.archive.proof.agreement import disagreement
 from nats3_dagster.chunks import ChunkReader, open_chunk
-from nats3_dagster.chunks.naming import archive_prefix, hour_folder
+from nats3_dagster.chunks.naming import hour_folder
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Incarnation, SeqRange, clipped
+from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)

@@ -2,18 +2,21 @@
 
 from nats3_dagster.archive import folder, status
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
-from nats3_dagster.cli.terminal.options import ArchiveName
+from nats3_dagster.cli.terminal.options import ArchiveName, Output
+from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
 
-def claim(name: ArchiveName, yes: Yes = False) -> None:
-    """Make an archive the owner of its folder in the bucket, whoever owns it now: after the bucket was restored from an
-    older copy, or moved. Objects are not changed; those that are missing are named by `nats3 chunk verify`."""
+def claim(name: ArchiveName, yes: Yes = False, output: Output = Format.table) -> None:
+    """Make an archive the owner of its folder in the bucket, whoever owns it now. Needed after the bucket was restored
+    from an older copy, or moved. Objects are not changed; those that are missing are named by `nats3 chunk verify`."""
     with Workspace(Settings.load()) as workspace:
         archive = status.find(workspace, name)
         spec = archive.spec
         confirm(f"Archive {archive.name} becomes the owner of its folder in the bucket {spec.bucket}", yes)
         folder.claim(workspace, archive, take_over=True)
+    view = {"archive": archive.name, "bucket": spec.bucket, "prefix": spec.prefix, "id": str(archive.job_id)}
+    show_one(output, view, view)
     note(f"Archive {archive.name} owns its folder. To see whether its objects are there: nats3 chunk verify {name}")
