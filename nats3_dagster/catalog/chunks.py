@@ -17,6 +17,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
 from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, ObjectRow, SubjectsRow
 from nats3_dagster.catalog.statements import Statements
+from nats3_dagster.catalog.subjects import from_stored, to_stored
 from nats3_dagster.errors import CatalogError, Conflict, Unknown
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Deliveries, Gap, Incarnation, SeqRange
@@ -200,7 +201,7 @@ def _add_chunks(
     ]
     of = {(c.bucket, c.key): c for c in chunks}
     counts = (
-        (row.id, archive.id, ids[meta.incarnation], meta.covers.first, subject, messages)
+        (row.id, archive.id, ids[meta.incarnation], meta.covers.first, to_stored(subject), messages)
         for row in added
         for meta in (of[row.bucket, row.key],)
         for subject, messages in subjects[row.bucket, row.key].items()
@@ -212,7 +213,7 @@ def _add_chunks(
 
 def _subjects(sql: Statements, ids: list[int]) -> dict[int, dict[str, int]]:
     rows = sql.rows(SubjectsRow, "subjects_of", chunks=ids)
-    return {row.chunk_id: dict(zip(row.subjects, row.messages, strict=True)) for row in rows}
+    return {row.chunk_id: dict(zip(map(from_stored, row.subjects), row.messages, strict=True)) for row in rows}
 
 
 def _deleted(sql: Statements, ids: list[int]) -> dict[int, tuple[SeqRange, ...]]:

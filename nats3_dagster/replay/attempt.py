@@ -4,7 +4,7 @@ Invariant: one process at a time drives a replay (a lock in Postgres), and befor
 task of an earlier attempt still does (the fence).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
     archive = workspace.catalog.archives.get(replay.spec.archive)  # an archive that was deleted is not replayed
     batched = check_resumable(workspace.link, replay.targets)
     chunks = replay_chunks.pending(replay_id)
-    check_objects(workspace, chunks)
+    _check_objects(workspace, replay_id, chunks)
     number = replays.start_attempt(replay_id, run_id)
     fault_point("replay.attempt_started")
     if number > 1:
@@ -56,7 +56,7 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
     if replay.spec.poll_interval_s is not None:
         # Until this attempt began, an earlier one may have added chunks.
         chunks = replay_chunks.pending(replay_id)
-        check_objects(workspace, chunks)
+        _check_objects(workspace, replay_id, chunks)
     pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
     left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
     messages = sum(part.messages for part in extent(workspace, left, selection))
@@ -105,12 +105,12 @@ def record_chunks(
     return done
 
 
-def cause(workspace: Workspace, job: ReplayJob, error: Nats3Error) -> Nats3Error:
-    """Why the tasks failed: an object that is missing may be one that was swept after its chunk was retired, and then
+def cause(workspace: Workspace, replay_id: str, error: Nats3Error) -> Nats3Error:
+    """Why an attempt failed: an object that is missing may be one that was swept after its chunk was retired, and then
     nothing outside of nats3 took it."""
     if isinstance(error, ObjectMissing):
         try:
-            workspace.catalog.replay_chunks.pending(job.id)
+            workspace.catalog.replay_chunks.pending(replay_id)
         except CatalogError as retired:
             return retired
     return error
@@ -126,3 +126,10 @@ def finish(workspace: Workspace, job: ReplayJob, error: Nats3Error | None) -> No
 def _end_of(error: Exception) -> ReplayState:
     """How an attempt ended with this error: a pause is no failure, and must not raise an alarm as one."""
     return "paused" if isinstance(error, Paused) else "failed"
+
+
+def _check_objects(workspace: Workspace, replay_id: str, chunks: Sequence[Chunk]) -> None:
+    try:
+        check_objects(workspace, chunks)
+    except ObjectMissing as error:
+        raise cause(workspace, replay_id, error) from error

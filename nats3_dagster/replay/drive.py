@@ -86,7 +86,7 @@ def _round(
         results, error = publish(job, part.chunks)
     done = attempt.record_chunks(workspace, job, results, error, run_id)
     if error:
-        raise attempt.cause(workspace, job, error) from error
+        raise attempt.cause(workspace, job.id, error) from error
     if job.spec.poll_interval_s is not None and job.spec.delete_chunks:
         delete_chunks(workspace, job.id, [result.chunk_id for result in done])
     return done

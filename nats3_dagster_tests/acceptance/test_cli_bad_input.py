@@ -93,7 +93,7 @@ NO_ARCHIVE = [
     ({"--prefix": "a\udcff"}, "2 Error: The prefix 'a\\udcff' has a character that no key may have."),
     ({"--prefix": "team/archive=x"}, "2 Error: The prefix 'team/archive=x' has a part archive=, date= or hour=."),
     ({"--prefix": "a" * 900}, "2 Error: The prefix 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'... is too long: 900 bytes. Use"),
-    ({"--subject": "ev.\udcff"}, "2 Error: 'ev.\\udcff' is not a subject filter: it is not UTF-8. Write %FF"),
+    ({"--subject": "ev.\udcff"}, "2 Error: 'ev.\\udcff' is not a subject filter: it is not UTF-8. Write * for"),
 ]  # fmt: skip
 
 

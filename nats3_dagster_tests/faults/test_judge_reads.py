@@ -1,0 +1,52 @@
+"""The judge of reads sees a message that was skipped, doubled, altered or left out."""
+
+import pytest
+
+from nats3_dagster_tests.faults.judge_reads import judge_read
+
+MESSAGES = [(seq, f"d{seq}") for seq in range(1, 11)]
+
+
+def log(*parts: str) -> list[str]:
+    """`1-3` is messages, `<` and `>` a save that began and ended, `B` a process."""
+    lines: list[str] = []
+    for part in parts:
+        if part == "B":
+            lines.append("begin")
+        elif part in "<>":
+            lines.append("saving 0" if part == "<" else "saved")
+        else:
+            first, _, last = part.partition("-")
+            lines += [f"message {seq} d{seq}" for seq in range(int(first), int(last or first) + 1)]
+    return lines
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("B", "1-10", "<", ">"), ("B", "1-4", "<", ">", "5-6", "B", "5-10"), ("B", "1-4", "B", "1-10"),
+        # Killed while the token is written: it may be there or not.
+        ("B", "1-4", "<", "B", "5-10"), ("B", "1-4", "<", "B", "1-10"),
+    ],
+)  # fmt: skip
+def test_a_right_read(parts: tuple[str, ...]) -> None:
+    assert judge_read(log(*parts), MESSAGES) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind"),
+    [
+        (("B", "1-3", "5-10"), "lost"), (("B", "1-9"), "lost"), (("B", "2-10"), "lost"),
+        (("B", "1-4", "<", ">", "B", "6-10"), "lost"), (("B", "1-4", "<", ">", "B", "4-10"), "doubled"),
+        (("B", "1-4", "4-10"), "doubled"), (("B", "1-10", "11"), "doubled"),
+    ],
+)  # fmt: skip
+def test_a_wrong_read(parts: tuple[str, ...], kind: str) -> None:
+    assert {finding.kind for finding in judge_read(log(*parts), MESSAGES)} == {kind}
+
+
+def test_altered_and_retired_messages() -> None:
+    assert [f.text for f in judge_read(["begin", "message 1 other"], MESSAGES[:1])] == ["read: 1 altered"]
+    assert judge_read(log("B", "1-3", "6-10"), MESSAGES, retired={4, 5}) == []
+    assert judge_read(log("B", "1-3", "6-10"), MESSAGES, retired={4}) != []
+    assert judge_read(log("B", "1-3"), MESSAGES, ended=False) == []
