@@ -18,7 +18,8 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publish.write_records import ensure_records, records_stream
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.pipeline.sources.sink_task import SinkPlan, Written, write_rows
-from nats3_dagster.pipeline.sources.write_lease import WritePart, record_write
+from nats3_dagster.pipeline.sources.write_lease import record_write
+from nats3_dagster.pipeline.sources.write_part import WritePart
 from nats3_dagster_tests.waiting import eventually
 from nats3_dagster_tests.wire import Wire
 
@@ -29,7 +30,7 @@ import sys
 import pyarrow as pa
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.pipeline.sources.sink_task import SinkPlan, write_rows
-from nats3_dagster.pipeline.sources.write_lease import WritePart
+from nats3_dagster.pipeline.sources.write_part import WritePart
 plan = SinkPlan(NatsOptions((sys.argv[1],)), "EV", True, 500, 1.0, 10.0, False)
 rows = [pa.record_batch([pa.array(["ev.a"] * 1024), pa.array([f"{at}-{n}" for n in range(1024)])],
                         names=["subject", "data"]) for at in range(300)]

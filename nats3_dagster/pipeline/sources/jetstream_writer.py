@@ -26,7 +26,8 @@ from nats3_dagster.pipeline.sources.connection import CONNECTION, nats_options
 from nats3_dagster.pipeline.sources.options import COUNT, FLAG, STREAM, Kind, Option, choice, not_given, parse_options
 from nats3_dagster.pipeline.sources.sink_columns import check_columns
 from nats3_dagster.pipeline.sources.sink_task import SinkPlan, Written, write_rows
-from nats3_dagster.pipeline.sources.write_lease import WritePart, record_write, window_s
+from nats3_dagster.pipeline.sources.write_lease import record_write
+from nats3_dagster.pipeline.sources.write_part import WritePart, window_s
 
 log = logging.getLogger(__name__)
 SINK = "jetstream"

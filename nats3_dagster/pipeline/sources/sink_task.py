@@ -17,7 +17,8 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publish.encode import Publication
 from nats3_dagster.jetstream.publish.sink import REFUSALS, Refusal, SinkPublisher
 from nats3_dagster.pipeline.sources.sink_columns import SinkColumns
-from nats3_dagster.pipeline.sources.write_lease import WriteLease, WritePart, clock_s
+from nats3_dagster.pipeline.sources.write_lease import WriteLease, clock_s
+from nats3_dagster.pipeline.sources.write_part import WritePart
 
 # How long a task waits before it connects again.
 _AGAIN_S = 0.5

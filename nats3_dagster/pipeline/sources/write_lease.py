@@ -10,7 +10,6 @@ first ends within the window of the first send of any other; one that is alone h
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nats3_dagster.errors import TargetError
@@ -20,6 +19,7 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publish.write_records import WriteRecord, WriteRecords
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import StreamState
+from nats3_dagster.pipeline.sources.write_part import WritePart, window_s
 
 # The part of the window that is used: the leader that stores a message may have another clock than the one before.
 _USED = 0.9
@@ -30,30 +30,6 @@ _TRIES = 20
 _WRITE = "write"  # the record of the whole write or batch; the others are named by their partitions
 # Unlike time.monotonic it goes on while the machine sleeps.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-@dataclass(frozen=True, slots=True)
-class WritePart:
-    """A partition of a write, or of a batch of a streaming query."""
-
-    # The id of the write, or of the query, as its checkpoint has it. It is the run's where no other run has it.
-    key: str
-    # The number of the batch; None for a frame.
-    batch: int | None
-    partition: int
-    # The run of the driver: another one after each start of the query.
-    run: str
-
-    @property
-    def prefix(self) -> str:
-        """What the ids of its rows without a msg_id begin with: the same in every try."""
-        parts = (self.key, self.partition) if self.batch is None else (self.key, self.batch, self.partition)
-        return ":".join(map(str, parts))
-
-
-def window_s(state: StreamState) -> float:
-    """Seconds for which the stream knows the id of a message."""
-    return state.config.get("duplicate_window", 0) / SECOND_NS
 
 
 def clock_s() -> float:
@@ -202,7 +178,8 @@ class WriteLease:
             part, write = self._records.get(str(self._part.partition)), self._records.get(_WRITE)
             if part is None or write is None:
                 raise self._ended()
-            if part.body.get("try") != self._try or write.body.get("run") != self._part.run:
+            ours = part.body["try"] == self._try and write.body["run"] == self._part.run
+            if not ours or write.body["batch"] != (self._part.batch or 0):
                 self._first, self._first_ns = self._began, _first_ns(part)
                 return
             body = {**part.body, "first_ns": _first_ns(part)}
