@@ -8,15 +8,12 @@ import asyncio
 import base64
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
-
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Chunk, ReplaySpec, StreamState
-from nats3_dagster.replay.messages.headers import marked_replay, replayed_sequences
 from nats3_dagster.replay.status import find
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import matches
@@ -40,6 +37,9 @@ def check_forgotten(
 ) -> None:
     """Raises CatalogError if a target has, among its newest messages, one of this selection that was published by a
     replay which the catalog does not know, under the subjects that this one publishes to."""
+    # It imports pyarrow, 0.1 s: commands that only list replays do without.
+    from nats3_dagster.replay.messages.headers import marked_replay
+
     known: dict[str, bool] = {}
     for state in targets:
         for subject, block in _newest(workspace.link, state):
@@ -56,6 +56,10 @@ def check_forgotten(
 
 def _is_selected(spec: ReplaySpec, chunks: Sequence[Chunk], block: bytes, replay_id: str) -> bool:
     """Whether a chunk of the selection has the message that was published with this header block."""
+    import pyarrow as pa
+
+    from nats3_dagster.replay.messages.headers import replayed_sequences
+
     within = spec.selection.sequences
     for token, numbers in replayed_sequences(pa.array([block], pa.binary()), replay_id):
         seq = int(numbers[0])
