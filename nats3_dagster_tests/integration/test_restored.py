@@ -7,15 +7,19 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.captures import capture
 from nats3_dagster.archive.condition import condition
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health.nats_health import check
+from nats3_dagster.archive.read.ahead import is_over
+from nats3_dagster.archive.read.lookup import uncovered
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import Conflict, StreamChanged
-from nats3_dagster.hours import parse_time
-from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.hours import HOUR_NS, SECOND_NS, parse_time
+from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.acceptance.stories import hours_of
 from nats3_dagster_tests.integration.test_absences import plan, read, take
 from nats3_dagster_tests.integration.test_adoption import gaps, stored
 from nats3_dagster_tests.wire import Wire
@@ -196,3 +200,25 @@ def test_an_archive_that_changed_while_it_was_compared_is_compared_again(
     take(workspace, archive, wire)
     assert not coverage.continue_restored(archive, before, time.time_ns())
     assert coverage.continue_restored(archive, coverage.all(archive)[0], time.time_ns())
+
+
+def test_reads_and_replays_by_time_know_a_stream_that_goes_on(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """A replay that follows its archive ends, and what is missing of a time is told."""
+    at = time.time_ns() - 3 * HOUR_NS
+    messages = [Past(seq, at + seq * SECOND_NS, "ev.1", b"", b"%d" % seq) for seq in range(1, 61)]
+    restore_stream(workspace.link, "EV", ["ev.>"], messages)
+    archive = create(workspace, ArchiveSpec("events", "EV", bucket))
+    for hour in hours_of(wire, "EV"):
+        planned = capture.plan(workspace, archive, hour)
+        capture.commit(workspace, planned, read(workspace, planned))
+    restore(workspace, wire, backup(wire))
+    publish(wire, 10, b"after")
+    take(workspace, archive, wire)
+    assert incarnations(workspace, archive) == [(1, 70)]
+    wire.publish([("ev.1", b"", b"not captured")])
+    chunks = workspace.catalog.chunks.select(archive)
+    past = Selection(from_ns=at, to_ns=at + 61 * SECOND_NS)
+    assert uncovered(workspace, archive, past, chunks) == []
+    assert is_over(workspace, archive, past)
+    now = parse_time(wire.api("STREAM.MSG.GET.EV", seq=71)["message"]["time"])
+    assert uncovered(workspace, archive, Selection(from_ns=at, to_ns=now + 1), chunks) == [SeqRange(71, 71)]

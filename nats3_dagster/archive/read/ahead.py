@@ -3,14 +3,14 @@
 Invariant: nothing is passed over. Sequences that a capture may still fill are waited for; what was lost is named.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive.captures.windows import first_at
+from nats3_dagster.archive.clocks import ask_clocks
 from nats3_dagster.archive.read.edges import uncaptured
+from nats3_dagster.archive.restored import archived_stream
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
-from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, clipped
 from nats3_dagster.workspace import Workspace
 
@@ -83,9 +83,11 @@ def is_over(workspace: Workspace, archive: Archive, selection: Selection) -> boo
     newest = workspace.catalog.coverage.all(archive)[-1]
     if selection.sequences and newest.last >= selection.sequences.last:
         return True
-    if selection.to_ns is None or time.time_ns() < selection.to_ns + CLOCKS_S * SECOND_NS:
+    if selection.to_ns is None:
         return False
-    stream = find_stream(workspace.link, archive.spec.stream)
+    stream = archived_stream(workspace, archive)
+    if ask_clocks(workspace, stream).earliest_ns < selection.to_ns + CLOCKS_S * SECOND_NS:
+        return False
     if stream is not None and stream.incarnation != newest.incarnation:
         return False  # it was made again, and a capture has yet to adopt it
     return not any(uncaptured(workspace, archive, selection, stream))
@@ -131,7 +133,7 @@ def _first_in_time(workspace: Workspace, archive: Archive, selection: Selection,
     say."""
     if selection.from_ns is None or coverage.incarnation.created_ns >= selection.from_ns:
         return coverage.start
-    stream = find_stream(workspace.link, archive.spec.stream)
+    stream = archived_stream(workspace, archive)
     if stream is None or stream.incarnation != coverage.incarnation:
         return coverage.last + 1
     return max(coverage.start, first_at(workspace.link, archive.spec, selection.from_ns))
@@ -139,9 +141,11 @@ def _first_in_time(workspace: Workspace, archive: Archive, selection: Selection,
 
 def _last_in_time(workspace: Workspace, archive: Archive, selection: Selection, coverage: Coverage) -> int:
     """The last archived sequence that may be selected; 0 if the stream is gone, and only chunks can say."""
-    if selection.to_ns is None or time.time_ns() < selection.to_ns:
+    if selection.to_ns is None:
         return coverage.last
-    stream = find_stream(workspace.link, archive.spec.stream)
+    stream = archived_stream(workspace, archive)
+    if ask_clocks(workspace, stream).earliest_ns < selection.to_ns:
+        return coverage.last
     if stream is None or stream.incarnation != coverage.incarnation:
         return 0
     return min(coverage.last, first_at(workspace.link, archive.spec, selection.to_ns) - 1)

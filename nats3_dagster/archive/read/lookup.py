@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from nats3_dagster.archive.read.edges import expired, times_of, uncaptured, without_chunks
+from nats3_dagster.archive.restored import archived_stream
 from nats3_dagster.catalog.subjects import Probe
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
-from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import is_exact
@@ -40,7 +40,7 @@ def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chun
     the last one. A loss right before or after a run of chunks counts too: nothing tells on which side of the boundary
     those messages were. Raises SourceError if the stream cannot be asked."""
     catalog = workspace.catalog
-    stream = find_stream(workspace.link, archive.spec.stream)
+    stream = archived_stream(workspace, archive)
     lost = [(gap.incarnation, r) for gap in catalog.gaps.select(archive) if gap.is_loss for r in gap.ranges]
     lost += expired(workspace, archive, stream)
     ranges = list(uncaptured(workspace, archive, selection, stream))
