@@ -24,6 +24,7 @@ from nats3_dagster_tests.integration.test_absences import plan, read, take
 from nats3_dagster_tests.integration.test_adoption import gaps, stored
 from nats3_dagster_tests.wire import Wire
 
+pytestmark = pytest.mark.needs_nats("2.15")
 BACKUP = list[Past]
 
 
