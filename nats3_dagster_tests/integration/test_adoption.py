@@ -85,6 +85,22 @@ def test_of_an_object_of_another_filter_only_messages_are_taken(workspace: Works
     assert set(gaps(workspace, archive)) <= {"expired"}
 
 
+def test_an_object_that_a_killed_capture_put_again_after_a_purge_is_adopted(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    """The new archive's capture made the object of the former one again, under the same key, and was killed."""
+    publish(wire, 1, 300)
+    take(workspace, archive_of(workspace, bucket), wire)
+    delete(workspace, "events", purge=True)
+    archive = archive_of(workspace, bucket)
+    read(workspace, plan(workspace, archive, wire))
+    wire.api("STREAM.PURGE.EV", seq=201)
+    publish(wire, 301, 320)
+    result = take(workspace, archive, wire)
+    assert sorted(stored(workspace, archive)) == [*range(1, 321)]
+    assert result.lost == 0
+
+
 def other_history(workspace: Workspace, archive: Archive, planned: CapturePlan, count: int) -> ChunkMeta:
     """Put an object of sequences 1 to `count` whose payloads the stream never had."""
     incarnation, spec = planned.job.state.incarnation, archive.spec
