@@ -142,6 +142,15 @@ class Trial:
         else:
             self.servers.s3_client.put_object(Bucket=bucket, Key=key, Body=data)
 
+    def stored_keys(self) -> list[str]:
+        """Of all objects of the archive, ascending."""
+        if self._store == "file":
+            root = self._folder / BUCKET
+            return sorted(str(path.relative_to(root)) for path in (root / self.stream).rglob("*.*") if path.is_file())
+        listing = self.servers.s3_client.get_paginator("list_objects_v2")
+        pages = listing.paginate(Bucket=BUCKET, Prefix=f"{self.stream}/")
+        return sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+
     @property
     def folder(self) -> Path:
         """Of a store of files."""
