@@ -47,7 +47,8 @@ def test_what_is_missing_or_damaged_is_captured_again(
     ]  # fmt: skip
     held = before[0]["messages"] + before[-1]["messages"]
     assert ran.json == {
-        "archive": "events", "chunks": len(before), "bad": 2, "repaired": 2, "messages": held, "lost": 0,
+        "archive": "events", "chunks": len(before), "bad": 2, "repaired": 2, "manifests_repaired": 0,
+        "messages": held, "lost": 0,
     }  # fmt: skip
     assert nats3.ok("chunk", "verify", "events", "-o", "json").json["messages"] == 100
     nats3.ok("load", "create", "--archive", "events", "--write-subject", "back.>", "--create-stream", "BACK")
