@@ -1,5 +1,5 @@
-"""A trial in which an older copy of something is restored: an archive of the mode `stream`, what was removed from its
-stream, and what its bucket had."""
+"""A trial in which an older copy is restored: an archive of the mode `stream`, what was removed from its stream, and
+what its bucket had."""
 
 import io
 import re
