@@ -81,7 +81,8 @@ class Removals:
             return tuple(sql.values(str, "claim_removals", bucket=bucket, keys=list(keys)))
 
     def known(self, bucket: str, keys: Sequence[str]) -> set[str]:
-        """Those of the keys that a chunk has or had, or that somebody removes now."""
+        """Those of the keys that a chunk has or had, or that somebody removes now; not those that were removed since
+        the chunk was retired."""
         known: set[str] = set()
         for at in range(0, len(keys), _PAGE):
             with self._session.reading() as sql:

@@ -54,6 +54,7 @@ def tick_between_reads(trial: Trial) -> None:
     if is_sealed_before:
         trial.finish(jobs.seal_all, ARCHIVE)
     with trial.held(f"tick.{trial.random.choice(READS)}", dagster_jobs.tick, str(home)) as job:
+        assert trial.is_held, "the tick did not get to its fault point"
         if trial.random.random() < 0.5:
             another = trial.random.choice(hours)
             changed.add(another)

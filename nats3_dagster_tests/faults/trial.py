@@ -48,6 +48,8 @@ class Trial:
         self.lake = ""
         # Messages that are published at a time.
         self.window = 500
+        # Whether the process that `held` started last got to its fault point.
+        self.is_held = False
         # What the processes reach through a proxy.
         self.proxied: tuple[str, ...] = ()
         # How each process ended, for a report.
@@ -140,6 +142,15 @@ class Trial:
         else:
             self.servers.s3_client.put_object(Bucket=bucket, Key=key, Body=data)
 
+    def stored_keys(self) -> list[str]:
+        """Of all objects of the archive, ascending."""
+        if self._store == "file":
+            root = self._folder / BUCKET
+            return sorted(str(path.relative_to(root)) for path in (root / self.stream).rglob("*.*") if path.is_file())
+        listing = self.servers.s3_client.get_paginator("list_objects_v2")
+        pages = listing.paginate(Bucket=BUCKET, Prefix=f"{self.stream}/")
+        return sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+
     @property
     def folder(self) -> Path:
         """Of a store of files."""
@@ -155,6 +166,15 @@ class Trial:
             return bool(self.fetch(bucket, key))
         except LookupError:
             return False
+
+    def keys(self, bucket: str, prefix: str) -> set[str]:
+        """The keys that begin with it, past the code under test."""
+        if self._store == "file":
+            root = self._folder / bucket
+            found = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+            return {key for key in found if key.startswith(prefix)}
+        pages = self.servers.s3_client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        return {entry["Key"] for page in pages for entry in page.get("Contents", ())}
 
     # The workload
 
@@ -215,6 +235,8 @@ class Trial:
             except EOFError:
                 break
             time.sleep(0.005)
+        self.is_held = file.exists()
+        self.log.append(f"{work.__name__} {'is held at' if self.is_held else 'did not get to'} {point}")
         try:
             yield job
         finally:

@@ -86,7 +86,7 @@ class Loads:
         thread.start()
 
     def _drive(self, replay_id: str, number: int) -> None:
-        assert self.gate.wait(60)
+        assert self.gate.wait(180)  # a fuzz test keeps it shut for as long as it takes
         with suppress(Nats3Error):
             drive(self.settings, replay_id, number)
 

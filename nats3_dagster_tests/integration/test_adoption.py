@@ -85,12 +85,29 @@ def test_of_an_object_of_another_filter_only_messages_are_taken(workspace: Works
     assert set(gaps(workspace, archive)) <= {"expired"}
 
 
-def other_history(workspace: Workspace, archive: Archive, planned: CapturePlan, count: int) -> ChunkMeta:
-    """Put an object of sequences 1 to `count` whose payloads the stream never had."""
+def test_an_object_that_a_killed_capture_put_again_after_a_purge_is_adopted(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    """The new archive's capture made the object of the former one again, under the same key, and was killed."""
+    publish(wire, 1, 300)
+    take(workspace, archive_of(workspace, bucket), wire)
+    delete(workspace, "events", purge=True)
+    archive = archive_of(workspace, bucket)
+    read(workspace, plan(workspace, archive, wire))
+    wire.api("STREAM.PURGE.EV", seq=201)
+    publish(wire, 301, 320)
+    result = take(workspace, archive, wire)
+    assert sorted(stored(workspace, archive)) == [*range(1, 321)]
+    assert result.lost == 0
+
+
+def other_history(workspace: Workspace, archive: Archive, planned: CapturePlan, count: int, same: int = 0) -> ChunkMeta:
+    """Put an object of sequences 1 to `count`; the payloads of those after `same` the stream never had."""
     incarnation, spec = planned.job.state.incarnation, archive.spec
     writer = ChunkWriter(spec.name, incarnation, planned.job.hour, spec.bucket, spec.prefix, 3, {"name": "EV"})
     for batch in read_batches(workspace.settings.nats, ReadSpec(incarnation, SeqRange(1, count))):
-        former = pa.array([b"former%d" % seq for seq in batch.column("seq").to_pylist()], pa.binary())
+        payloads = [b"%d" % seq if seq <= same else b"former%d" % seq for seq in batch.column("seq").to_pylist()]
+        former = pa.array(payloads, pa.binary())
         writer.write(batch.set_column(batch.schema.get_field_index("data"), "data", former))
     data, meta = writer.finish(SeqRange(1, count), "deleted")
     workspace.bucket(spec.bucket).put_new(meta.key, data, meta.sha256)
@@ -121,6 +138,22 @@ def test_an_object_of_an_abandoned_history_is_refused_and_named(
         "objects": 1, "stored_bytes": meta.stored_bytes, "messages": 0, "missing": 0,
     }  # fmt: skip
     assert f"another message at sequence {kept}" in verified.err
+
+
+def test_one_message_after_the_histories_part_is_enough_to_refuse_an_object(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    """It is neither at an end of the object nor at one of the samples."""
+    publish(wire, 1, 120)
+    archive = archive_of(workspace, bucket)
+    meta = other_history(workspace, archive, plan(workspace, archive, wire), 100, same=90)
+    for seq in {*range(91, 101)} - {95}:
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    take(workspace, archive, wire)
+    assert stored(workspace, archive) == {n: b"%d" % n for n in (*range(1, 91), 95, *range(101, 121))}
+    (item,) = examine(workspace, archive)
+    assert (item.key, item.missing) == (meta.key, 0)
+    assert "another message at sequence 95" in item.reason
 
 
 @pytest.mark.parametrize("subjects", [(), ("ev.x",)])

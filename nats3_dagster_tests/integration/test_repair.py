@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.captures import capture
 from nats3_dagster.archive.captures.range_capture import RangeCapture
 from nats3_dagster.archive.proof.repair import Repair, Repaired, plan_repair, repair
-from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
+from nats3_dagster.archive.proof.verify import chunks_to_verify, find_holes, verify_chunks
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.errors import StoreError
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk
+from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.taking_case import content, durable, left, make, numbers, run
 from nats3_dagster_tests.wire import Wire
@@ -27,6 +30,7 @@ def events(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
     wire.publish(MESSAGES)
     archive = workspace.catalog.archives.create(ArchiveSpec("events", "EV", bucket), _observed(workspace))
+    folder.claim(workspace, archive)
     planned = capture.plan(workspace, archive, hour_of(time.time_ns()))
     assert planned.window
     capture.commit(workspace, planned, list(RangeCapture(planned.job, planned.window, workspace.link).outcomes()))
@@ -52,7 +56,8 @@ def damage(s3_client: Any, chunk: Chunk) -> bytes:
 
 def stored(s3_client: Any, bucket: str) -> dict[str, bytes]:
     items = s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])
-    return {i["Key"]: s3_client.get_object(Bucket=bucket, Key=i["Key"])["Body"].read() for i in items}
+    keys = [item["Key"] for item in items if not item["Key"].endswith("/_owner.json")]
+    return {key: s3_client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 
 def planned(workspace: Workspace, archive: Archive) -> Repair:
@@ -84,6 +89,35 @@ def test_what_the_stream_no_longer_has_is_given_up_only_when_asked(
     assert planned(workspace, events) == Repair((), ())
     incarnation, covers = before.meta.incarnation, before.meta.covers
     assert workspace.catalog.coverage.missing(events, incarnation, covers) == ()
+
+
+def test_what_is_given_up_between_two_messages_is_lost(
+    workspace: Workspace, events: Archive, wire: Wire, s3_client: Any
+) -> None:
+    """Somebody deleted it in the stream, and nobody in the archive."""
+    (before,) = live(workspace, events)
+    damage(s3_client, before)
+    first = before.meta.covers.first
+    for seq in (first + 1, first + 7):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    (one,) = repaired(workspace, events, planned(workspace, events), accept_loss=True)
+    assert (one.done, one.lost) == (True, 2)
+    (after,) = live(workspace, events)
+    assert (after.meta.absent_reason, after.meta.lost) == ("damaged", 2)
+    assert find_holes(workspace, events).losses["damaged"] == 2
+
+
+def test_without_an_owner_object_nothing_is_written(
+    workspace: Workspace, events: Archive, s3_client: Any, bucket: str
+) -> None:
+    """It may be another store: one that is not mounted."""
+    (before,) = live(workspace, events)
+    s3_client.delete_object(Bucket=bucket, Key=before.meta.key)
+    plan = planned(workspace, events)
+    s3_client.delete_object(Bucket=bucket, Key=folder.owner_key(archive_prefix(events.spec.prefix, events.name)))
+    with pytest.raises(StoreError, match="owner object is missing"):
+        repaired(workspace, events, plan)
+    assert stored(s3_client, bucket) == {}
 
 
 @pytest.mark.parametrize("how", ["damaged", "deleted"])

@@ -62,11 +62,14 @@ def lost_by_reason(gaps: Iterable[Gap], coverages: Iterable[Coverage]) -> dict[R
 class Absences:
     """Decides about absent sequences of one incarnation while it is read."""
 
-    def __init__(self, planned: StreamState, removing: Mapping[str, Any], *, filtered: bool) -> None:
+    def __init__(
+        self, planned: StreamState, removing: Mapping[str, Any], *, filtered: bool, given_up: bool = False
+    ) -> None:
         """`removing`: the settings that removed messages of this incarnation at any time. `filtered`: whether the
-        archive takes some subjects only; then nothing says which absent sequence it would have taken."""
+        archive takes some subjects only; then nothing says which absent sequence it would have taken. `given_up`:
+        whether the archive had some of the absent messages, in an object that was lost."""
         self._configs: list[Mapping[str, Any]] = [planned.config, removing]
-        self._state, self._filtered = planned, filtered
+        self._state, self._filtered, self._given_up = planned, filtered, given_up
 
     def look(self, now: StreamState) -> None:
         """The stream's state after the absence was seen."""
@@ -76,6 +79,8 @@ class Absences:
     @property
     def inside(self) -> Reason:
         """Why sequences between the messages of a chunk are absent."""
+        if self._given_up:
+            return "damaged"
         return "unselected" if self._filtered else absence_reason(self._configs, below_head=False)
 
     def gaps(self, absent: SeqRange) -> Iterator[tuple[SeqRange, Reason]]:

@@ -52,6 +52,8 @@ class CaptureJob:
     removing: Mapping[str, Any] = field(default_factory=dict[str, Any])
     # The subjects that the archive had before, of sequences that may be read now.
     former_filters: tuple[FormerFilter, ...] = ()
+    # Whether messages of these sequences were archived, and are given up: what is absent between two messages is lost.
+    given_up: bool = False
 
     def subjects(self, seqs: SeqRange) -> tuple[str, ...]:
         """The subjects that the archive takes of these sequences: those of a plan never have two filters."""

@@ -35,7 +35,7 @@ class RangeCapture:
         self._uploads = Uploads(bucket or Bucket(job.store, job.spec.bucket))
         self._writer: ChunkWriter | None = None
         self._subjects = job.subjects(seqs)
-        self._absences = Absences(job.state, job.removing, filtered=bool(self._subjects))
+        self._absences = Absences(job.state, job.removing, filtered=bool(self._subjects), given_up=job.given_up)
         self._start = self._next = seqs.first  # first sequence of the open chunk; first one not yet accounted for
 
     def outcomes(self) -> Iterator[Outcome]:

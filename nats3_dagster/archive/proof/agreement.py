@@ -1,17 +1,18 @@
 """Whether an object and its stream tell the same history.
 
 A stream that was restored from an older copy has the `created` time of the one that was captured, and may have given
-the sequences of captured messages to others. Only what the stream still has can tell.
+the sequences of captured messages to others. Only what the stream still has can tell. Two histories are the same up to
+one message, and differ from there on: so the last message that the stream has of an object's sequences proves most.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import UnknownStream
 from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.read.contents import next_json
+from nats3_dagster.jetstream.read.contents import last_json, next_json
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import exact_subjects, subject_names
@@ -37,19 +38,30 @@ def disagreement(link: Link, reader: ChunkReader, incarnation: Incarnation) -> s
     if seqs[-1] < state.first_seq:
         return ""
     held = frozenset(seqs)
-    is_filtered = bool(reader.footer.subjects)
+    subjects = reader.footer.subjects
     for at in sorted({round(n * (len(seqs) - 1) / (SAMPLES - 1)) for n in range(SAMPLES)}):
         message = link.call(next_json, incarnation.stream, seqs[at], ">")
         if message is None or int(message["seq"]) > seqs[-1]:
             break
-        seq = int(message["seq"])
-        if seq not in held:
-            if is_filtered:
-                continue
-            return f"stream {state.name} has a message at sequence {seq}, and the object has none"
-        if not is_same(reader, seq, message):
-            stored = format_time(parse_time(message["time"]))
-            return f"stream {state.name} has another message at sequence {seq}, of {stored}"
+        # Where the object has none, its filter may have left the message out.
+        if (int(message["seq"]) in held or not subjects) and (other := _other(reader, held, state.name, message)):
+            return other
+    else:
+        return ""  # the stream has the last message of the object
+    for subject in subjects or (">",):
+        message = link.call(last_json, incarnation.stream, SeqRange(seqs[0], seqs[-1]), subject)
+        if message and (other := _other(reader, held, state.name, message)):
+            return other
+    return ""
+
+
+def _other(reader: ChunkReader, held: Container[int], stream: str, message: Mapping[str, str]) -> str:
+    """How the stream's message differs from what the object has at its sequence; empty where it does not."""
+    seq = int(message["seq"])
+    if seq not in held:
+        return f"stream {stream} has a message at sequence {seq}, and the object has none"
+    if not is_same(reader, seq, message):
+        return f"stream {stream} has another message at sequence {seq}, of {format_time(parse_time(message['time']))}"
     return ""
 
 

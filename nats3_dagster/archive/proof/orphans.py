@@ -2,7 +2,7 @@
 older than the bucket.
 
 Invariant: an orphan proves itself to the last message, and the stream has nothing against it, before a message of it is
-used. What was retired, or is being removed, is no orphan. One object is in memory at a time.
+used. What was retired and is not removed since, or is being removed, is none. One object is in memory at a time.
 """
 
 import logging

@@ -9,12 +9,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.captures.capture import CaptureJob
 from nats3_dagster.archive.captures.range_capture import RangeCapture
 from nats3_dagster.archive.proof.verify import Verified
 from nats3_dagster.archive.remove import remove_objects
 from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError
-from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState
+from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState, clipped
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -78,7 +79,10 @@ def repair(
     workspace: Workspace, archive: Archive, state: StreamState, planned: Repair, *, accept_loss: bool = False
 ) -> Iterator[Repaired]:
     """Repair each chunk of which the stream still has every message; with `accept_loss` also the others, whose lost
-    messages are then gaps. Raises Nats3Error, but goes on after a Conflict."""
+    messages are then gaps. Raises Nats3Error, but goes on after a Conflict; StoreError, and nothing was written, where
+    the archive does not own its folder."""
+    if planned.bad:
+        folder.require(workspace, archive)
     for chunk in planned.bad:
         if _is_as_written(workspace, chunk.meta):
             by_other = Conflict(f"Chunk {chunk.id} was repaired by another process", "Nothing was changed by this one")
@@ -90,6 +94,10 @@ def repair(
         if repaired.lost and not accept_loss:
             yield repaired
             continue
+        if repaired.lost and _has_more_absences(metas, chunk.meta):
+            captured, outcomes = _capture(workspace, archive, state, chunk, given_up=True)
+            metas = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]
+            repaired = replace(repaired, messages=sum(meta.messages for meta in metas))
         gaps = [_as_lost(outcome) for outcome in outcomes if isinstance(outcome, Gap)]
         try:
             _put_in_place(workspace, archive, chunk, metas, gaps, captured.objects)
@@ -100,9 +108,10 @@ def repair(
 
 
 def _capture(
-    workspace: Workspace, archive: Archive, state: StreamState, chunk: Chunk
+    workspace: Workspace, archive: Archive, state: StreamState, chunk: Chunk, *, given_up: bool = False
 ) -> tuple[_Objects, list[ChunkMeta | Gap]]:
-    """What a capture of the chunk's sequences gives now, with its objects, which are not put yet."""
+    """What a capture of the chunk's sequences gives now, with its objects, which are not put yet. `given_up`: whether
+    messages that the stream no longer has are lost, and not deleted by somebody."""
     meta, settings, captured = chunk.meta, workspace.settings, _Objects()
     # Gone with its stream, or removed from a work queue as acknowledged.
     if meta.incarnation != state.incarnation or state.config.get("retention") == "workqueue":
@@ -114,8 +123,9 @@ def _capture(
     spec = replace(archive.spec, bucket=meta.bucket, prefix=prefix)
     removing = workspace.catalog.coverage.removing_settings(state.incarnation)
     job = CaptureJob(
-        spec, state, meta.hour, settings.nats, settings.store, removing=removing, former_filters=archive.former_filters
-    )
+        spec, state, meta.hour, settings.nats, settings.store, removing=removing, former_filters=archive.former_filters,
+        given_up=given_up,
+    )  # fmt: skip
     return captured, list(RangeCapture(job, meta.covers, workspace.link, captured).outcomes())
 
 
@@ -143,6 +153,13 @@ def _put_in_place(
 
 def _taken_away(chunk: Chunk) -> Conflict:
     return Conflict(f"Chunk {chunk.id} was repaired or retired by another process", "See which chunks are bad now")
+
+
+def _has_more_absences(metas: Sequence[ChunkMeta], old: ChunkMeta) -> bool:
+    """Whether sequences between messages are absent now that the old chunk may have had. Under a filter the catalog
+    does not say which it had."""
+    known = old.deleted or ()
+    return any(meta.absent > sum(part.size for part in clipped(known, meta.covers)) for meta in metas)
 
 
 def _as_lost(gap: Gap) -> Gap:

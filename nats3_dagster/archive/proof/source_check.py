@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.archive.proof.verify import AHEAD, chunks_to_verify
 from nats3_dagster.archive.read.fetch import fetch_each
@@ -78,6 +79,7 @@ def correct(workspace: Workspace, archive: Archive, compared: Compared) -> int:
     meanwhile, StoreError."""
     if not compared.found.num_rows:
         return 0
+    folder.require(workspace, archive)
     begun = workspace.catalog.now()
     if compared.chunk:
         old = compared.chunk.meta

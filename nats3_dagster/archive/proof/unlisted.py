@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.adopt import adopt, messages_of, missing_in
 from nats3_dagster.archive.proof.orphans import Orphans, list_orphans
 from nats3_dagster.archive.proof.rewrite import merge
@@ -48,6 +49,7 @@ def adopt_unlisted(workspace: Workspace, archive: Archive) -> int:
     """Put the messages into the archive that unlisted objects hold and that it says are absent; the number of them.
     Each chunk is replaced in a transaction of its own. Raises Conflict if the archive changed meanwhile, StoreError,
     SourceError."""
+    folder.require(workspace, archive)
     catalog = workspace.catalog
     orphans = Orphans(workspace, archive)
     keys = [key for key, _ in list_orphans(workspace, archive)]

@@ -19,9 +19,13 @@ on conflict (bucket, key) do update set claimed_at = now(), removed_at = null
 returning key;
 
 -- name: known_objects(bucket, keys)
--- Those of the keys that a chunk has or had, or that somebody removes.
+-- Those of the keys that a chunk has or had, or that somebody removes. What was removed since its chunk was retired, and
+-- is there again, was put by a capture that did not commit.
 select key from unnest(:keys::text[]) as o(key)
-where exists (select from nats3.chunk c where c.bucket = :bucket and c.key = o.key)
+where exists (
+      select from nats3.chunk c
+      where c.bucket = :bucket and c.key = o.key and not exists (
+          select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at))
    or exists (select from nats3.removal r where r.bucket = :bucket and r.key = o.key and r.removed_at is null);
 
 -- name: finish_removals(bucket, keys)!

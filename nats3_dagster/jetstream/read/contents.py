@@ -92,6 +92,21 @@ async def next_json(client: Connection, stream: str, seq: int, subject: str) -> 
     return answer["message"]
 
 
+async def last_json(client: Connection, stream: str, within: SeqRange, subject: str) -> dict[str, Any] | None:
+    """The server's JSON of the last message of these sequences that the filter takes; None for none. It takes one
+    request where the stream has the last one, else about as many as the number of sequences has bits."""
+    last: dict[str, Any] | None = None
+    low, high = within.first, within.last
+    while low <= high:
+        at = high if high == within.last else (low + high) // 2
+        message = await next_json(client, stream, at, subject)
+        if message is None or int(message["seq"]) > within.last:
+            high = at - 1
+        else:
+            last, low = message, int(message["seq"]) + 1
+    return last
+
+
 async def first_held(
     client: Connection, incarnation: Incarnation, seqs: SeqRange, filters: Sequence[str]
 ) -> int | None:
