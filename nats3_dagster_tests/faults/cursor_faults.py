@@ -104,7 +104,7 @@ def live_reader(trial: Trial) -> None:
     judge(trial, reader)
 
 
-@fault("cursor over retired chunks", "chunks are retired and swept while a reader is stopped", short=True)
+@fault("cursor over retired chunks", "chunks are retired and swept while a reader is stopped")
 def retired_chunks(trial: Trial) -> None:
     """Over gaps it gives all that is left; else it says which sequences are gone, after what comes before them."""
     trial.make_stream(trial.random.randint(350, 600))

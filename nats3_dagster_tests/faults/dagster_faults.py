@@ -76,7 +76,7 @@ def tick_between_reads(trial: Trial) -> None:
     trial.expect(not rest, "doubled", f"Dagster shows {rest}, and the catalog has nothing of them")
 
 
-@fault("host's clock is off", "hosts that capture and seal are hours ahead or behind", short=True)
+@fault("host's clock is off", "hosts that capture and seal are hours ahead or behind")
 def hosts_clock_is_off(trial: Trial) -> None:
     trial.make_stream(trial.random.randint(200, 500))
     running = hour_at(time.time_ns())

@@ -53,7 +53,7 @@ def finish(trial: Trial, *, full: bool = False) -> None:
         judge(trial)
 
 
-@fault("two table syncs", "two or three syncs of a table at once, each held somewhere", store="file", short=True)
+@fault("two table syncs", "two or three syncs of a table at once, each held somewhere", store="file")
 def two_syncs(trial: Trial) -> None:
     make_table(trial)
     grow(trial)
@@ -143,7 +143,7 @@ def retired_meanwhile(trial: Trial) -> None:
     finish(trial)
 
 
-@fault("table newer than catalog", "the catalog is put back; the table has newer snapshots", store="file", short=True)
+@fault("table newer than catalog", "the catalog is put back; the table has newer snapshots", store="file")
 def catalog_put_back(trial: Trial) -> None:
     make_table(trial)
     copy = f"{trial.database}_copy"

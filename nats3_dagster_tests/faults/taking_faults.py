@@ -185,7 +185,7 @@ def own_durable_made_again(trial: Trial) -> None:
     taking.finish(exact=False, adopt=True)
 
 
-@fault("taking shared", "another client pulls from the archive's durable, and acknowledges some", short=True)
+@fault("taking shared", "another client pulls from the archive's durable, and acknowledges some")
 def taking_shared(trial: Trial) -> None:
     # A stream that keeps what is acknowledged keeps these too, and the runs say that they do not come.
     taking = make(trial, ("workqueue", "interest"))
