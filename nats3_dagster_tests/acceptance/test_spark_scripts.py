@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 # What `nats3 load create` has for other things than the replay itself, or names in another way.
 OTHERS = {
     "--archive", "--bucket", "--read-stream", "--read-consumer", "--prefix", "--name", "--start", "--end", "--dry-run",
-    "--detach", "--output", "--delete-chunks", "--yes", "--interactive", "--from-json",
+    "--detach", "--output", "--delete-chunks", "--delete-unexported", "--yes", "--interactive", "--from-json",
 }  # fmt: skip
 
 

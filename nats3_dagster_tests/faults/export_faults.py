@@ -139,7 +139,7 @@ def one_hour_twice(trial: Trial) -> None:
     work.judge()
 
 
-@fault("exports: one place twice", "exports of two catalogs are sent to one destination at once", since=(2, 15))  # fmt: skip
+@fault("exports: one place twice", "exports of two catalogs are sent to one destination at once", since=(2, 15))
 def one_place_twice(trial: Trial) -> None:
     """Archives and exports of the same names. One of them is refused, until it takes the place over."""
     work = Exported(trial, 2)
