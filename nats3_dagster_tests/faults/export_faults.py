@@ -2,6 +2,7 @@
 
 import random
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -34,7 +35,8 @@ class Exported:
     def __init__(self, trial: Trial, hours: int = 3, times: list[int] | None = None) -> None:
         """`times`: those of the messages, in nanoseconds since 1970."""
         self.trial, self.settings = trial, settings(trial.random)
-        self.folder = trial.servers.folder / f"files-{trial.seed}-{trial.random.getrandbits(32)}"
+        # Another trial of this seed has another catalog, and would find its place owned.
+        self.folder = trial.servers.folder / f"files-{uuid.uuid4().hex}"
         if times is None:
             restore(trial, [-2.5 - hour for hour in range(hours)][::-1])
         else:

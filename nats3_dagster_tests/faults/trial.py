@@ -74,7 +74,15 @@ class Trial:
                 wire.try_api(f"STREAM.DELETE.{name}")
         if self._store == "file":
             shutil.rmtree(self._folder, ignore_errors=True)
+        else:
+            self._empty_bucket()
         self._stack.close()
+
+    def _empty_bucket(self) -> None:
+        """Another trial of this seed has another catalog, and would find its folders owned."""
+        pages = self.servers.s3_client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        for key in [item["Key"] for page in pages for item in page.get("Contents", ())]:
+            self.servers.s3_client.delete_object(Bucket=BUCKET, Key=key)
 
     # Where things are
 
