@@ -37,8 +37,7 @@ def adopt(workspace: Workspace, archive: Archive, gaps: Iterable[Gap]) -> tuple[
         if rest:
             remaining.append(Gap(gap.incarnation, tuple(rest), gap.reason))
     if adopted:
-        messages = sum(meta.messages for meta in adopted)
-        log.warning("%s: %d messages were found in objects that no chunk had", archive.name, messages)
+        _report(archive, sum(meta.messages for meta in adopted))
     return tuple(adopted), tuple(remaining)
 
 
@@ -52,7 +51,7 @@ def fill(workspace: Workspace, archive: Archive, chunks: Sequence[ChunkMeta]) ->
         if messages is None:
             filled.append(meta)
         else:
-            log.warning("%s: %d messages were found in objects that no chunk had", archive.name, messages.num_rows)
+            _report(archive, messages.num_rows)
             filled += merge(workspace, archive, meta, messages)
     return tuple(filled)
 
@@ -104,6 +103,10 @@ def _chunks(
             yield from write_chunks(bucket, origin, part, "unselected", messages_of(archive, reader, part))
         elif covers := _reach(messages_of(archive, reader, part)):
             yield from write_chunks(bucket, origin, covers, reason, messages_of(archive, reader, part))
+
+
+def _report(archive: Archive, messages: int) -> None:
+    log.warning("%s: %d messages were found in objects that no chunk had", archive.name, messages)
 
 
 def _reach(batches: Iterable[pa.RecordBatch]) -> SeqRange | None:
