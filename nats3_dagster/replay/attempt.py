@@ -18,7 +18,7 @@ from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult, ReplayState
 from nats3_dagster.replay.job import ReplayJob, combine, joined
 from nats3_dagster.replay.planning.plan import check_objects
-from nats3_dagster.replay.planning.targets import check_resumable
+from nats3_dagster.replay.targets import check_resumable
 from nats3_dagster.workspace import Workspace
 
 

@@ -12,8 +12,8 @@ from nats3_dagster.replay.job import new_id
 from nats3_dagster.replay.planning.creation import create
 from nats3_dagster.replay.planning.plan import ReplayPlan, plan, target_of
 from nats3_dagster.replay.planning.reach import check_reach
-from nats3_dagster.replay.planning.targets import takes_batches
 from nats3_dagster.replay.status import check_forerunner, replays
+from nats3_dagster.replay.targets import takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 

@@ -16,15 +16,14 @@ from nats3_dagster.jetstream.publish.fence import PAUSE, superseded
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk
 from nats3_dagster.replay.job import ReplayJob
-from nats3_dagster.replay.planning.plan import check_objects, source_of
-from nats3_dagster.replay.planning.targets import (
+from nats3_dagster.replay.planning.destinations import (
     check_own_stream,
     check_provable,
     check_subject_sizes,
     check_targets,
-    listening,
-    target_state,
 )
+from nats3_dagster.replay.planning.plan import check_objects, source_of
+from nats3_dagster.replay.targets import listening, target_state
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace

@@ -58,7 +58,8 @@ def test_it_takes_what_a_replay_of_the_command_line_takes(script: ModuleType) ->
 def test_its_errors_name_only_options_that_it_has(script: ModuleType) -> None:
     asked = "".join((ROOT / "nats3_dagster" / name).read_text() for name in (
         "replay/planning/plan.py", "replay/planning/creation.py", "replay/planning/refusals.py",
-        "replay/planning/targets.py", "replay/messages/published.py", "replay/messages/mapping.py",
+        "replay/planning/destinations.py", "replay/targets.py", "replay/messages/published.py",
+        "replay/messages/mapping.py",
         "archive/read/lookup.py",
     ))  # fmt: skip
     codes = [Next[name] for name in re.findall(r"Next\.([A-Z_]+)", asked)]

@@ -11,7 +11,7 @@ from nats3_dagster.model import ReplaySpec, ReplayTarget, SeqRange
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.replay.job import DoneRange, ReplayJob
 from nats3_dagster.replay.messages.published import ask_targets
-from nats3_dagster.replay.planning.targets import check_kept
+from nats3_dagster.replay.targets import check_kept
 
 REPLAY, TOKEN, COUNT = "0123456789abcdef", "20261121T000000.000000000Z", 5000
 

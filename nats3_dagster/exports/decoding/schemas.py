@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.exports.decoding.decoders import EachDecoder, json_decode, lacking
+from nats3_dagster.exports.decoding.base import EachDecoder, json_decode, missing_library
 from nats3_dagster.exports.decoding.message import Message, Undecodable, reason_of
 from nats3_dagster.model import ExportSpec
 
@@ -48,7 +48,7 @@ def _json(spec: ExportSpec, schema: bytes) -> EachDecoder:
         from referencing import Registry
         from referencing.exceptions import Unresolvable
     except ImportError:
-        raise lacking("jsonschema") from None
+        raise missing_library("jsonschema") from None
 
     try:
         document = json.loads(schema)
@@ -80,7 +80,7 @@ def _avro(schema: bytes) -> EachDecoder:
         from fastavro import parse_schema, schemaless_reader
         from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_parsing_canonical_form
     except ImportError:
-        raise lacking("fastavro") from None
+        raise missing_library("fastavro") from None
 
     try:
         document = json.loads(schema)
@@ -117,7 +117,7 @@ def _protobuf(schema: bytes, name: str) -> EachDecoder:
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
     except ImportError:
-        raise lacking("protobuf") from None
+        raise missing_library("protobuf") from None
 
     pool = DescriptorPool()
     try:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
-from nats3_dagster.exports.decoding.decoders import json_decode
+from nats3_dagster.exports.decoding.base import json_decode
 from nats3_dagster.exports.decoding.message import Message, Undecodable
 
 _WHITE = " \t\r\n"

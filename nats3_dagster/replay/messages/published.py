@@ -20,7 +20,7 @@ from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
 from nats3_dagster.replay.job import DoneRange, ReplayJob
 from nats3_dagster.replay.messages.headers import made_by_schedule, replayed_sequences
-from nats3_dagster.replay.planning.targets import removes, target_state
+from nats3_dagster.replay.targets import removes, target_state
 from nats3_dagster.subjects import decoded, matches, readable
 
 # Messages asked for at once: they come with their payloads.

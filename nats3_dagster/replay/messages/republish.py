@@ -30,7 +30,7 @@ from nats3_dagster.replay.messages.live import Live
 from nats3_dagster.replay.messages.mapping import Known, Mapper, Outgoing
 from nats3_dagster.replay.messages.pace import Pacer
 from nats3_dagster.replay.messages.published import OrderKept, Published, ask_targets, order_kept
-from nats3_dagster.replay.planning.targets import check_kept, goes_one_at_a_time, takes_chain, target_state
+from nats3_dagster.replay.targets import check_kept, goes_one_at_a_time, takes_chain, target_state
 from nats3_dagster.subjects import Transform
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.

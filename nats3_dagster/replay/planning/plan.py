@@ -12,19 +12,17 @@ from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.planning.creation import Creation, check_creation, creation
-from nats3_dagster.replay.planning.exported import check_exported, check_follows, missing
-from nats3_dagster.replay.planning.forgotten import check_forgotten
-from nats3_dagster.replay.planning.targets import (
+from nats3_dagster.replay.planning.destinations import (
     archived_subjects,
     check_own_stream,
     check_provable,
     check_subject_sizes,
     check_targets,
-    goes_one_at_a_time,
-    listening,
-    takes_batches,
 )
+from nats3_dagster.replay.planning.exported import check_exported, check_follows, missing
+from nats3_dagster.replay.planning.forgotten import check_forgotten
 from nats3_dagster.replay.status import check_forerunner
+from nats3_dagster.replay.targets import goes_one_at_a_time, listening, takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, overlap
 from nats3_dagster.workspace import Workspace

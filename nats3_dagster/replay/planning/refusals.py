@@ -11,7 +11,7 @@ from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.messages.headers import MAX_BLOCK
 from nats3_dagster.replay.planning.content import sizes
-from nats3_dagster.replay.planning.targets import blind_settings, stores_nothing
+from nats3_dagster.replay.targets import blind_settings, stores_nothing
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace

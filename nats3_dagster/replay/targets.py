@@ -1,0 +1,117 @@
+"""Targets: the streams that take what a replay publishes, what they do with messages, and whether they still are what
+they were."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nats3_dagster.errors import StreamChanged, TargetError
+from nats3_dagster.jetstream.codes import REFUSED_ID_IS_FATAL
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.server import ServerInfo, server_info
+from nats3_dagster.jetstream.streams import stream_state, streams_listening
+from nats3_dagster.model import ReplaySpec, ReplayTarget, StreamState
+from nats3_dagster.model.stream import removing_settings
+
+# How long a new leader of a stream may take to have all that the one before acknowledged.
+CATCH_UP_S = 5.0
+
+
+def listening(link: Link, patterns: Iterable[str]) -> list[StreamState]:
+    """The streams that take some of the subjects of these filters, by name."""
+    states = {state.name: state for pattern in patterns for state in streams_listening(link, pattern)}
+    return [states[name] for name in sorted(states)]
+
+
+def takes_batches(streams: Sequence[StreamState], server: ServerInfo) -> bool:
+    """Whether there is one target, and it takes fast-ingest batches."""
+    return server.takes_batches and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
+
+
+def takes_chain(state: StreamState, server: ServerInfo) -> bool:
+    """Whether a chain of expected ids that breaks, by a lost message or another publisher's, harms the stream no
+    further. Replicas of newer servers stop at the first refusal, and nothing starts them again."""
+    return server.version < REFUSED_ID_IS_FATAL or state.config.get("num_replicas", 1) == 1
+
+
+def goes_one_at_a_time(
+    spec: ReplaySpec, streams: Sequence[StreamState], server: ServerInfo, *, batched: bool
+) -> bool:  # fmt: skip
+    """Whether each message is published after the answer to the one before, because the one target takes neither
+    batches nor a chain, and what is stored is to be a beginning of the stream's order."""
+    if batched or not spec.marks or spec.order != "stream" or len(streams) != 1:
+        return False
+    return not takes_chain(streams[0], server)
+
+
+def removes(state: StreamState) -> bool:
+    """Whether the stream is made to remove messages that are not its oldest: by a limit per subject, or because its
+    consumers have acknowledged them."""
+    config = state.config
+    return config.get("retention", "limits") != "limits" or config.get("max_msgs_per_subject", -1) > 0
+
+
+def stores_nothing(state: StreamState) -> bool:
+    """Whether the stream acknowledges messages and stores none: it keeps them for consumers, and has none."""
+    return state.config.get("retention") == "interest" and not state.consumers
+
+
+def blind_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings of a stream by which it removes messages of its own and then is less full than they allow: a purge
+    cannot be told from that. With max_msgs alone it can: the stream then has as many as it may."""
+    if config.get("retention", "limits") != "limits":
+        return ("retention",)
+    return tuple(name for name in removing_settings(config) if name != "max_msgs")
+
+
+def target_state(link: Link, target: ReplayTarget) -> StreamState:
+    """The target as it is now. Raises StreamChanged if it is another stream than when the replay began: what the replay
+    published there is gone with it."""
+    state = stream_state(link, target.incarnation.stream)
+    if state.incarnation != target.incarnation:
+        raise StreamChanged(
+            f"Stream {state.name} was deleted and made again after this replay began",
+            "What was published is gone with it: create a new replay",
+        )
+    return state
+
+
+def check_resumable(link: Link, targets: Sequence[ReplayTarget]) -> bool:
+    """Check that the targets are the streams they were when the replay began; whether batches can be used. Raises
+    StreamChanged."""
+    streams = [target_state(link, target) for target in targets]
+    return takes_batches(streams, server_info(link))
+
+
+def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str, int], *, live: bool = False) -> None:
+    """Check that the targets are the streams they were when the replay began, store what they acknowledge, and have not
+    lost what they acknowledged up to these stream sequences. `live`: what is published may remove messages. Raises
+    StreamChanged, TargetError."""
+    for target in targets:
+        until, seq = time.monotonic() + CATCH_UP_S, stored.get(target.incarnation.stream, 0)
+        while (state := target_state(link, target)).last_seq < seq:
+            if time.monotonic() > until:
+                raise TargetError(
+                    f"Stream {state.name} acknowledged sequence {seq} and ends at {state.last_seq}: it lost what it "
+                    "had stored",
+                    "Create a new replay, and delete what this one left",
+                )
+            time.sleep(0.1)
+        if stores_nothing(state):
+            raise TargetError(
+                f"Stream {state.name} has interest retention and lost its last consumer: it acknowledges messages and "
+                "stores none",
+                "Create its consumers, and then a new replay; delete what this one left",
+            )
+        if live or removes(state) or blind_settings(state.config) or state.first_seq <= target.since_seq:
+            continue
+        limit, why = removing_settings(state.config).get("max_msgs"), "what it published was purged"
+        if limit:
+            if state.messages >= limit:
+                continue  # it removed no more than it had to
+            why = f"it has {state.messages} messages of {limit} (max_msgs), so it was purged, or its limit was raised"
+        raise TargetError(
+            f"Stream {state.name} begins at sequence {state.first_seq}, and this replay began at "
+            f"{target.since_seq}: {why}",
+            "Create a new replay, and delete what this one left",
+        )
