@@ -1,13 +1,24 @@
-"""Parts of bodies: a base that names unknown fields, and values that every place checks alike."""
+"""Parts of bodies: a base that names unknown fields, values that every place checks alike, and fields made from the
+table of settings of a spec."""
 
+from collections.abc import Container
 from difflib import get_close_matches
 from typing import Annotated, Any, Self, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    create_model,
+)
 from pydantic import model_validator as validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.model.spec_table import Kind, Setting, settings_of
 
 B = TypeVar("B", bound=BaseModel)
 # What Postgres' bigint holds.
@@ -61,3 +72,27 @@ def _storable(text: str) -> str:
 # Postgres takes no NUL.
 Text = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_storable)]
 Count = Annotated[int, Field(ge=1, le=BIGGEST)]
+
+
+def with_settings(name: str, base: type[B], spec: type[Any], *, optional: Container[str] = ()) -> type[B]:
+    """A body with a field for each setting of a spec, by its key. `optional`: keys of required settings that the body
+    may leave out."""
+    fields: dict[str, Any] = {one.key: _field(one, one.required and one.key not in optional)
+                              for one in settings_of(spec)}  # fmt: skip
+    # BaseModel has attributes of these names.
+    fields = {f"{key}_" if hasattr(BaseModel, key) else key: field for key, field in fields.items()}
+    return create_model(name, __base__=base, __doc__=base.__doc__, **fields)
+
+
+def _field(one: Setting, required: bool) -> tuple[Any, Any]:
+    """The type of a field, and what pydantic is told of it."""
+    kind: Any = _TYPES[one.kind]
+    default: Any = ... if required else None
+    alias = one.key if hasattr(BaseModel, one.key) else None
+    field = Field(default, alias=alias, description=one.description, max_length=one.limit if one.kind.is_list else None)
+    return (kind if required else kind | None), field
+
+
+_TYPES: dict[Kind, Any] = {
+    Kind.TEXT: Text, Kind.FILE: Text, Kind.COUNT: int, Kind.TEXTS: list[Text], Kind.FILTERS: list[Text],
+}  # fmt: skip

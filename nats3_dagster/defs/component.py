@@ -3,17 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dagster import Component, ComponentLoadContext, Definitions, Model, ResolutionContext, Resolvable, Resolver
 from dagster.components.component.component import ComponentTypeSpec
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.project import definitions_of, read
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec, Mode
+from nats3_dagster.model.spec_table import Kind, by_key, settings_of
 
 
 def _doc(description: str) -> Resolver:
@@ -21,41 +22,38 @@ def _doc(description: str) -> Resolver:
     return Resolver.default(description=description)
 
 
-class ExportDeclaration(Model, Resolvable):
+def _fields(spec: type[Any]) -> dict[str, Any]:
+    """A field for each setting of a spec; that of a file says so in its name."""
+    types: dict[Kind, Any] = {Kind.COUNT: int, Kind.TEXTS: list[str], Kind.FILTERS: list[str]}
+    fields: dict[str, Any] = {}
+    for one in settings_of(spec):
+        kind = types.get(one.kind, str)
+        name = f"{one.key}_file" if one.kind is Kind.FILE else one.key
+        required = Annotated[kind, _doc(one.description)]
+        fields[name] = (required, ...) if one.required else (Annotated[kind | None, _doc(one.description)], None)
+    return fields
+
+
+class _Declared(Model):
+    """What a component declares, with the settings of a spec as its fields."""
+
+    def given(self, spec: type[Any]) -> dict[str, Any]:
+        """The fields of the spec that are written."""
+        keys = {f"{one.key}_file": one.key for one in settings_of(spec) if one.kind is Kind.FILE}
+        written = self.model_dump(include={*_fields(spec)}, exclude_none=True)
+        return by_key(spec, {keys.get(name, name): value for name, value in written.items()})
+
+
+class ExportDeclaration(create_model("ExportSettings", __base__=_Declared, **_fields(ExportSpec)), Resolvable):
     """Files for other systems, made of each sealed hour of the archive."""
 
-    name: Annotated[str, _doc("Name of the export: lower-case letters, digits and _.")]
-    to: Annotated[str, _doc("Where the files go: s3://bucket/prefix, gs://, az:// or file:///folder.")]
-    subjects: Annotated[
-        list[str] | None, _doc("Export only these subjects (NATS filters). Every subject without it.")
-    ] = None
-    decode: Annotated[
-        str | None,
-        _doc("raw (the default), text, json, msgpack, avro, protobuf, or your function package.module:function."),
-    ] = None
-    schema_file: Annotated[
-        str | None, _doc("A file: JSON Schema, Avro schema, or descriptors.pb#package.Message.")
-    ] = None
-    key: Annotated[
-        str | None, _doc("Split by subject:2, header:Name, field:a.b or decoder. Without it no split.")
-    ] = None
-    format: Annotated[str | None, _doc("ndjson (the default), csv, parquet, raw or messages.")] = None
-    compression: Annotated[str | None, _doc("gzip (the default), zstd, snappy (Parquet alone) or none.")] = None
-    columns: Annotated[list[str] | None, _doc("The fields to take, for csv and parquet.")] = None
-    path: Annotated[str | None, _doc("The path of a file below `to`, with names in braces.")] = None
-    interval_minutes: Annotated[int | None, _doc("1, 5, 15 or 60 (the default): minutes that share a file.")] = None
-    max_undecoded: Annotated[
-        int | None, _doc("More messages of an hour that do not decode fail its run; 0 without it.")
-    ] = None
+    if TYPE_CHECKING:
+
+        def __init__(self, **settings: Any) -> None: ...
 
     def spec(self) -> ExportSpec:
         """Raises OperatorError if a field is invalid."""
-        names = {"to": "destination", "schema_file": "schema"}
-        given: dict[str, Any] = {
-            names.get(field, field): tuple(cast(list[str], value)) if isinstance(value, list) else value
-            for field, value in self.model_dump().items() if value is not None
-        }  # fmt: skip
-        return ExportSpec(**given)
+        return ExportSpec(**self.given(ExportSpec))
 
 
 class ArchiveDeclaration(Model, Resolvable):

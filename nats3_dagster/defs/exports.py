@@ -44,6 +44,7 @@ from nats3_dagster.exports.status import find
 from nats3_dagster.exports.status import find_or_none as find_export_or_none
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
 from nats3_dagster.model.exported import ExportHour
+from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -201,8 +202,4 @@ def _metadata(settings: Settings, archive_name: str, name: str, hour: str) -> Me
 
 def _definition_metadata(spec: ExportSpec) -> Metadata:
     """What an export is, on its asset's definition."""
-    return {
-        "to": spec.destination, "subjects": ", ".join(spec.subjects) or "all", "decode": spec.decode,
-        "key": spec.key or "(none)", "format": spec.format, "compression": spec.compression, "path": spec.path,
-        "interval_minutes": spec.interval_minutes, "max_undecoded": spec.max_undecoded,
-    }  # fmt: skip
+    return {one.key: one.shown(getattr(spec, one.name)) for one in settings_of(ExportSpec) if one.key != "name"}

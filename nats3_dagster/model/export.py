@@ -1,14 +1,13 @@
 """An export: files for other systems, made of an archive's hours as soon as they are sealed."""
 
-import os
 import re
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from string import Formatter
 from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.model.spec_table import Kind, setting
 from nats3_dagster.subjects import check_filter
 
 Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
@@ -50,28 +49,70 @@ class Destination(NamedTuple):
 class ExportSpec:
     """An export as declared. Raises OperatorError if a field is invalid."""
 
-    # Lower-case letters, digits and _; unique in its archive.
-    name: str
-    # s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, file:///folder.
-    destination: str
-    # NATS filters; empty for every subject of the archive.
-    subjects: tuple[str, ...] = ()
-    # raw, text, json, msgpack, avro, protobuf, or the function package.module:function.
-    decode: str = "raw"
-    # The absolute path of a file: a JSON Schema, an Avro schema, or FileDescriptorSet#package.Message.
-    schema: str | None = None
-    # What files are split by: subject:2, subject:1,3, header:Name, field:a.b, decoder; None for no split.
-    key: str | None = None
-    format: Format = "ndjson"
-    compression: Compression = "gzip"
-    # The fields to take, for csv and parquet; empty for those that the rows have.
-    columns: tuple[str, ...] = ()
-    # Of a file below the destination; see PATH_NAMES. The default becomes MINUTE_PATH for intervals below an hour.
-    path: str = DEFAULT_PATH
-    # The messages of so many minutes are in a file of their own.
-    interval_minutes: int = 60
-    # More messages of an hour that do not decode fail its run.
-    max_undecoded: int = 0
+    # Unique in its archive.
+    name: str = field(metadata=setting(Kind.TEXT, "Lower-case letters, digits and _.", metavar="NAME"))
+    destination: str = field(
+        metadata=setting(
+            Kind.TEXT,
+            "Where the files go: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder.",
+            metavar="URL",
+            key="to",
+        )
+    )
+    # Empty for every subject of the archive.
+    subjects: tuple[str, ...] = field(
+        default=(), metadata=setting(Kind.FILTERS, "Export only these subjects (NATS filters).", metavar="FILTER")
+    )
+    decode: str = field(
+        default="raw",
+        metadata=setting(
+            Kind.TEXT,
+            "raw, text, json, msgpack, avro, protobuf, or your function package.module:function.",
+            metavar="DECODER",
+        ),
+    )
+    # An absolute path.
+    schema: str | None = field(
+        default=None,
+        metadata=setting(
+            Kind.FILE, "A file: JSON Schema, Avro schema, or descriptors.pb#package.Message.", metavar="FILE"
+        ),
+    )
+    key: str | None = field(
+        default=None,
+        metadata=setting(
+            Kind.TEXT,
+            "Split files by subject:2, subject:1,3, header:Name, field:a.b or decoder. Without it no split.",
+            metavar="KEY",
+        ),
+    )
+    format: Format = field(
+        default="ndjson", metadata=setting(Kind.TEXT, "ndjson, csv, parquet, raw or messages.", metavar="FORMAT")
+    )
+    compression: Compression = field(
+        default="gzip", metadata=setting(Kind.TEXT, "gzip, zstd, snappy (Parquet alone) or none.", metavar="CODEC")
+    )
+    # Empty for the fields that the rows have.
+    columns: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(Kind.TEXTS, "The fields to take, for csv and parquet.", metavar="FIELD", limit=2000),
+    )
+    # See PATH_NAMES. The default becomes MINUTE_PATH for intervals below an hour.
+    path: str = field(
+        default=DEFAULT_PATH,
+        metadata=setting(Kind.TEXT, "The path of a file below the destination, with names in braces.",
+                         metavar="TEMPLATE"),
+    )  # fmt: skip
+    interval_minutes: int = field(
+        default=60, metadata=setting(Kind.COUNT, "1, 5, 15 or 60: minutes whose messages share a file.",
+                                     metavar="MINUTES"),
+    )  # fmt: skip
+    max_undecoded: int = field(
+        default=0,
+        metadata=setting(
+            Kind.COUNT, "Fail an hour if more of its messages than this cannot be decoded.", metavar="COUNT"
+        ),
+    )
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]+", self.name):
@@ -228,11 +269,6 @@ class ExportSpec:
                 "The path has none of {first}, {last} and {part}, so that files would have one name", hint,
                 field="path",
             )
-
-
-def schema_at(schema: str, folder: Path) -> str:
-    """The schema of an export, a relative path in it taken from this absolute folder; an empty text stays."""
-    return os.path.normpath(folder / schema) if schema else schema
 
 
 def parse_destination(url: str) -> Destination:

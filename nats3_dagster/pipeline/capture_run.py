@@ -128,8 +128,10 @@ def capture_range(task: Task) -> Iterator[Outcome]:
 
 
 def _check_complete(workspace: Workspace, planned: CapturePlan) -> None:
-    """The run's own proof: the hour's window is covered now."""
+    """The run's own proof: the hour's window is covered now. Raises SourceError; Conflict where the archive was deleted
+    after the commit, and its chunks with it."""
     if missing := capture.uncovered(workspace, planned):
+        workspace.catalog.archives.settled(planned.archive)
         archive, hour = planned.archive.name, planned.job.hour
         raise SourceError(
             f"Archive {archive} still lacks {', '.join(map(str, missing[:3]))} of {hour}",

@@ -2,26 +2,19 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from nats3_dagster.exports.status import Listed
-from nats3_dagster.model import ExportResult, ExportSpec
+from nats3_dagster.model import ExportResult
 from nats3_dagster.model.exported import ExportHour
+from nats3_dagster.model.spec_table import to_document
 from nats3_dagster.views.values import stamp_of
-
-
-def spec(one: ExportSpec) -> dict[str, Any]:
-    """The fields as a body or a file of archives has them."""
-    fields = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(one).items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    name, destination = fields.pop("name"), fields.pop("destination")
-    return {"name": name, "to": destination} | fields
 
 
 def export(one: Listed) -> dict[str, Any]:
     """An export and what it has made."""
     totals = one.totals
-    return {"archive": one.archive.name} | spec(one.export.spec) | {
+    return {"archive": one.archive.name} | to_document(one.export.spec) | {
         "version": one.export.version, "created_at": stamp_of(one.export.created_at),
         "updated_at": stamp_of(one.export.updated_at),
         "hours_exported": totals.hours, "hours_failed": totals.failed, "last_hour": totals.last_hour,

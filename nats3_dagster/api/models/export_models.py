@@ -4,25 +4,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from nats3_dagster.api.models.bodies import Answer
+from nats3_dagster.api.models.bodies import Answer, answer_with_settings
+from nats3_dagster.model import ExportSpec
 
 
-class Export(Answer):
+class Export(answer_with_settings("ExportSettings", ExportSpec)):
     """What is declared, what was made, and how far it is."""
 
     archive: str
-    name: str
-    to: str
-    subjects: list[str] = Field(description="NATS filters; empty for every subject.")
-    decode: str
-    schema_: str | None = Field(alias="schema")
-    key: str | None
-    format: str
-    compression: str
-    columns: list[str]
-    path: str
-    interval_minutes: int
-    max_undecoded: int
     version: int
     created_at: str
     updated_at: str

@@ -1,7 +1,6 @@
 """Exports as a file of archives declares them: a list below `exports:` of an archive."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,7 +8,7 @@ from nats3_dagster.archive.declared.document import Table, place, unknown_keys
 from nats3_dagster.archive.declared.values import count, filters, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ExportSpec
-from nats3_dagster.model.export import schema_at
+from nats3_dagster.model.spec_table import Kind, Setting, file_at, settings_of, to_document
 
 
 def read_exports(entry: Table, file: str) -> tuple[tuple[ExportSpec, ...], list[OperatorError]]:
@@ -37,50 +36,44 @@ def read_exports(entry: Table, file: str) -> tuple[tuple[ExportSpec, ...], list[
 
 def entry_of_export(spec: ExportSpec) -> dict[str, Any]:
     """The export as an entry that declares it: what differs from a new one's defaults."""
-    entry: dict[str, Any] = {"name": spec.name, "to": spec.destination}
-    for field in fields(ExportSpec)[2:]:
-        value = getattr(spec, field.name)
-        if value != field.default:
-            entry[field.name] = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
-    return entry
+    document = to_document(spec)
+    return {one.key: document[one.key] for one in settings_of(ExportSpec) if getattr(spec, one.name) != one.default}
 
 
 def _export(table: Table, file: str) -> ExportSpec:
     """Raises OperatorError with the line."""
-    unknown_keys(table, [*_FIELDS], file, "an export")
+    unknown_keys(table, [*_KEYS], file, "an export")
     at = place(file, table.line)
-    if table.get("subject") is not None and table.get("subjects") is not None:
-        raise OperatorError(f"{at}: an export has both subject and subjects", "Give one of them")
     values: dict[str, Any] = {}
     for key, value in table.items():
-        if value is None:  # a key with nothing behind it
+        if value is None:  # a key without a value
             continue
-        field, kind = _FIELDS[key]
+        one = _KEYS[key]
+        if one.name in values:
+            raise OperatorError(f"{at}: an export has both {one.singular} and {one.key}", "Give one of them")
         try:
-            values[field] = kind(key, value)
+            values[one.name] = one.cleared(_READ[one.kind](key, value))
         except OperatorError as error:
             raise _at(error, place(file, table.lines.get(key, table.line))) from None
-    if missing := [key for key, field in (("name", "name"), ("to", "destination")) if field not in values]:
+        if one.kind is Kind.FILE:
+            values[one.name] = file_at(values[one.name], Path(file).absolute().parent)
+    if missing := [one.key for one in settings_of(ExportSpec) if one.required and one.name not in values]:
         raise OperatorError(f"{at}: an export without {' and '.join(missing)}", "Add what is missing")
-    if "schema" in values:
-        values["schema"] = schema_at(values["schema"], Path(file).absolute().parent)
-    if values.get("subjects") == (">",):
-        values["subjects"] = ()
     try:
         return ExportSpec(**values)
     except OperatorError as error:
-        key = next((key for key, (field, _) in _FIELDS.items() if field == error.field), error.field)
-        raise _at(error, place(file, table.lines.get(key, table.line))) from None
+        key = next((key for key, one in _KEYS.items() if one.name == error.field and key in table), error.field)
+        raise _at(error, place(file, table.lines.get(key or "", table.line))) from None
 
 
 def _at(error: OperatorError, at: str) -> OperatorError:
     return OperatorError(f"{at}: {error.what}", error.hint)
 
 
-# The field of ExportSpec that a key is, and how its value is read. In the order of `nats3 export create`.
-_FIELDS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
-    "name": ("name", text), "to": ("destination", text), "subjects": ("subjects", filters),
-    "subject": ("subjects", filters), "decode": ("decode", text), "schema": ("schema", text), "key": ("key", text),
-    "format": ("format", text), "compression": ("compression", text), "columns": ("columns", texts),
-    "path": ("path", text), "interval_minutes": ("interval_minutes", count), "max_undecoded": ("max_undecoded", count),
+# The settings by the keys that a file may have: of filters also `subject`.
+_KEYS: Mapping[str, Setting] = {one.key: one for one in settings_of(ExportSpec)} | {
+    one.singular: one for one in settings_of(ExportSpec) if one.kind is Kind.FILTERS
+}
+_READ: Mapping[Kind, Callable[[str, Any], Any]] = {
+    Kind.TEXT: text, Kind.FILE: text, Kind.COUNT: count, Kind.TEXTS: texts, Kind.FILTERS: filters,
 }  # fmt: skip

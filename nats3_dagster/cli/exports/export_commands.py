@@ -1,12 +1,11 @@
 """`nats3 export`: files for other systems, made of each sealed hour of an archive. Declare, look at, run, delete."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nats3_dagster.bodies.exports import CreateExport, spec_fields
+from nats3_dagster.bodies.exports import CreateExport
 from nats3_dagster.cli.exports import export_views as views
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.processes import export_hours
@@ -18,11 +17,13 @@ from nats3_dagster.cli.terminal.creation import FromJson, body_of
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show, show_one, text_of
 from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.cli.terminal.spec_options import Given, with_settings
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error, OperatorError, StoreError
 from nats3_dagster.exports import status
 from nats3_dagster.exports.hours import asked, state_of, states
-from nats3_dagster.model.export import schema_at
+from nats3_dagster.model import ExportSpec
+from nats3_dagster.model.spec_table import by_key, cleared, to_document
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import exports as documents
 from nats3_dagster.views.archives import difference
@@ -32,71 +33,17 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 ExportName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the export.", autocompletion=completing.exports)
 ]
-To = Annotated[
-    str | None,
-    typer.Option("--to", metavar="URL", help="s3://bucket/prefix, gs://bucket/prefix, az://... or file:///folder."),
-]
-Subject = Annotated[
-    list[str] | None,
-    typer.Option("--subject", metavar="FILTER", help="Export only these subjects (NATS filter). May be repeated."),
-]
-Decode = Annotated[
-    str | None,
-    typer.Option(
-        "--decode", metavar="DECODER",
-        help="raw (the default), text, json, msgpack, avro, protobuf, or your function package.module:function.",
-    ),
-]
-Schema = Annotated[
-    str | None,
-    typer.Option("--schema", metavar="FILE", help="JSON Schema, Avro schema, or descriptors.pb#package.Message."),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key", metavar="KEY", help="Split by subject:2, header:Name, field:a.b or decoder. Without it no split."
-    ),
-]
-FileFormat = Annotated[
-    str | None, typer.Option("--format", metavar="FORMAT", help="ndjson (the default), csv, parquet, raw or messages.")
-]
-Compression = Annotated[
-    str | None,
-    typer.Option("--compression", metavar="CODEC", help="gzip (the default), zstd, snappy (Parquet alone) or none."),
-]
-Column = Annotated[
-    list[str] | None,
-    typer.Option("--column", metavar="FIELD", help="A field to take, for csv and parquet. May be repeated."),
-]
-PathOption = Annotated[
-    str | None,
-    typer.Option(
-        "--path", metavar="TEMPLATE", help="Path of a file below --to, like {key}/{date}/{hour}-{part}.{ext}."
-    ),
-]
-Interval = Annotated[
-    int | None,
-    typer.Option("--interval-minutes", metavar="MINUTES", help="1, 5, 15 or 60 (the default) minutes share a file."),
-]
-MaxUndecoded = Annotated[
-    int | None,
-    typer.Option(
-        "--max-undecoded", metavar="COUNT", help="More messages of an hour that do not decode fail it (default: 0)."
-    ),
-]
 
 
 @app.command()
+@with_settings(ExportSpec, but="name")
 def create(
-    context: typer.Context, archive: ArchiveName, name: ExportName, to: To = None, subject: Subject = None,
-    decode: Decode = None, schema: Schema = None, key: Key = None, format_: FileFormat = None,
-    compression: Compression = None, column: Column = None, path: PathOption = None, interval: Interval = None,
-    max_undecoded: MaxUndecoded = None, from_json: FromJson = None, output: Output = Format.table,
+    context: typer.Context, archive: ArchiveName, name: ExportName, given: Given, from_json: FromJson = None,
+    output: Output = Format.table,
 ) -> None:  # fmt: skip
     """Declare an export. Its sensor in Dagster exports each hour when it is sealed; see also `nats3 export run`."""
     from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
 
-    given = _fields(to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded)
     body = body_of(CreateExport, context, from_json, given, {"to": "--to"})
     if body.name not in (None, name):
         raise OperatorError(f"The document names the export {body.name}, and the command {name}", "Give one name")
@@ -191,27 +138,21 @@ def run(
 
 
 @app.command("set")
+@with_settings(ExportSpec, but="name")
 def set_(
-    archive: ArchiveName, name: ExportName, to: To = None, subject: Subject = None, decode: Decode = None,
-    schema: Schema = None, key: Key = None, format_: FileFormat = None, compression: Compression = None,
-    column: Column = None, path: PathOption = None, interval: Interval = None, max_undecoded: MaxUndecoded = None,
-    output: Output = Format.table,
+    archive: ArchiveName, name: ExportName, given: Given, output: Output = Format.table
 ) -> None:  # fmt: skip
     """Change settings of an export, for hours that are exported from then on. `--subject '>'` is every subject; an
     empty text takes --schema, --key and --column back."""
     from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
 
-    given = _fields(to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded)
     if not given:
         raise OperatorError("There is nothing to change", "Give a setting with its new value, like --max-undecoded 10")
-    wanted = spec_fields(given)
-    for field, empty in (("schema", ""), ("key", ""), ("columns", ("",)), ("subjects", (">",))):
-        if wanted.get(field) == empty:
-            wanted[field] = () if isinstance(empty, tuple) else None
+    wanted = cleared(ExportSpec, by_key(ExportSpec, given))
     with Workspace(Settings.load()) as workspace:
         done = declare.change(workspace, archive, name, wanted)
     changes = [difference(one) for one in done.differences]
-    view = {"archive": done.archive.name} | documents.spec(done.after.spec) | {
+    view = {"archive": done.archive.name} | to_document(done.after.spec) | {
         "version": done.after.version, "changes": changes,
     }  # fmt: skip
     lines = {one["field"]: changed_text(one) for one in changes}
@@ -293,21 +234,6 @@ def _note_owner(workspace: Workspace, made: status.Listed) -> None:
 def _status(archive: str, name: str) -> dict[str, Any]:
     with Workspace(Settings.load()) as workspace:
         return documents.status(*state_of(workspace, archive, name))
-
-
-def _fields(
-    to: str | None, subject: Sequence[str] | None, decode: str | None, schema: str | None, key: str | None,
-    format_: str | None, compression: str | None, column: Sequence[str] | None, path: str | None, interval: int | None,
-    max_undecoded: int | None,
-) -> dict[str, Any]:  # fmt: skip
-    """The fields that options give, as a document has them."""
-    fields = {
-        "to": to, "subjects": list(subject) if subject else None, "decode": decode,
-        "schema": None if schema is None else schema_at(schema, Path.cwd()), "key": key,
-        "format": format_, "compression": compression, "columns": list(column) if column else None, "path": path,
-        "interval_minutes": interval, "max_undecoded": max_undecoded,
-    }  # fmt: skip
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _note_undecoded(results: Sequence[dict[str, Any]]) -> None:

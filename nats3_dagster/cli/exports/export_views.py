@@ -3,6 +3,8 @@
 from typing import Any
 
 from nats3_dagster.cli.terminal.output import Columns, Prose, Size, counted, text_of, when
+from nats3_dagster.model import ExportSpec
+from nats3_dagster.model.spec_table import settings_of
 
 LIST: Columns = {
     "ARCHIVE": lambda e: e["archive"],
@@ -51,16 +53,8 @@ RUN: Columns = {
 
 def export_lines(view: dict[str, Any]) -> dict[str, object]:
     """An export: what is declared, and where its hours are in the document, how far it is."""
-    lines: dict[str, object] = {
-        "export": f"{view['archive']}/{view['name']}", "to": view["to"], "subjects": view["subjects"] or ">",
-        "decode": view["decode"], "schema": view["schema"], "key": view["key"] or "none: no split",
-        "format": f"{view['format']}, {view['compression']}",
-    }  # fmt: skip
-    if view["columns"]:
-        lines["columns"] = view["columns"]
-    lines |= {
-        "path": view["path"], "interval": f"{view['interval_minutes']} min", "max undecoded": view["max_undecoded"],
-    }  # fmt: skip
+    lines: dict[str, object] = {"export": f"{view['archive']}/{view['name']}"}
+    lines |= {one.label: one.shown(view[one.key]) for one in settings_of(ExportSpec) if one.key != "name"}
     if "hours" not in view:
         return lines
     lines |= {
