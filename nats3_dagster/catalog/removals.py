@@ -93,3 +93,8 @@ class Removals:
         """The objects are gone from the store."""
         with self._session.transaction() as sql:
             sql.run("finish_removals", bucket=bucket, keys=list(keys))
+
+    def release(self, bucket: str, keys: Sequence[str]) -> None:
+        """Nothing was done about these, which were claimed."""
+        with self._session.transaction() as sql:
+            sql.run("release_removals", bucket=bucket, keys=list(keys))

@@ -28,6 +28,10 @@ where exists (
           select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at))
    or exists (select from nats3.removal r where r.bucket = :bucket and r.key = o.key and r.removed_at is null);
 
+-- name: release_removals(bucket, keys)!
+-- Gives up the claims of objects that were not deleted.
+delete from nats3.removal where bucket = :bucket and key = any(:keys::text[]) and removed_at is null;
+
 -- name: finish_removals(bucket, keys)!
 -- Marks claimed objects as removed from the store.
 update nats3.removal set removed_at = clock_timestamp()
