@@ -5,17 +5,16 @@ archive of this catalog. A folder without one, where the archive has chunks, is 
 or an older copy.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from nats3_dagster.errors import Conflict, ObjectMissing, StoreError
+from nats3_dagster.errors import Conflict, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.model.archive_spec import archive_prefix
-from nats3_dagster.objects import Bucket
+from nats3_dagster.objects import Bucket, OwnerObject
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -32,7 +31,7 @@ class Owner:
     archive: str
     stream: str
 
-    def to_bytes(self) -> bytes:
+    def encode(self) -> bytes:
         fields = {"format": _FORMAT, "id": str(self.id), "archive": self.archive, "stream": self.stream}
         return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -54,17 +53,13 @@ def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False) ->
     """Make the archive the owner of its folder. Raises Conflict if another catalog's archive is, unless it is to be
     taken over; StoreError."""
     spec = archive.spec
-    bucket, folder = workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name)
-    data = Owner(archive.job_id, archive.name, spec.stream).to_bytes()
-    # Create-only: of two catalogs that claim a new folder at once one is told of the other.
-    if bucket.create(owner_key(folder), data):
-        return
-    owner = _owner(bucket, folder)
-    if owner and owner.id == archive.job_id:
-        return
-    if owner and not take_over and workspace.catalog.archives.of_job(owner.id) is None:
+    owner_object = _object(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    own = Owner(archive.job_id, archive.name, spec.stream)
+    owner = owner_object.create(own)
+    if owner.id != own.id and (take_over or workspace.catalog.archives.of_job(owner.id)):
+        owner = owner_object.replace(own)
+    if owner.id != own.id:
         raise _foreign(spec, owner)
-    bucket.put_again(owner_key(folder), data, hashlib.sha256(data).hexdigest())
 
 
 def require(workspace: Workspace, archive: Archive) -> None:
@@ -75,13 +70,16 @@ def require(workspace: Workspace, archive: Archive) -> None:
 
 
 def inspect(workspace: Workspace, archive: Archive) -> bool:
-    """Whether the archive owns its folder; false where nothing does, and it has no chunk yet. Raises StoreError where
-    another archive does, or where the archive has chunks and no archive owns the folder. Writes nothing."""
+    """Whether the archive owns its folder; false where no live archive does, and it has no chunk yet. Raises
+    StoreError where another archive does, or where the archive has chunks and no archive owns the folder. Writes
+    nothing."""
     spec = archive.spec
     owner = _owner(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
     if owner and owner.id == archive.job_id:
         return True
-    if owner is None and not workspace.catalog.chunks.select(archive, limit=1, with_minutes=False):
+    if (owner is None or _is_deleted(workspace, owner)) and not workspace.catalog.chunks.select(
+        archive, limit=1, with_minutes=False
+    ):
         return False
     place = f"The bucket {spec.bucket!r} in {workspace.settings.store.place}"
     if owner is None:
@@ -96,13 +94,17 @@ def inspect(workspace: Workspace, archive: Archive) -> bool:
     )
 
 
+def obsolete(workspace: Workspace, archive_name: str) -> list[tuple[str, str]]:
+    """Bucket and folder of deleted archives of this name whose owner objects are left. Raises StoreError."""
+    archives = workspace.catalog.archives
+    places = {(a.spec.bucket, archive_prefix(a.spec.prefix, a.name)) for a in archives.deleted(archive_name)}
+    return [place for place in sorted(places) if _is_obsolete(workspace, *place)]
+
+
 def release(workspace: Workspace, bucket_name: str, folder: str) -> None:
     """Delete the owner object of a folder whose archive this catalog had, and has no longer."""
-    bucket = workspace.bucket(bucket_name)
-    owner = _owner(bucket, folder)
-    row = workspace.catalog.archives.of_job(owner.id) if owner else None
-    if row and not row[1]:
-        bucket.delete(owner_key(folder))
+    if _is_obsolete(workspace, bucket_name, folder):
+        workspace.bucket(bucket_name).delete(owner_key(folder))
 
 
 def folders_of(keys: Iterable[str]) -> list[str]:
@@ -123,21 +125,38 @@ def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str])
             )
 
 
+def _is_obsolete(workspace: Workspace, bucket_name: str, folder: str) -> bool:
+    """Whether the folder's owner is an archive that this catalog had, and has no longer."""
+    owner = _owner(workspace.bucket(bucket_name), folder)
+    return bool(owner and _is_deleted(workspace, owner))
+
+
+def _is_deleted(workspace: Workspace, owner: Owner) -> bool:
+    row = workspace.catalog.archives.of_job(owner.id)
+    return bool(row and not row[1])
+
+
 def _owner(bucket: Bucket, folder: str) -> Owner | None:
     """None where there is no owner object. Raises StoreError for one that cannot be read."""
+    return _object(bucket, folder).read()
+
+
+def _object(bucket: Bucket, folder: str) -> OwnerObject[Owner]:
     key = owner_key(folder)
-    try:
-        fields = json.loads(bytes(bucket.get(key)))
-        if fields["format"] != _FORMAT:
-            raise ValueError(fields["format"])
-        return Owner(UUID(fields["id"]), str(fields["archive"]), str(fields["stream"]))
-    except ObjectMissing:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"{key} in the bucket {bucket.name!r} does not name the owner of its folder",
-            "A newer release may have written it; or bring it back from a copy of the bucket",
-        ) from error
+
+    def decode(data: bytes) -> Owner:
+        try:
+            fields = json.loads(data)
+            if fields["format"] != _FORMAT:
+                raise ValueError(fields["format"])
+            return Owner(UUID(fields["id"]), str(fields["archive"]), str(fields["stream"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"{key} in the bucket {bucket.name!r} does not name the owner of its folder",
+                "A newer release may have written it; or bring it back from a copy of the bucket",
+            ) from error
+
+    return OwnerObject(bucket, key, decode)
 
 
 def _foreign(spec: ArchiveSpec, owner: Owner) -> Conflict:

@@ -19,13 +19,40 @@ from nats3_dagster.workspace import Workspace
 
 # Messages of the stream that are asked for one after the other, where the archive does not have the first of them.
 _STEPS = 16
+# Streams that are older backups, as they were compared in this process: what differs once differs for good. The key has
+# all that a comparison rests on.
+_OLDER: dict[tuple[object, ...], History] = {}
+_MOST_OLDER = 256
 
 
 def history_of(
+    workspace: Workspace, link: Link, archive: Archive, coverages: Sequence[Coverage], state: StreamState, *,
+    again: bool = False,
+) -> History | None:  # fmt: skip
+    """What the stream has of the newest incarnation that it shares a message with; None where it shares none that it
+    still has. An older backup is compared once in a process, or `again`. Raises StreamChanged if the stream was made
+    again meanwhile, SourceError, StoreError."""
+    key = _key(archive, coverages, state)
+    if not again and (older := _OLDER.get(key)):
+        return older
+    history = _compared_all(workspace, link, archive, coverages, state)
+    if history and history.agreed < history.newest:
+        if len(_OLDER) >= _MOST_OLDER:
+            _OLDER.clear()
+        _OLDER[key] = history
+    return history
+
+
+def _key(archive: Archive, coverages: Sequence[Coverage], state: StreamState) -> tuple[object, ...]:
+    # A stream that is still being filled has more to compare; one that is longer than the archive has no more.
+    last = max((coverage.last for coverage in coverages), default=0)
+    held = tuple((c.incarnation, c.start, c.last, c.chunks, c.messages) for c in coverages)
+    return archive.job_id, state.incarnation, min(state.last_seq, last), held
+
+
+def _compared_all(
     workspace: Workspace, link: Link, archive: Archive, coverages: Sequence[Coverage], state: StreamState
 ) -> History | None:
-    """What the stream has of the newest incarnation that it shares a message with; None where it shares none that it
-    still has. Raises StreamChanged if the stream was made again meanwhile, SourceError, StoreError."""
     for coverage in reversed(coverages):
         if coverage.incarnation.stream == state.name and (
             history := _shared(workspace, link, archive, coverage, state)

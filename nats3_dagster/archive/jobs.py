@@ -136,9 +136,9 @@ def delete(
     if is_live:
         return archive, remove.delete(workspace, archive.name, purge=purge, keep_consumer=keep_consumer)
     # Not by its name: the name may have another archive by now.
-    removed = remove.remove_dead(workspace, archive.name)
-    if not removed:
+    if not remove.left(workspace, archive.name):
         raise _unknown(job_id)
+    removed = remove.remove_dead(workspace, archive.name)
     return archive, remove.Deleted(0, removed)
 
 

@@ -12,11 +12,13 @@ from nats3_dagster.archive.take.durables import drop
 from nats3_dagster.errors import OperatorError, SourceError, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 
 # Claimed, deleted and finished together: Postgres is asked three times for so many objects.
 PAGE = 500
+# Deleted between two looks at the owners of their folders: another catalog that takes one over meanwhile loses no more
+# than these.
+BATCH = 50
 OnProgress = Callable[[int, int], object]
 
 
@@ -47,7 +49,7 @@ class ToDelete:
 
     # The archive's; None where it was deleted before.
     holdings: status.Holdings | None
-    # Objects of deleted archives of this name that are still in the store.
+    # Objects of deleted archives of this name that are still in the store, owner objects among them.
     left: int
 
 
@@ -61,15 +63,16 @@ def to_delete(workspace: Workspace, name: str, *, purge: bool = False) -> ToDele
     try:
         held = status.holdings(workspace, name)
     except OperatorError:
-        left = _left(workspace, name) if purge else 0
-        if not left:
+        objects = left(workspace, name) if purge else 0
+        if not objects:
             raise
-        return ToDelete(None, left)
-    return ToDelete(held, _left(workspace, held.archive.name) if purge else 0)
+        return ToDelete(None, objects)
+    return ToDelete(held, left(workspace, held.archive.name) if purge else 0)
 
 
-def _left(workspace: Workspace, name: str) -> int:
-    return sum(1 for _ in workspace.catalog.removals.dead_objects(name))
+def left(workspace: Workspace, name: str) -> int:
+    """How many objects of deleted archives of this name, and of retired chunks, are still in the store."""
+    return sum(1 for _ in workspace.catalog.removals.dead_objects(name)) + len(folder.obsolete(workspace, name))
 
 
 def delete(
@@ -90,8 +93,6 @@ def delete(
         folder.check_removable(workspace, spec.bucket, [probe])
     chunks = workspace.catalog.archives.delete(name) if spec else 0
     objects = remove_dead(workspace, name, on_progress) if purge else 0
-    if spec and purge:
-        folder.release(workspace, spec.bucket, archive_prefix(spec.prefix, name))
     owned = spec is not None and spec.owns_durable and not keep_consumer
     consumer = spec.durable if spec and owned and _drop(workspace, spec) else None
     return Deleted(chunks, objects, consumer)
@@ -109,7 +110,8 @@ def _drop(workspace: Workspace, spec: ArchiveSpec) -> bool:
 
 
 def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress = _ignore) -> int:
-    """Delete the objects of the archive's retired chunks and superseded manifests; how many.
+    """Delete the objects of the archive's retired chunks and superseded manifests, and the owner objects of folders
+    whose archive is deleted; how many of the former.
 
     `on_progress(done, total)` counts objects. Raises StoreError; the next call does the rest."""
     removals = workspace.catalog.removals
@@ -122,8 +124,9 @@ def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress
         removed += remove_objects(
             workspace, bucket_name, keys, lambda done, _, before=before: on_progress(before + done, len(dead))
         )
-        for path in folder.folders_of(keys):
-            folder.release(workspace, bucket_name, path)
+    # Last: without its owner object a folder that has chunks looks like that of another store.
+    for bucket_name, path in folder.obsolete(workspace, archive_name):
+        folder.release(workspace, bucket_name, path)
     return removed
 
 
@@ -180,11 +183,18 @@ def _remove(
     fault_point("delete.claimed")
     gone: list[str] = []
     try:
-        for key in claimed:
-            bucket.delete(key)
-            fault_point("delete.deleted")
-            gone.append(key)
-            on_count(len(gone))
+        for at in range(0, len(claimed), BATCH):
+            batch = claimed[at : at + BATCH]
+            try:
+                folder.check_removable(workspace, bucket_name, batch)
+            except StoreError:
+                removals.release(bucket_name, claimed[at:])
+                raise
+            for key in batch:
+                bucket.delete(key)
+                fault_point("delete.deleted")
+                gone.append(key)
+                on_count(len(gone))
     finally:
         removals.finish(bucket_name, gone)
     fault_point("delete.finished")

@@ -121,7 +121,7 @@ def observe_source(workspace: Workspace, archive: Archive, *, adopt: bool = Fals
         # It imports pyarrow, 0.1 s, and is rare.
         from nats3_dagster.archive.history import history_of
 
-        history = history_of(workspace, workspace.link, archive, coverages, state)
+        history = history_of(workspace, workspace.link, archive, coverages, state, again=adopt)
         if history and history.is_continued_by(state):
             state = _continued(workspace, archive, history, state)
             adopt = False

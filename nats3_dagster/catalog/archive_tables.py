@@ -106,10 +106,15 @@ class ArchiveTables:
         with self._session.transaction() as sql:
             sql.run("note_table_begun", archive=archive_id, snapshot=snapshot_id)
 
-    def note_seen(self, archive_id: int, changed: str | None) -> None:
-        """Note what another program did to the table; None: nothing."""
+    def note_seen(self, archive_id: int, changed: str | None, differs: tuple[int, int] | None = None) -> None:
+        """Note what another program did to the table; None: nothing. `differs`: chunks that it lacks and files that it
+        has besides, where it was written with a newer copy of this catalog."""
+        lacking, surplus = differs or (None, None)
         with self._session.transaction() as sql:
-            sql.run("note_table_seen", archive=archive_id, changed=changed and changed[:_ERROR_CHARS])
+            sql.run(
+                "note_table_seen", archive=archive_id, changed=changed and changed[:_ERROR_CHARS], lacking=lacking,
+                surplus=surplus,
+            )  # fmt: skip
 
     def note_synced(
         self, archive_id: int, state: TableState, last_chunk: int, snapshot_id: int | None, former: int | None

@@ -112,6 +112,11 @@ class Archives:
             row = sql.row(ArchiveRow, "job", job_id=job_id)
         return (row.archive(), row.deleted_at is None) if row else None
 
+    def deleted(self, name: str) -> tuple[Archive, ...]:
+        """The deleted archives of this name."""
+        with self._session.reading() as sql:
+            return tuple(row.archive() for row in sql.rows(ArchiveRow, "deleted_archives", name=name))
+
     def jobs_of_name(self, name: str) -> tuple[JobNameRow, ...]:
         """The jobs that have, or had, an archive of this name."""
         with self._session.reading() as sql:

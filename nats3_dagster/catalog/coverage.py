@@ -50,6 +50,11 @@ class Coverages:
         with self._session.transaction() as sql:
             self._begin(sql, archive, state, self._keep_state(sql, state), start)
 
+    def extend_back(self, archive: Archive, incarnation: Incarnation, start: int) -> None:
+        """Let the archive begin with this sequence, unless it begins before it."""
+        with self._session.transaction() as sql:
+            sql.run("extend_back", archive=archive.id, start=start, **_named(incarnation))
+
     def continue_restored(self, archive: Archive, coverage: Coverage, created_ns: int) -> bool:
         """Let the stream of this `created` time continue an incarnation. False, and nothing changes, if the archive
         has changed since `coverage` was read: then what was compared may not be its end."""

@@ -80,16 +80,22 @@ class Removals:
             sql.run("lock_removals")
             return tuple(sql.values(str, "claim_removals", bucket=bucket, keys=list(keys)))
 
-    def known(self, bucket: str, keys: Sequence[str]) -> set[str]:
+    def known(self, bucket: str, keys: Sequence[str], *, with_deleted: bool = True) -> set[str]:
         """Those of the keys that a chunk has or had, or that somebody removes now; not those that were removed since
-        the chunk was retired."""
+        the chunk was retired, and unless `with_deleted` not those of chunks that went with their archive."""
         known: set[str] = set()
         for at in range(0, len(keys), _PAGE):
             with self._session.reading() as sql:
-                known.update(sql.values(str, "known_objects", bucket=bucket, keys=list(keys[at : at + _PAGE])))
+                known.update(sql.values(str, "known_objects", bucket=bucket, keys=list(keys[at : at + _PAGE]),
+                                        with_deleted=with_deleted))  # fmt: skip
         return known
 
     def finish(self, bucket: str, keys: Sequence[str]) -> None:
         """The objects are gone from the store."""
         with self._session.transaction() as sql:
             sql.run("finish_removals", bucket=bucket, keys=list(keys))
+
+    def release(self, bucket: str, keys: Sequence[str]) -> None:
+        """Nothing was done about these, which were claimed."""
+        with self._session.transaction() as sql:
+            sql.run("release_removals", bucket=bucket, keys=list(keys))

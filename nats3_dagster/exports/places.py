@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 from nats3_dagster.errors import Conflict, StoreError
 from nats3_dagster.exports.job import OWNER_PATH, own_folder
 from nats3_dagster.exports.plan import ExportPlan, outlet_options
-from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
 from nats3_dagster.model.exported import Export
-from nats3_dagster.objects import Outlet
+from nats3_dagster.objects import Outlet, OwnerObject
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -62,18 +61,9 @@ class Taken:
 def claim(plan: ExportPlan) -> Owner:
     """The owner of the plan's place: the plan's export, which takes a place that has none. Raises Conflict where the
     place belongs to another export, StoreError."""
-    job, outlet = plan.job, Outlet(plan.job.outlet)
+    job = plan.job
     mine = Owner(job.archive_id, job.archive, job.spec.name)
-    owner = read_owner(outlet)
-    if owner is None:
-        fault_point("export.unclaimed")
-        outlet.create(OWNER_PATH, mine.encode())
-        # Read again: another process may have created it first, and a store may have ignored the condition.
-        owner = read_owner(outlet)
-    if owner is None:
-        raise StoreError(
-            f"{OWNER_PATH} was written to {job.spec.destination} and is not there", "Look at the store, then try again"
-        )
+    owner = _object(Outlet(job.outlet)).create(mine)
     if owner.identity != mine.identity:
         raise _foreign(owner, mine, job.place)
     return owner
@@ -91,18 +81,7 @@ def check_claimed(plan: ExportPlan, owner: Owner) -> None:
 
 def read_owner(outlet: Outlet) -> Owner | None:
     """None for a place without an owner. Raises StoreError."""
-    if (data := outlet.get(OWNER_PATH)) is None:
-        return None
-    try:
-        document = json.loads(data)
-        if document.pop("version") != _VERSION:
-            raise ValueError(_VERSION)
-        return Owner(former=tuple(Former(**former) for former in document.pop("former")), **document)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise StoreError(
-            f"{OWNER_PATH} at the destination does not say which export the place belongs to",
-            "Give the export another destination, or remove that object if no other export writes there",
-        ) from None
+    return _object(outlet).read()
 
 
 def other_owner(workspace: Workspace, archive: Archive, export: Export) -> Owner | None:
@@ -122,8 +101,7 @@ def take_over(workspace: Workspace, archive: Archive, export: Export) -> Taken |
     outlet = Outlet(outlet_options(workspace.settings.store, archive, export.spec))
     chain = (*former.former, Former(former.archive, former.export))
     mine = Owner(str(archive.job_id), archive.name, export.name, tuple(dict.fromkeys(chain)))
-    outlet.put(OWNER_PATH, mine.encode())
-    if read_owner(outlet) != mine:
+    if _object(outlet).replace(mine) != mine:
         raise Conflict(
             f"Another export took {export.spec.destination} over at the same time", "Decide which of them writes there"
         )
@@ -135,6 +113,23 @@ def take_over(workspace: Workspace, archive: Archive, export: Export) -> Taken |
 def foreign_text(owner: Owner, place: str) -> str:
     """The sentence that names the owner of a place."""
     return f"{place} belongs to export {owner.export} of another archive {owner.archive} ({owner.archive_id})"
+
+
+def _object(outlet: Outlet) -> OwnerObject[Owner]:
+    return OwnerObject(outlet, OWNER_PATH, _decode)
+
+
+def _decode(data: bytes) -> Owner:
+    try:
+        document = json.loads(data)
+        if document.pop("version") != _VERSION:
+            raise ValueError(_VERSION)
+        return Owner(former=tuple(Former(**former) for former in document.pop("former")), **document)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StoreError(
+            f"{OWNER_PATH} at the destination does not say which export the place belongs to",
+            "Give the export another destination, or remove that object if no other export writes there",
+        ) from None
 
 
 def _foreign(owner: Owner, mine: Owner, place: str) -> Conflict:

@@ -30,13 +30,19 @@ class ArchiveTable:
     # What another program did to the table since, as of seen_at; None where it did nothing.
     changed: str | None
     seen_at: datetime | None  # when the Iceberg catalog was last asked
+    # Of a table that was written with a newer copy of our catalog, as of seen_at: live chunks that it lacks, and files
+    # that it has besides; None for any other one.
+    seen_lacking: int | None
+    seen_surplus: int | None
     lacking: int  # live chunks that the table has not
     surplus: int  # chunks that the table has and that are live no more
 
     @property
     def is_behind(self) -> bool:
-        """Whether the archive or the table has changed since, or the newest try failed."""
-        return self.revision != self.archive_revision or self.error is not None or self.changed is not None
+        """Whether the archive or the table has changed since, or the newest try failed; or our catalog is an older copy
+        than the one that the table was written with."""
+        is_changed = self.changed is not None or self.seen_lacking is not None
+        return self.revision != self.archive_revision or self.error is not None or is_changed
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ class ExportLag:
     # Hours that are due, and those of which the newest attempt failed as well.
     due: int
     failed: int
+    # Hours whose files lack messages of chunks that were deleted after a replay.
+    retired: int
     # The newest failure after which its hour did not succeed; None where there is none.
     error: str | None
     failed_at: datetime | None

@@ -73,6 +73,19 @@ def change_of(before: ArchiveTable, after: ArchiveTable, table: "Table") -> Chan
     return None
 
 
+def is_of_newer_catalog(before: ArchiveTable, after: ArchiveTable, table: "Table") -> bool:
+    """Whether nats3 wrote its newest snapshot of the table with a newer copy of our catalog, which was restored since.
+    `before` and `after` as for `change_of`."""
+    from pyiceberg.table.snapshots import ancestors_of
+
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        if is_known(before, snapshot) or is_known(after, snapshot):
+            return False
+        if _of_archive(before, snapshot):
+            return True
+    return False
+
+
 def guard(table: "Table", known: ArchiveTable) -> bool:
     """Set gc.enabled=false and the archive's identity again, where another program took them away; whether it had.
     Raises whatever pyiceberg raises."""

@@ -52,9 +52,11 @@ def observe(
 
 
 def observe_one(workspace: Workspace, known: ArchiveTable) -> Observation:
-    """Ask for this table, keep the answer. Raises TableError, CatalogError."""
+    """Ask for this table, keep the answer. Its files are read only where it was written with a newer copy of our
+    catalog: then nothing else tells how far it is behind. Raises TableError, CatalogError."""
     from nats3_dagster.tables.catalogs import opened
-    from nats3_dagster.tables.history import change_of, guard
+    from nats3_dagster.tables.compare import compare
+    from nats3_dagster.tables.history import change_of, guard, is_of_newer_catalog
     from nats3_dagster.tables.sync import load
 
     with opened(workspace.settings, known.catalog) as catalog:
@@ -63,10 +65,14 @@ def observe_one(workspace: Workspace, known: ArchiveTable) -> Observation:
         after = workspace.catalog.tables.of(known.archive_id) or known
         was_unguarded = guard(table, known)
         change = change_of(before, after, table)
+        differs: tuple[int, int] | None = None
+        if change is None and is_of_newer_catalog(before, after, table):
+            compared = compare(workspace, known, table)
+            differs = len(compared.missing), len(compared.wrong)
     what = change.what if change else None
     if was_unguarded:
         log.warning("The table %s did not have gc.enabled=false: it is set again", known.identifier)
-    workspace.catalog.tables.note_seen(known.archive_id, what)
+    workspace.catalog.tables.note_seen(known.archive_id, what, differs)
     return Observation(known, what, was_unguarded)
 
 

@@ -75,7 +75,8 @@ def holdings(report: Holdings, condition: Condition, replayed: int, words: Words
         "payload_bytes": payload, "stored_bytes": stored, "ratio": ratio(payload, stored),
         "coverage": [
             {
-                "stream_created": time_of(c.incarnation.created_ns), "first_seq": c.start,
+                "stream_created": time_of(c.incarnation.created_ns),
+                "stream_restored": time_of(c.incarnation.restored_ns or None), "first_seq": c.start,
                 "complete_to_seq": c.frontier, "last_seq": c.last,
                 "unknown_after_seq": c.unknown_after, "messages": c.messages, "chunks": c.chunks,
                 "first_time": time_of(c.first_ns), "last_time": time_of(c.last_ns),

@@ -35,6 +35,9 @@ def page(page: Page) -> dict[str, Any]:
     return {
         "messages": [message(one) for one in page.messages], "next": page.cursor if page.has_more else None,
         "cursor": page.cursor,
+        "removed": [
+            {"replay_id": part.replay_id, "messages": part.messages, "is_exact": part.is_exact} for part in page.removed
+        ],
     }  # fmt: skip
 
 

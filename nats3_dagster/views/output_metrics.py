@@ -40,7 +40,7 @@ def _tables(tables: Iterable[ArchiveTable]) -> Iterator[Metric]:
 def _exports(exports: Iterable[ExportLag]) -> Iterator[Metric]:
     hours = _gauge(
         "nats3_export_waiting_hours", "Sealed hours that are not exported as they are; of failed ones the newest "
-        "attempt failed.", "export", "state",
+        "attempt failed; retired ones lost chunks after a replay before they were exported.", "export", "state",
     )  # fmt: skip
     failed = _gauge(
         "nats3_export_last_failure_timestamp_seconds", "When an hour last failed that has not succeeded since.",
@@ -52,6 +52,7 @@ def _exports(exports: Iterable[ExportLag]) -> Iterator[Metric]:
     for one in exports:
         hours.add_metric([one.archive, one.export, "due"], one.due)
         hours.add_metric([one.archive, one.export, "failed"], one.failed)
+        hours.add_metric([one.archive, one.export, "retired"], one.retired)
         if one.failed_at is not None:
             failed.add_metric([one.archive, one.export], one.failed_at.timestamp())
         undecoded.add_metric([one.archive, one.export], one.undecoded)

@@ -23,6 +23,7 @@ def store_job(job: StoreJob, words: Words) -> dict[str, Any]:
         "max_age_s": spec.max_age_s, "zstd_level": spec.zstd_level, "paused": job.archive.paused,
         "error": now.error.what if now.error else None,
         "next": (now.error.hint_in(words) or None) if now.error else None,
+        "restored": time_of(now.waiting.state.incarnation.restored_ns or None) if now.waiting else None,
         "lag": now.waiting.behind if now.waiting else None, "chunks": sums.chunks, "messages": sums.messages,
         "payload_bytes": sums.payload_bytes, "stored_bytes": sums.stored_bytes, "first_time": time_of(sums.first_ns),
         "last_time": time_of(sums.last_ns),

@@ -16,6 +16,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.hours import HOUR_NS, hour_start
@@ -69,6 +70,7 @@ def _fill(workspace: Workspace, messages: int) -> Archive:
     """An archive of one sealed hour of orders, of about 200 bytes each."""
     state = StreamState(ORDERS, 1, messages, hour_start(HOUR), hour_start(HOUR) + HOUR_NS - 1, messages, 1, {})
     archive = workspace.catalog.archives.create(ArchiveSpec("orders", "ORDERS", BUCKET), state)
+    folder.claim(workspace, archive)
     for first in range(1, messages + 1, CHUNK):
         workspace.catalog.chunks.commit(archive, [_chunk(workspace, first, min(first + CHUNK - 1, messages), messages)])
     assert list(seal_hours(workspace, archive, [HOUR]))

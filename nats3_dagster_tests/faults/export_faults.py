@@ -22,7 +22,7 @@ from nats3_dagster_tests.faults.workload import Key
 from nats3_dagster_tests.wire import Message
 
 EXPORT = "files"
-STEPS = ("unclaimed", "claimed", "planned", "put", "staged", "replacing", "moved", "removed", "done", "recorded")
+STEPS = ("owner.absent", "claimed", "planned", "put", "staged", "replacing", "moved", "removed", "done", "recorded")
 # Steps that a driver passes once for each file: of each hour there is one at least.
 _REPEATED = ("moved", "removed")
 # What an export of another place's owner says.
@@ -92,15 +92,19 @@ def other_catalog(trial: Trial) -> Iterator[None]:
         yield
 
 
+def _point(step: str) -> str:
+    return step if "." in step else f"export.{step}"
+
+
 def _step(trial: Trial, step: str) -> str:
-    return f"export.{step}:kill:{trial.random.randint(1, 3) if step in _REPEATED else 1}"
+    return f"{_point(step)}:kill:{trial.random.randint(1, 3) if step in _REPEATED else 1}"
 
 
 def kill_export(trial: Trial, step: str) -> None:
     """Of hours that were exported by other settings in every second case, so that files are replaced and removed."""
     work = Exported(trial)
     work.create()
-    if step == "removed" or (step != "unclaimed" and trial.random.random() < 0.5):
+    if step == "removed" or (step != "owner.absent" and trial.random.random() < 0.5):
         work.finish()
         work.judge()
         before = work.settings
@@ -117,7 +121,7 @@ def kill_export(trial: Trial, step: str) -> None:
 
 
 for _name in STEPS:
-    fault(f"kill export.{_name}", "kill -9 of driver or worker at this step of an export", since=(2, 15),
+    fault(f"kill {_point(_name)}", "kill -9 of driver or worker at this step of an export", since=(2, 15),
           short=_name == "moved")(partial(kill_export, step=_name))  # fmt: skip
 
 
@@ -155,8 +159,8 @@ def one_place_twice(trial: Trial) -> None:
         trial.finish(jobs.capture, ARCHIVE)
         trial.finish(jobs.seal_all, ARCHIVE)
         trial.must(export_jobs.create_export, ARCHIVE, spec)
-    step = trial.random.choice(("unclaimed", "claimed", "staged", "moved", "done"))
-    with trial.held(f"export.{step}", export_jobs.export_all, ARCHIVE, EXPORT) as first, other_catalog(trial):
+    step = trial.random.choice(("owner.absent", "claimed", "staged", "moved", "done"))
+    with trial.held(_point(step), export_jobs.export_all, ARCHIVE, EXPORT) as first, other_catalog(trial):
         second = trial.start(export_jobs.export_all, ARCHIVE, EXPORT)
         if trial.random.random() < 0.5:
             trial.note("the other export", second.wait(30))

@@ -14,7 +14,7 @@ from nats3_dagster.archive.captures.range_capture import Outcome, RangeCapture
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.loss import time_to_loss
-from nats3_dagster.archive.proof.orphans import list_orphans
+from nats3_dagster.archive.proof.orphans import Orphans
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.status import holdings
 from nats3_dagster.chunks import open_chunk
@@ -258,7 +258,7 @@ def test_what_is_damaged_or_was_retired_is_not_adopted(workspace: Workspace, wir
     store = workspace.bucket(bucket)
     damaged = put.key.replace(f"{put.covers.last:020d}", f"{99:020d}")
     store.create(damaged, bytes(store.get(put.key))[:-9])
-    assert [key for key, _ in list_orphans(workspace, archive)] == [damaged]
+    assert list(Orphans(workspace, archive).all()) == [damaged]
     wire.api("STREAM.PURGE.EV")
     assert take(workspace, archive, wire).lost == 100
     assert archived(workspace, archive) == ([], 0, [("expired", 100)])

@@ -2,6 +2,7 @@
 absence is written down, if the stream has nothing against it."""
 
 import io
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,10 @@ from nats3_dagster.archive.captures.capture import CapturePlan
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.proof.unlisted import adopt_unlisted, examine
 from nats3_dagster.archive.remove import delete
-from nats3_dagster.chunks import ChunkWriter
+from nats3_dagster.chunks import ChunkReader, ChunkWriter
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, SeqRange
+from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.integration.test_absences import plan, read, take
@@ -186,3 +188,69 @@ def test_what_was_written_down_wrongly_is_adopted_later(
     assert (adopted.json["adopted"], adopted.json["missing"]) == (lacking, 0)
     assert stored(workspace, archive) == {n: b"%d" % n for n in mine}
     assert nats3.ok("chunk", "verify", "events", "-o", "json").json["unlisted"]["missing"] == 0
+
+
+def three_chunks(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
+    """Of sequences 1 to 100, to 200, and to 300."""
+    publish(wire, 1, 100)
+    archive = archive_of(workspace, bucket)
+    take(workspace, archive, wire)
+    for first in (101, 201):
+        publish(wire, first, first + 99)
+        take(workspace, archive, wire)
+    return archive
+
+
+@pytest.mark.parametrize("subjects", [(), ("ev.x",)])
+@pytest.mark.parametrize("removed", ["one by one", "the head", "nothing"])
+def test_what_a_deleted_archive_kept_is_adopted_when_it_is_asked_for(
+    workspace: Workspace, wire: Wire, bucket: str, nats3: Command, subjects: tuple[str, ...], removed: str
+) -> None:
+    """Its successor begins with what the stream has. What was retired before stays out."""
+    former = three_chunks(workspace, wire, bucket)
+    retired = next(c for c in workspace.catalog.chunks.select(former) if c.meta.covers.first == 101)
+    workspace.catalog.chunks.retire(former, [retired.id])
+    delete(workspace, "events")
+    gone = {"one by one": {2, 3, 150, 300}, "the head": set(range(1, 251)), "nothing": set[int]()}[removed]
+    if removed == "the head":
+        wire.api("STREAM.PURGE.EV", seq=251)
+    for seq in gone if removed == "one by one" else ():
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    archive = archive_of(workspace, bucket, *subjects)
+    publish(wire, 301, 320)
+    take(workspace, archive, wire)
+    mine = {n for n in range(1, 321) if not subjects or n % 2 == 0}
+    assert stored(workspace, archive).keys() == mine - gone
+    kept = gone - set(range(101, 201))
+    verified = nats3.ok("chunk", "verify", "events", "-o", "json")
+    assert verified.json["unlisted"]["missing"] == len(mine & kept)
+    assert ("nats3 chunk adopt events" in verified.err) == bool(kept)
+    adopted = nats3.ok("chunk", "adopt", "events", "-o", "json")
+    assert (adopted.json["adopted"], adopted.json["missing"]) == (len(mine & kept), 0)
+    assert stored(workspace, archive) == {n: b"%d" % n for n in mine - (gone - kept)}
+    assert gaps(workspace, archive) == ({"missing": 100} if removed == "the head" else {})
+    assert nats3.ok("chunk", "adopt", "events", "-o", "json").json["adopted"] == 0
+    delete(workspace, "events", purge=True)
+    assert list(workspace.bucket(bucket).list()) == []
+
+
+def test_adoption_lists_the_bucket_once_and_reads_an_object_once(
+    workspace: Workspace, wire: Wire, bucket: str, nats3: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_chunks(workspace, wire, bucket)
+    delete(workspace, "events")
+    wire.api("STREAM.PURGE.EV")
+    archive = archive_of(workspace, bucket)
+    publish(wire, 301, 310)
+    take(workspace, archive, wire)
+    calls: Counter[str] = Counter()
+    for kind, name in ((Bucket, "list"), (ChunkReader, "verify")):
+        real = getattr(kind, name)
+
+        def counted(*arguments: Any, real: Any = real, name: str = name) -> Any:
+            calls[name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(kind, name, counted)
+    assert nats3.ok("chunk", "adopt", "events", "-o", "json").json["adopted"] == 300
+    assert calls == {"list": 1, "verify": 3}

@@ -159,8 +159,9 @@ def test_the_guard_is_set_back_also_where_the_sync_is_refused(workspace: Workspa
 
 
 
+@pytest.mark.parametrize("is_followed", [False, True])
 def test_a_catalog_that_was_put_back_does_not_believe_a_newer_snapshot(
-    workspace: Workspace, archive: Archive
+    workspace: Workspace, archive: Archive, is_followed: bool
 ) -> None:
     """The table has two chunks more, written with the catalog that is lost; since then as many others were captured:
     the numbers of revisions, chunks and ids are the same."""
@@ -173,6 +174,15 @@ def test_a_catalog_that_was_put_back_does_not_believe_a_newer_snapshot(
             snapshot.delete_data_file(first)
     assert seqs(workspace) == numbers((11, 30))
     assert changed(workspace) is None  # nats3 made it, and no other program
+    seen = tables.find(workspace, "logs")
+    assert (seen.lacking, seen.surplus, seen.is_behind) == (1, 0, True)
+    assert metric(workspace, "nats3_table_lag_chunks") == 1
+    if is_followed:  # by the sensor, before anything else is captured
+        follow(workspace, observe_s=0.0)
+        seen = tables.find(workspace, "logs")
+        assert (seen.lacking, seen.is_behind, changed(workspace)) == (0, False, None)
+        assert seqs(workspace) == numbers((1, 30))
+        return
     put(workspace, archive, rows(31, 40, LATER), hour=LATER)
     assert synced(workspace).added == 2
     assert seqs(workspace) == numbers((1, 40))

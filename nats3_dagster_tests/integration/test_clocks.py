@@ -6,6 +6,7 @@ import pytest
 
 from nats3_dagster.archive.captures.backlog import backlog
 from nats3_dagster.archive.clocks import ask_clocks, stream_now_ns
+from nats3_dagster.archive.health import clock_health
 from nats3_dagster.archive.proof.seal import seal_asked, sealable
 from nats3_dagster.archive.source import source_state
 from nats3_dagster.errors import OperatorError
@@ -32,6 +33,9 @@ def test_a_host_ahead_seals_no_running_hour(settings, bucket, workspace, monkeyp
     found = sealable(workspace, logs, hours[0])
     assert found.hours == tuple(hours)
     assert "The clocks differ: this machine" in found.clocks
+    (finding,) = clock_health.check(workspace)
+    assert (finding.status, finding.area) == ("warn", "clocks")
+    assert all(name in finding.what for name in ("The clocks differ: this machine", ", Postgres ", ", NATS "))
     running = hour_of(_true_ns())
     with pytest.raises(OperatorError, match=f"Hour {running} has not ended. The clocks differ"):
         list(seal_asked(workspace, "events", [running]))
@@ -53,6 +57,7 @@ def test_clocks_that_agree_say_nothing(settings, bucket, workspace):
     clocks = ask_clocks(workspace, source_state(workspace, workspace.catalog.archives.get("events")))
     assert clocks.nats_ns is not None
     assert clocks.difference == ""
+    assert list(clock_health.check(workspace)) == []
 
 
 @pytest.mark.parametrize("off", [-2, 2])

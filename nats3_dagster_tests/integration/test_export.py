@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
 from nats3_dagster.exports import declare, hour_export, progress
@@ -44,6 +45,7 @@ def case(tmp_path, s3, bucket):
 def archive(workspace, case, bucket):
     """Their archive; the hour is sealed."""
     archive = workspace.catalog.archives.create(spec(bucket=bucket), state(last=3))
+    folder.claim(workspace, archive)
     workspace.catalog.chunks.commit(archive, [chunk.meta for chunk in case.chunks])
     assert len(list(seal_hours(workspace, archive, [HOUR]))) == 1
     return archive

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.exports import declare, places
@@ -42,6 +43,7 @@ def to(tmp_path: Path) -> str:
 def make(workspace: Workspace, case: Case, name: str = "logs") -> Archive:
     """An archive with the chunk in a sealed hour."""
     archive = workspace.catalog.archives.create(spec(name, bucket=case.bucket), state(last=2))
+    folder.claim(workspace, archive)
     workspace.catalog.chunks.commit(archive, [one.meta for one in case.chunks])
     list(seal_hours(workspace, archive, [HOUR]))
     return archive

@@ -11,7 +11,8 @@ from nats3_dagster.archive import folder, jobs, remove
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health import folder_health
 from nats3_dagster.catalog import migrate
-from nats3_dagster.errors import Conflict, StoreError
+from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.errors import Conflict, Nats3Error, StoreError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.pipeline import capture_run
@@ -20,6 +21,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import hours_of
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.integration.test_absences import take
+from nats3_dagster_tests.s3_proxy import Handler, S3Proxy
 from nats3_dagster_tests.wire import Wire
 
 OWNER = "archive=events/_owner.json"
@@ -82,6 +84,45 @@ def test_two_catalogs_that_create_at_once(workspace: Workspace, other: Workspace
         folder.claim(other, late)
 
 
+@pytest.mark.parametrize("order", ["after", "between", "before"])
+def test_a_store_that_ignores_conditions_has_one_owner_of_a_folder(
+    workspace: Workspace, other: Workspace, wire: Wire, bucket: str, s3_server: S3Server, s3_client: Any,
+    monkeypatch: pytest.MonkeyPatch, order: str,
+) -> None:  # fmt: skip
+    """The first catalog claims the folder after the second one's PUT, between its look and its PUT, or before it."""
+    publish(wire, 1)
+    archive, late = (w.catalog.archives.create(spec(bucket), stream_of(w)) for w in (workspace, other))
+
+    def put(handler: Handler) -> None:
+        if order == "between":
+            folder.claim(workspace, archive)
+        s3_client.delete_object(Bucket=bucket, Key=OWNER)  # so that the condition holds
+        answer = handler.forward()
+        if order == "after":
+            s3_client.delete_object(Bucket=bucket, Key=OWNER)
+            folder.claim(workspace, archive)
+        handler.reply(*answer)
+
+    if order == "before":
+        folder.claim(workspace, archive)
+    with S3Proxy(s3_server.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        monkeypatch.setenv("NATS3_POSTGRES_URL", other.settings.postgres)
+        proxy.break_at(put, ("PUT",), times=1)
+        with Workspace(Settings.load()) as proxied:
+            if order == "between":
+                folder.claim(proxied, late)
+            else:
+                with pytest.raises(Conflict, match="another catalog"):
+                    folder.claim(proxied, late)
+    owner, refused = ((other, late), (workspace, archive)) if order == "between" else (
+        (workspace, archive), (other, late)
+    )  # fmt: skip
+    folder.require(*owner)
+    with pytest.raises(Nats3Error, match="another"):
+        folder.require(*refused)
+
+
 def stream_of(workspace: Workspace) -> StreamState:
     return stream_state(workspace.link, "EV")
 
@@ -123,9 +164,40 @@ def test_an_archive_that_is_made_again_owns_its_folder(workspace: Workspace, wir
 
 def test_an_archive_whose_creation_ended_before_its_claim(workspace: Workspace, wire: Wire, bucket: str) -> None:
     publish(wire, 10)
-    archive = workspace.catalog.archives.create(spec(bucket), stream_of(workspace))
-    folder.require(workspace, archive)
-    assert json.loads(bytes(workspace.bucket(bucket).get(OWNER)))["archive"] == "events"
+    for _ in range(2):  # also where a deleted one of its name owns the folder
+        archive = workspace.catalog.archives.create(spec(bucket), stream_of(workspace))
+        folder.require(workspace, archive)
+        assert json.loads(bytes(workspace.bucket(bucket).get(OWNER)))["id"] == str(archive.job_id)
+        workspace.catalog.archives.delete("events")
+
+
+@pytest.mark.parametrize(("step", "deleted"), [("delete.claimed", 0), ("delete.deleted", 2)])
+def test_a_take_over_during_a_removal_loses_one_batch_at_most(
+    workspace: Workspace, other: Workspace, wire: Wire, bucket: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch,
+    step: str, deleted: int,
+) -> None:  # fmt: skip
+    publish(wire, 10)
+    archive = create(workspace, spec(bucket))
+    keys = [f"archive=events/{n}.parquet" for n in range(5)]
+    for key in keys:
+        workspace.bucket(bucket).create(key, b"of a retired chunk")
+    monkeypatch.setattr(remove, "BATCH", 2)
+
+    def take_over(name: str) -> None:
+        if name == step and other.catalog.archives.find("events") is None:
+            create(other, spec(bucket), take_over=True)
+
+    monkeypatch.setattr(remove, "fault_point", take_over)
+    with pytest.raises(StoreError, match="belongs to an archive of another catalog"):
+        remove.remove_objects(workspace, bucket, keys)
+    assert objects(workspace, bucket) == keys[deleted:]
+    # The rest is claimed by no process: once the folder is had back, a capture may put it again.
+    folder.claim(workspace, archive, take_over=True)
+    with psycopg.connect(postgres_url) as connection:
+        ((left,),) = connection.execute("select count(*) from nats3.removal where removed_at is null").fetchall()
+    assert left == 0
+    assert remove.remove_objects(workspace, bucket, keys) == 5
+    assert objects(workspace, bucket) == []
 
 
 def test_an_owner_that_cannot_be_read_is_an_error(workspace: Workspace, wire: Wire, bucket: str) -> None:

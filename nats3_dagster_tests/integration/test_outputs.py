@@ -80,7 +80,7 @@ def test_exports_wait_fail_and_leave_what_does_not_decode(workspace: Workspace, 
     names = ("logs", "csv")
     nothing = {
         ("nats3_export_waiting_hours", *names, "due"): 0, ("nats3_export_waiting_hours", *names, "failed"): 0,
-        ("nats3_export_undecoded_messages", *names): 0,
+        ("nats3_export_waiting_hours", *names, "retired"): 0, ("nats3_export_undecoded_messages", *names): 0,
     }  # fmt: skip
     assert measured(workspace) == nothing
     first, second = (sealed(workspace, archive, hour) for hour in (HOUR, LATER))
@@ -106,6 +106,11 @@ def test_exports_wait_fail_and_leave_what_does_not_decode(workspace: Workspace, 
     assert measured(workspace)["nats3_export_waiting_hours", "logs", "csv", "due"] == 1
     states = [one.state for one in exports.hours(archive, export)]
     assert states == ["due", "done"]
+    chunks = workspace.catalog.chunks
+    chunks.retire(archive, [chunk.id for chunk in chunks.select(archive, hours=[HOUR])])
+    states = [one.state for one in exports.hours(archive, export)]
+    assert states == ["retired", "done"]
+    assert measured(workspace)["nats3_export_waiting_hours", "logs", "csv", "retired"] == 1
     exports.delete(archive, export)
     assert measured(workspace) == {}
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster import fault_points
+from nats3_dagster.archive import folder, jobs
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.remove import Deleted, ToDelete, delete, to_delete
 from nats3_dagster.errors import OperatorError, StoreError
@@ -20,6 +22,7 @@ def logs(workspace: Workspace, bucket: str, s3_client: Any) -> Archive:
     chunks = [chunk(n, n + 9, bucket=bucket) for n in (1, 11, 21)]
     for meta in chunks:
         s3_client.put_object(Bucket=bucket, Key=meta.key, Body=b"x")
+    folder.claim(workspace, archive)
     workspace.catalog.chunks.commit(archive, chunks)
     assert len(list(seal_hours(workspace, archive, [HOUR]))) == 1
     return archive
@@ -40,13 +43,32 @@ def test_a_purge_that_failed_is_finished_by_the_next(
         patched.setattr(Bucket, "delete", denied)
         delete(workspace, "logs", purge=True)
     assert workspace.catalog.archives.find("logs") is None
-    assert to_delete(workspace, "logs", purge=True) == ToDelete(None, 3)
+    assert to_delete(workspace, "logs", purge=True) == ToDelete(None, 4)  # the owner object is one
     assert delete(workspace, "logs", purge=True) == Deleted(0, 3)
     assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
     with pytest.raises(OperatorError, match="There is no archive logs"):
         delete(workspace, "logs", purge=True)
     with pytest.raises(OperatorError, match="There is no archive logs"):
         delete(workspace, "logs")
+
+
+@pytest.mark.parametrize("by_http", [False, True])
+def test_a_purge_that_ended_before_the_owner_object_is_finished_by_the_next(
+    workspace: Workspace, logs: Archive, bucket: str, s3_client: Any, by_http: bool
+) -> None:
+    fault_points.arm("delete.finished:raise")
+    with pytest.raises(fault_points.InjectedFault):
+        delete(workspace, "logs", purge=True)
+    fault_points.arm("")
+    assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 1
+    assert to_delete(workspace, "logs", purge=True) == ToDelete(None, 1)
+    if by_http:
+        jobs.delete(workspace, logs.job_id, purge=True)
+    else:
+        assert delete(workspace, "logs", purge=True) == Deleted(0, 0)
+    assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+    with pytest.raises(OperatorError, match="There is no"):
+        jobs.delete(workspace, logs.job_id, purge=True)
 
 
 def test_objects_of_a_deleted_archive_can_be_purged_later(workspace: Workspace, logs: Archive) -> None:

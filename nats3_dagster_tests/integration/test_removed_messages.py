@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from nats3_dagster import Archive as Opened
+from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.model import Archive, ChunkResult, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import control
 from nats3_dagster.settings import Settings
+from nats3_dagster.views import messages as views
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.stored_case import Made, made, store
@@ -58,6 +60,10 @@ def test_a_selection_counts_what_it_would_have_had(
     assert removed(workspace, archive, Selection.parse(to_time="2026-11-21T10:00:00.05Z")) == (cut,)
     assert removed(workspace, archive, Selection.parse(from_time="2026-11-21T12:00:00Z")) == ()
     assert removed(workspace, archive, Selection(subjects=("logs.1",))) == (cut, replace(second, is_exact=False))
+    page = answers.page(workspace, "logs", Selection(hours=(HOURS[1], HOURS[2])), None, limit=10, most_bytes=1 << 20)
+    for _ in range(2):
+        assert views.page(page)["removed"] == [{"replay_id": OTHER, "messages": 100, "is_exact": True}]
+        page = answers.page(workspace, "logs", None, page.cursor, limit=10, most_bytes=1 << 20)
     with Opened.open("logs", settings) as opened:
         read = opened.read()
         assert [m.seq for m in read] == list(range(201, 301))

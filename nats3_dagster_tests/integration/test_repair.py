@@ -13,9 +13,11 @@ from nats3_dagster.archive.proof.repair import Repair, Repaired, plan_repair, re
 from nats3_dagster.archive.proof.verify import chunks_to_verify, find_holes, verify_chunks
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.chunks import ChunkWriter, open_chunk
+from nats3_dagster.chunks.columns import as_wire
 from nats3_dagster.errors import StoreError
 from nats3_dagster.hours import hour_of
-from nats3_dagster.model import Archive, ArchiveSpec, Chunk
+from nats3_dagster.model import Archive, ArchiveSpec, Chunk, SeqRange
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.taking_case import content, durable, left, make, numbers, run
@@ -89,6 +91,28 @@ def test_what_the_stream_no_longer_has_is_given_up_only_when_asked(
     assert planned(workspace, events) == Repair((), ())
     incarnation, covers = before.meta.incarnation, before.meta.covers
     assert workspace.catalog.coverage.missing(events, incarnation, covers) == ()
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_unlisted_objects_are_asked_before_messages_are_given_up(
+    workspace: Workspace, events: Archive, wire: Wire, s3_client: Any, bucket: str, accept_loss: bool
+) -> None:
+    """The catalog was restored: an object of a chunk that it forgot holds what the stream no longer has."""
+    (before,) = live(workspace, events)
+    data = next(iter(stored(s3_client, bucket).values()))
+    reader = open_chunk(data, before.meta)
+    writer = ChunkWriter("events", before.meta.incarnation, before.meta.hour, bucket, "", 3, reader.footer.config)
+    for batch in reader.batches(seqs=SeqRange(1, 50)):
+        writer.write(as_wire(batch))
+    forgotten, meta = writer.finish(SeqRange(1, 50), "deleted")
+    workspace.bucket(bucket).put_new(meta.key, forgotten, meta.sha256)
+    damage(s3_client, before)
+    wire.publish(MESSAGES[: 60 if accept_loss else 50])
+    (one,) = repaired(workspace, events, planned(workspace, events), accept_loss=accept_loss)
+    assert (one.done, one.lost) == (True, 10 if accept_loss else 0)
+    assert sum(chunk.meta.messages for chunk in live(workspace, events)) == 100 - one.lost
+    assert planned(workspace, events) == Repair((), ())
+    assert find_holes(workspace, events).sequences == 0
 
 
 def test_what_is_given_up_between_two_messages_is_lost(

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.api.wording import WORDS
+from nats3_dagster.archive import history, jobs
 from nats3_dagster.archive.captures import capture
+from nats3_dagster.archive.captures.recent import RecentConditions
 from nats3_dagster.archive.condition import condition
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health.nats_health import check
@@ -16,10 +19,12 @@ from nats3_dagster.archive.read.lookup import uncovered
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import Conflict, StreamChanged
-from nats3_dagster.hours import HOUR_NS, SECOND_NS, parse_time
+from nats3_dagster.hours import HOUR_NS, SECOND_NS, format_time, parse_time
 from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
+from nats3_dagster.views import store_jobs as views
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.acceptance.stories import hours_of
+from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.integration.test_absences import plan, read, take
 from nats3_dagster_tests.integration.test_adoption import gaps, stored
 from nats3_dagster_tests.wire import Wire
@@ -71,7 +76,7 @@ def incarnations(workspace: Workspace, archive: Archive) -> list[tuple[int, int]
 
 @pytest.mark.parametrize("beyond", [0, 15])
 def test_a_stream_that_has_all_of_the_archive_goes_on(
-    workspace: Workspace, wire: Wire, archive: Archive, beyond: int
+    workspace: Workspace, wire: Wire, archive: Archive, nats3: Command, beyond: int
 ) -> None:
     publish(wire, beyond, b"beyond")
     restore(workspace, wire, backup(wire))
@@ -86,6 +91,12 @@ def test_a_stream_that_has_all_of_the_archive_goes_on(
     assert gaps(workspace, archive) == {}
     (coverage,) = workspace.catalog.coverage.all(archive)
     assert (coverage.incarnation.created_ns, coverage.unknown_after) == (created, None)
+    restored = format_time(coverage.incarnation.restored_ns)
+    (view,) = nats3.ok("store", "get", "events", "-o", "json").json["coverage"]
+    assert (view["stream_restored"], view["stream_created"]) == (restored, format_time(created))
+    assert "restored from a backup at" in nats3.ok("store", "get", "events").out.replace("\n", " ")
+    job = views.store_job(jobs.job(workspace, RecentConditions(workspace), archive.job_id), WORDS)
+    assert (job["restored"], job["error"]) == (restored, None)
     assert all(f"/{coverage.incarnation.token}-" in c.meta.key for c in workspace.catalog.chunks.select(archive))
     # It may be restored again.
     restore(workspace, wire, backup(wire))
@@ -105,8 +116,11 @@ def test_adopt_of_a_stream_that_has_all_archives_nothing_again(
 @pytest.mark.parametrize("kept", [5, 30, 47, 59])
 @pytest.mark.parametrize("after", [0, 3, 40])
 def test_an_older_backup_is_named_and_nothing_is_archived_twice(
-    workspace: Workspace, wire: Wire, archive: Archive, kept: int, after: int
+    workspace: Workspace, wire: Wire, archive: Archive, monkeypatch: pytest.MonkeyPatch, kept: int, after: int
 ) -> None:
+    searches: list[object] = []
+    real = history._search
+    monkeypatch.setattr(history, "_search", lambda *arguments: [searches.append(1), real(*arguments)][1])
     restore(workspace, wire, backup(wire)[:kept])
     publish(wire, after, b"after")
     with pytest.raises(StreamChanged, match=f"the same messages up to sequence {kept}. .* went up to 60") as caught:
@@ -115,6 +129,7 @@ def test_an_older_backup_is_named_and_nothing_is_archived_twice(
     now = condition(workspace, archive)
     assert (now.source, str(now.error)) == ("recreated", str(caught.value))
     assert caught.value.what in next(f.what for f in check(workspace) if f.status == "fail")
+    assert len(searches) == 1
     observe_source(workspace, archive, adopt=True)
     assert take(workspace, archive, wire).messages == after
     assert incarnations(workspace, archive) == [(1, 60), (kept + 1, kept + after)]

@@ -1,17 +1,18 @@
 """Seals: an hour is sealed when it is complete, never before, and again when it changed."""
 
 from dataclasses import replace
+from uuid import uuid4
 
 import psycopg
 import pytest
 
-from nats3_dagster.archive import status
+from nats3_dagster.archive import folder, status
 from nats3_dagster.archive.proof.manifests import repair_manifests, stray_manifests
 from nats3_dagster.archive.proof.seal import check_sealed, newest_closed, seal_hours
 from nats3_dagster.archive.proof.verify import verify_seals
 from nats3_dagster.catalog.seals import Seals
 from nats3_dagster.chunks.manifest import ManifestGap, ManifestOther, decode_manifest, manifest_number
-from nats3_dagster.errors import ChunkError, Conflict, OperatorError
+from nats3_dagster.errors import ChunkError, Conflict, OperatorError, StoreError
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Gap, Incarnation
 from nats3_dagster.objects import Bucket
@@ -28,8 +29,10 @@ def catalog(workspace):
 
 
 @pytest.fixture
-def logs(catalog, bucket):
-    return catalog.archives.create(spec(bucket=bucket), state(last=1))
+def logs(workspace, bucket):
+    created = workspace.catalog.archives.create(spec(bucket=bucket), state(last=1))
+    folder.claim(workspace, created)
+    return created
 
 
 def held(n, first, last, messages=None, **fields):
@@ -44,6 +47,12 @@ def unsealed(catalog, logs, bound=None):
 
 def seal(workspace, logs, *numbers):
     return list(seal_hours(workspace, logs, [HOURS[n] for n in numbers], "run"))
+
+
+def contents(s3_client, logs):
+    """The keys in the archive's bucket, by their numbers."""
+    listed = s3_client.list_objects_v2(Bucket=logs.spec.bucket).get("Contents", ())
+    return {number: item["Key"] for item in listed if (number := manifest_number(item["Key"]))}
 
 
 def manifest(s3, seal):
@@ -122,7 +131,7 @@ def test_an_hour_that_lacks_something_cannot_be_sealed(workspace, catalog, logs,
     with pytest.raises(ChunkError, match="sequences between 10 and 12 are in no chunk"):
         seal(workspace, logs, 0)
     assert catalog.seals.select(logs) == ()
-    assert s3_client.list_objects_v2(Bucket=logs.spec.bucket).get("KeyCount") == 0
+    assert contents(s3_client, logs) == {}
     with pytest.raises(OperatorError, match=f"complete in {HOURS[0]}. Capture what is missing in archive logs"):
         check_sealed([HOURS[0], HOURS[3]], [HOURS[3]], "logs", LAST)
     with pytest.raises(OperatorError, match=f"Hour {HOURS[3]} has not ended"):
@@ -151,17 +160,36 @@ def test_killed_between_the_object_and_its_row(workspace, catalog, logs, s3, s3_
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Seals, "add", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         seal(workspace, logs, 0)
-    (left,) = s3_client.list_objects_v2(Bucket=logs.spec.bucket)["Contents"]
+    (left,) = contents(s3_client, logs).values()
     assert unsealed(catalog, logs) == [0, 1, 2, 3, 4, 5]
     (again,) = seal(workspace, logs, 0)
-    assert again.key == left["Key"]
-    assert s3_client.list_objects_v2(Bucket=logs.spec.bucket)["KeyCount"] == 1
+    assert again.key == left
+    assert contents(s3_client, logs) == {1: left}
 
 
-def contents(s3_client, logs):
-    """The keys in the archive's bucket, by their numbers."""
-    listed = s3_client.list_objects_v2(Bucket=logs.spec.bucket).get("Contents", ())
-    return {manifest_number(item["Key"]): item["Key"] for item in listed}
+@pytest.mark.parametrize("damage", [None, "manifest", "number"])
+def test_nothing_is_sealed_into_a_folder_of_another_owner(workspace, catalog, logs, s3_client, damage):
+    """As after `store claim` in another catalog. One GET a command, and none where nothing is to be written."""
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
+    (zero,) = seal(workspace, logs, 0)
+    if damage == "manifest":
+        s3_client.delete_object(Bucket=zero.bucket, Key=zero.key)
+    elif damage == "number":
+        higher = zero.key.replace("manifest-0001-", "manifest-0004-")
+        s3_client.put_object(Bucket=zero.bucket, Key=higher, Body=b"of another history")
+    key = folder.owner_key(f"archive={logs.name}")
+    other = folder.Owner(uuid4(), logs.name, logs.spec.stream).encode()
+    s3_client.put_object(Bucket=zero.bucket, Key=key, Body=other)
+    before = contents(s3_client, logs)
+    if damage is None:
+        assert list(repair_manifests(workspace, logs)) == []
+    else:
+        with pytest.raises(StoreError, match="another owner"):
+            list(repair_manifests(workspace, logs))
+    with pytest.raises(StoreError, match="another owner"):
+        seal(workspace, logs, 1)
+    assert contents(s3_client, logs) == before
+    assert [s.number for s in catalog.seals.select(logs)] == [1]
 
 
 @pytest.mark.parametrize("damage", [None, b"other bytes"])
@@ -183,6 +211,7 @@ def test_a_manifest_that_is_gone_after_the_prefix_changed_is_sealed_again(worksp
     (zero,) = seal(workspace, logs, 0)
     s3_client.delete_object(Bucket=zero.bucket, Key=zero.key)
     moved = replace(logs, spec=replace(logs.spec, prefix="elsewhere"))
+    folder.claim(workspace, moved)
     (again,) = repair_manifests(workspace, moved)
     assert (again.number, again.key.startswith("elsewhere/")) == (2, True)
     assert [(s.number, s.valid) for s in catalog.seals.select(logs)] == [(2, True)]
@@ -220,6 +249,7 @@ def test_a_seal_whose_object_is_removed_meanwhile(workspace, catalog, logs, s3):
     (kept,) = seal(workspace, logs, 0)
     catalog.archives.delete("logs")
     again = catalog.archives.create(logs.spec, state())
+    folder.claim(workspace, again)
     catalog.chunks.commit(again, [held(0, 1, 10)])
     begun = catalog.now()
     assert catalog.removals.claim(kept.bucket, [kept.key]) == (kept.key,)

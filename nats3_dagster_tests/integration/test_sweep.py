@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive import status
+from nats3_dagster.archive import folder, status
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.remove import Swept, delete, sweep, sweepable
 from nats3_dagster.errors import Conflict, StoreError
@@ -26,7 +26,8 @@ def store(workspace: Workspace, s3_client: Any, archive: Archive, *metas: ChunkM
 
 
 def keys(s3_client: Any, bucket: str) -> set[str]:
-    return {item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])}
+    listed = {item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])}
+    return listed - {folder.owner_key("archive=logs")}
 
 
 def age(postgres_url: str, seconds: int = 4000) -> None:
@@ -48,6 +49,7 @@ def metas(bucket: str) -> list[ChunkMeta]:
 def logs(workspace: Workspace, bucket: str, s3_client: Any, metas: list[ChunkMeta]) -> Archive:
     """An archive with four chunks in the store."""
     archive = workspace.catalog.archives.create(spec(bucket=bucket), state())
+    folder.claim(workspace, archive)
     store(workspace, s3_client, archive, *metas)
     return archive
 

@@ -20,12 +20,23 @@ class Message(Answer):
     data: str = Field(description="The payload in base64.")
 
 
+class RemovedMessages(Answer):
+    """Messages of a selection that were taken out of the archive on purpose."""
+
+    replay_id: str | None = Field(description="The replay that published them before; null where none did.")
+    messages: int = Field(description="How many, at most where it is not exact.")
+    is_exact: bool
+
+
 class MessagePage(Answer):
     """Messages in the order of the stream."""
 
     messages: list[Message]
     next: str | None = Field(description="The cursor of the next page; null behind the last message that is archived.")
     cursor: str = Field(description="The cursor behind this page: also for what is archived later.")
+    removed: list[RemovedMessages] = Field(
+        description="What the whole selection had besides, before chunks were deleted after a replay."
+    )
 
 
 class MessageReference(Answer):

@@ -64,6 +64,9 @@ class StoreJob(Answer):
     paused: bool
     error: str | None = Field(description="What is wrong with the source.")
     next: str | None = Field(description="What to do about it.")
+    restored: str | None = Field(
+        description="When the stream was made again from a backup with which the archive goes on; null: it was not."
+    )
     lag: int | None = Field(description="Sequences that the stream has and the archive has not; null: not known.")
     chunks: int
     messages: int

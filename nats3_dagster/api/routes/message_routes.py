@@ -80,6 +80,12 @@ def get_message_reference(
             "headers": {
                 name: {"schema": {"type": "string"}, "description": f"`{name.rpartition('-')[2].lower()}` of the page."}
                 for name in ("Nats3-Next", "Nats3-Cursor")
+            }
+            | {
+                "Nats3-Removed": {
+                    "schema": {"type": "string"},
+                    "description": "Messages of the selection, at most, that were removed after a replay.",
+                }
             },
         }
     },
@@ -115,4 +121,6 @@ def list_messages(
         return Document(views.page(page))
     lines = b"".join(to_json(views.message(message)) + b"\n" for message in page.messages)
     ends = {"Nats3-Cursor": page.cursor} | ({"Nats3-Next": page.cursor} if page.has_more else {})
+    if page.removed:
+        ends["Nats3-Removed"] = str(sum(part.messages for part in page.removed))
     return Response(lines, media_type=LINES, headers=ends)

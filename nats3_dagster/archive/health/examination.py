@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from nats3_dagster.archive.health import (
     catalog_health,
+    clock_health,
     folder_health,
     nats_health,
     output_health,
@@ -23,6 +24,7 @@ def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding
         yield from findings(settings_health.AREA, lambda: settings_health.check(settings))
         yield from findings(nats_health.AREA, lambda: nats_health.check(workspace))
         yield from findings(catalog_health.AREA, lambda: catalog_health.check(settings))
+        yield from findings(clock_health.AREA, lambda: clock_health.check(workspace))
         yield from findings(output_health.TABLES, lambda: output_health.check(workspace))
         store = list(findings(store_health.AREA, lambda: store_health.check(settings, buckets or own)))
         yield from store

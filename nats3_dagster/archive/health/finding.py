@@ -16,7 +16,7 @@ class Finding:
     """What was looked at, how it is, and what to do where it is not ok."""
 
     status: Status
-    # settings, nats, postgres, store, tables, exports, java or spark.
+    # settings, nats, postgres, clocks, store, tables, exports, java or spark.
     area: str
     what: str
     do: str | Step = ""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.proof.orphans import Orphans
+from nats3_dagster.archive.proof.orphans import Orphan, Orphans
 from nats3_dagster.archive.proof.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.model import Archive, ChunkMeta, Gap, Reason, SeqRange, clipped, without
@@ -21,17 +21,19 @@ from nats3_dagster.workspace import Workspace
 log = logging.getLogger(__name__)
 
 
-def adopt(workspace: Workspace, archive: Archive, gaps: Iterable[Gap]) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
+def adopt(
+    workspace: Workspace, archive: Archive, gaps: Iterable[Gap], orphans: Orphans | None = None
+) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
     """Chunks of what orphans hold of these gaps, to be committed together with the gaps that remain. The store is
     listed only if there is a gap. Raises StoreError, SourceError."""
-    orphans = Orphans(workspace, archive)
+    orphans = orphans or Orphans(workspace, archive)
     adopted: list[ChunkMeta] = []
     remaining: list[Gap] = []
     for gap in gaps:
         rest: Sequence[SeqRange] = gap.ranges
-        for reader in orphans.overlapping(gap.incarnation, gap.ranges) if gap.reason != "retired" else ():
-            chunks = [meta for seqs in clipped(rest, reader.meta.covers)
-                      for meta in _chunks(workspace, archive, reader, seqs, gap.reason)]  # fmt: skip
+        for orphan in orphans.overlapping(gap.incarnation, gap.ranges) if gap.reason != "retired" else ():
+            chunks = [meta for seqs in clipped(rest, orphan.meta.covers)
+                      for meta in _chunks(workspace, archive, orphan, seqs, gap.reason)]  # fmt: skip
             rest = without(rest, [meta.covers for meta in chunks])
             adopted += chunks
         if rest:
@@ -41,10 +43,12 @@ def adopt(workspace: Workspace, archive: Archive, gaps: Iterable[Gap]) -> tuple[
     return tuple(adopted), tuple(remaining)
 
 
-def fill(workspace: Workspace, archive: Archive, chunks: Sequence[ChunkMeta]) -> tuple[ChunkMeta, ...]:
+def fill(
+    workspace: Workspace, archive: Archive, chunks: Sequence[ChunkMeta], orphans: Orphans | None = None
+) -> tuple[ChunkMeta, ...]:
     """The chunks that are to be committed, with the messages that orphans hold of sequences which they say are absent.
     The store is listed only if there are such. Raises StoreError, SourceError."""
-    orphans = Orphans(workspace, archive, (meta.key for meta in chunks))
+    orphans = orphans or Orphans(workspace, archive, (meta.key for meta in chunks))
     filled: list[ChunkMeta] = []
     for meta in chunks:
         messages = missing_in(workspace, archive, meta, orphans) if meta.messages < meta.covers.size else None
@@ -61,11 +65,11 @@ def missing_in(workspace: Workspace, archive: Archive, meta: ChunkMeta, orphans:
     ranges = meta.deleted or (meta.covers,)
     held: Int64s | None = None
     parts: list[pa.Table] = []
-    for reader in orphans.overlapping(meta.incarnation, ranges):
+    for orphan in orphans.overlapping(meta.incarnation, ranges):
         if held is None:
             own = open_chunk(workspace.bucket(meta.bucket).get(meta.key), meta)
             held = np.concatenate([batch.column("seq").to_numpy() for batch in own.batches(["seq"])])
-        part = table_of(messages_of(archive, reader, meta.covers))
+        part = table_of(messages_of(archive, orphan.reader, meta.covers))
         seqs: Int64s = part.column("seq").to_numpy()
         part = part.filter(pa.array(~np.isin(seqs, held)))
         held = np.union1d(held, seqs)
@@ -84,16 +88,16 @@ def messages_of(archive: Archive, reader: ChunkReader, seqs: SeqRange) -> Iterat
 
 
 def _chunks(
-    workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: SeqRange, reason: Reason
+    workspace: Workspace, archive: Archive, orphan: Orphan, seqs: SeqRange, reason: Reason
 ) -> Iterator[ChunkMeta]:
     """Chunks of what the orphan has of `seqs`; or the orphan itself, where it covers just these. `reason`: of absences
     that the orphan does not explain."""
-    meta, footer = reader.meta, reader.footer
+    reader, meta, footer = orphan.reader, orphan.meta, orphan.reader.footer
     bucket = workspace.bucket(archive.spec.bucket)
     for part, subjects in archive.filters(meta.incarnation, seqs):
         is_same_filter = set(subjects) == set(footer.subjects)
         if is_same_filter and meta.covers == part and meta.bucket == archive.spec.bucket:
-            yield reader.verify()
+            yield meta
             continue
         origin = Origin(archive.spec, meta.incarnation, meta.hour, footer.config, subjects)
         if is_same_filter:

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.verify import verify_seals
 from nats3_dagster.archive.remove import remove_objects
 from nats3_dagster.chunks.manifest import (
@@ -68,7 +69,8 @@ def stray_manifests(workspace: Workspace, archive: Archive, hours: Sequence[str]
 def repair_manifests(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Seal]:
     """Write the manifests of valid seals that are gone or damaged again, and seal hours once more that have a stray
     manifest of the seal's number or a higher one. Yields the seals that the hours have then. Only the catalog and the
-    store are asked. Raises StoreError, and Conflict for an hour that changes meanwhile."""
+    store are asked. Raises StoreError, also where the archive does not own its folder: then nothing was written; and
+    Conflict for an hour that changes meanwhile."""
     # Imported here: sealing needs this module.
     from nats3_dagster.archive.proof.seal import seal_hours
 
@@ -76,6 +78,8 @@ def repair_manifests(workspace: Workspace, archive: Archive, hours: Sequence[str
     exceeded = {stray.hour for stray in stray_manifests(workspace, archive, hours) if stray.is_highest}
     bad = [seal for seal, error in verify_seals(workspace, (s for s in seals if s.hour not in exceeded)) if error]
     again = {seal.hour for seal in seals if seal.hour in exceeded}
+    if bad:
+        folder.require(workspace, archive)
     for seal in bad:
         if _write_again(workspace, archive, seal):
             yield seal

@@ -9,13 +9,19 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from nats3_dagster.archive import folder
 from nats3_dagster.archive.captures.capture import CaptureJob
 from nats3_dagster.archive.captures.range_capture import RangeCapture
+from nats3_dagster.archive.proof.adopt import adopt, fill, messages_of
+from nats3_dagster.archive.proof.orphans import Orphans
 from nats3_dagster.archive.proof.verify import Verified
 from nats3_dagster.archive.remove import remove_objects
+from nats3_dagster.chunks import open_chunk
 from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError
 from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState, clipped
+from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -35,7 +41,7 @@ class Repaired:
     """What became of a bad chunk."""
 
     chunk: Chunk
-    # Messages that the stream still has of it.
+    # Messages that the stream still has of it, or an object that no chunk lists.
     messages: int
     # Whether the archive has these now, in good objects. If not, nothing was changed.
     done: bool
@@ -44,7 +50,7 @@ class Repaired:
 
     @property
     def lost(self) -> int:
-        """Messages of the chunk that the stream no longer has."""
+        """Messages of the chunk that neither the stream nor an unlisted object has."""
         return self.chunk.meta.messages - self.messages
 
 
@@ -78,9 +84,9 @@ def plan_repair(workspace: Workspace, archive: Archive, bad: Sequence[Verified],
 def repair(
     workspace: Workspace, archive: Archive, state: StreamState, planned: Repair, *, accept_loss: bool = False
 ) -> Iterator[Repaired]:
-    """Repair each chunk of which the stream still has every message; with `accept_loss` also the others, whose lost
-    messages are then gaps. Raises Nats3Error, but goes on after a Conflict; StoreError, and nothing was written, where
-    the archive does not own its folder."""
+    """Repair each chunk of which the stream, or objects that no chunk lists, still have every message; with
+    `accept_loss` also the others, whose lost messages are then gaps. Raises Nats3Error, but goes on after a Conflict;
+    StoreError, and nothing was written, where the archive does not own its folder."""
     if planned.bad:
         folder.require(workspace, archive)
     for chunk in planned.bad:
@@ -91,16 +97,19 @@ def repair(
         captured, outcomes = _capture(workspace, archive, state, chunk)
         metas = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]
         repaired = Repaired(chunk, sum(meta.messages for meta in metas), done=False)
+        orphans = Orphans(workspace, archive) if repaired.lost else None
+        if orphans:
+            unlisted = _unlisted_messages(archive, chunk.meta, metas, captured.objects, orphans)
+            repaired = replace(repaired, messages=repaired.messages + unlisted)
         if repaired.lost and not accept_loss:
             yield repaired
             continue
         if repaired.lost and _has_more_absences(metas, chunk.meta):
             captured, outcomes = _capture(workspace, archive, state, chunk, given_up=True)
             metas = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]
-            repaired = replace(repaired, messages=sum(meta.messages for meta in metas))
         gaps = [_as_lost(outcome) for outcome in outcomes if isinstance(outcome, Gap)]
         try:
-            _put_in_place(workspace, archive, chunk, metas, gaps, captured.objects)
+            _put_in_place(workspace, archive, chunk, metas, gaps, captured.objects, orphans)
         except Conflict as conflict:
             yield replace(repaired, conflict=conflict)
         else:
@@ -131,8 +140,9 @@ def _capture(
 
 def _put_in_place(
     workspace: Workspace, archive: Archive, chunk: Chunk, metas: Sequence[ChunkMeta], gaps: Sequence[Gap],
-    objects: dict[str, bytes],
+    objects: dict[str, bytes], orphans: Orphans | None,
 ) -> None:  # fmt: skip
+    """`orphans`: what fills sequences that the new chunks do not have."""
     old, chunks = chunk.meta, workspace.catalog.chunks
     bucket, begun = workspace.bucket(old.bucket), workspace.catalog.now()
     if old.sha256 in {meta.sha256 for meta in metas}:
@@ -143,12 +153,30 @@ def _put_in_place(
             raise _taken_away(chunk)
         return
     put = [meta.key for meta in metas if bucket.put_new(meta.key, objects[meta.key], meta.sha256)]
+    if orphans:
+        adopted, gaps = adopt(workspace, archive, gaps, orphans)
+        metas = [*fill(workspace, archive, metas, orphans), *adopted]
     try:
         chunks.replace(archive, [chunk.id], metas, gaps, begun=begun)
     except Conflict:
         remove_objects(workspace, old.bucket, put)
         raise
     remove_objects(workspace, old.bucket, [old.key])
+
+
+def _unlisted_messages(
+    archive: Archive, old: ChunkMeta, metas: Sequence[ChunkMeta], objects: dict[str, bytes], orphans: Orphans
+) -> int:
+    """How many messages of the old chunk's sequences are in unlisted objects and not in the new chunks."""
+    held: Int64s = np.array([], np.int64)
+    for meta in metas:
+        reader = open_chunk(objects[meta.key], meta)
+        held = np.concatenate([held, *(batch.column("seq").to_numpy() for batch in reader.batches(["seq"]))])
+    before = len(held)
+    for orphan in orphans.overlapping(old.incarnation, [old.covers]):
+        seqs = [batch.column("seq").to_numpy() for batch in messages_of(archive, orphan.reader, old.covers)]
+        held = np.union1d(held, np.concatenate([np.array([], np.int64), *seqs]))
+    return len(held) - before
 
 
 def _taken_away(chunk: Chunk) -> Conflict:

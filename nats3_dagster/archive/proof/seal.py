@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster import objects
+from nats3_dagster.archive import folder
 from nats3_dagster.archive.captures.windows import first_at
 from nats3_dagster.archive.clocks import ask_clocks
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
@@ -105,8 +106,11 @@ def seal_hours(
     others: at the end the first error is raised, naming each hour that failed.
 
     Raises ChunkError when an hour does not add up, Conflict when it changes meanwhile, StoreError for an object; and at
-    once when the store or the catalog does not answer."""
+    once when the store or the catalog does not answer, or the archive does not own its folder."""
     failed: list[tuple[str, Nats3Error]] = []
+    hours = tuple(hours)
+    if hours:
+        folder.require(workspace, archive)
     for hour in hours:
         try:
             seal = _seal(workspace, archive, hour, run_id)

@@ -7,7 +7,7 @@ import numpy as np
 
 from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.adopt import adopt, messages_of, missing_in
-from nats3_dagster.archive.proof.orphans import Orphans, list_orphans
+from nats3_dagster.archive.proof.orphans import Orphans
 from nats3_dagster.archive.proof.rewrite import merge
 from nats3_dagster.archive.remove import remove_objects
 from nats3_dagster.chunks import ChunkReader, open_chunk
@@ -30,42 +30,56 @@ class Unlisted:
     reason: str = ""
 
 
-def examine(workspace: Workspace, archive: Archive) -> Iterator[Unlisted]:
-    """Each unlisted object, opened, proven and compared with the stream. Raises StoreError, SourceError."""
-    orphans = Orphans(workspace, archive)
+def examine(workspace: Workspace, archive: Archive, orphans: Orphans | None = None) -> Iterator[Unlisted]:
+    """Each unlisted object, opened, proven and compared with the stream; also what deleted archives of this folder had
+    at their end. `orphans`: of a bucket that was listed before. Raises StoreError, SourceError."""
+    orphans = orphans or unlisted_orphans(workspace, archive)
     incarnations = workspace.catalog.coverage.incarnations(archive)
-    for key, size in list_orphans(workspace, archive):
+    for key, size in orphans.all().items():
         owner = next((own for own in incarnations if orphans.covers(key, own)), None)
         if owner is None:
             yield Unlisted(key, size, reason="it is of a stream that the archive does not hold")
-        elif reader := orphans.open(key, owner):
-            seqs = _seqs(archive, reader)
-            yield Unlisted(key, size, len(seqs), _missing(workspace, archive, reader, seqs))
+        elif orphan := orphans.open(key, owner):
+            seqs = _seqs(archive, orphan.reader)
+            yield Unlisted(key, size, len(seqs), _missing(workspace, archive, orphan.reader, seqs))
         else:
             yield Unlisted(key, size, reason=orphans.refused[key])
 
 
-def adopt_unlisted(workspace: Workspace, archive: Archive) -> int:
-    """Put the messages into the archive that unlisted objects hold and that it says are absent; the number of them.
-    Each chunk is replaced in a transaction of its own. Raises Conflict if the archive changed meanwhile, StoreError,
+def unlisted_orphans(workspace: Workspace, archive: Archive) -> Orphans:
+    """What `examine` and `adopt_unlisted` look at; both may share it."""
+    return Orphans(workspace, archive, with_deleted=True)
+
+
+def adopt_unlisted(workspace: Workspace, archive: Archive, orphans: Orphans | None = None) -> int:
+    """Put the messages into the archive that unlisted objects hold and that it says are absent, or that are before its
+    first sequence; the number of them. What is between those and its first sequence is then a gap `missing`. Each chunk
+    is replaced in a transaction of its own. Raises Conflict if the archive changed meanwhile, StoreError,
     SourceError."""
     folder.require(workspace, archive)
     catalog = workspace.catalog
-    orphans = Orphans(workspace, archive)
-    keys = [key for key, _ in list_orphans(workspace, archive)]
+    orphans = orphans or unlisted_orphans(workspace, archive)
+    keys = list(orphans.all())
     adopted = 0
-    for incarnation in catalog.coverage.incarnations(archive):
-        held = sorted(seqs for key in keys if (seqs := orphans.covers(key, incarnation)))
-        for seqs in held:
+    for coverage in catalog.coverage.all(archive):
+        incarnation, start = coverage.incarnation, coverage.start
+        held = sorted((seqs, key) for key in keys if (seqs := orphans.covers(key, incarnation)))
+        for seqs, key in held:
             begun = catalog.now()
             gaps = [
                 Gap(incarnation, ranges, gap.reason)
                 for gap in catalog.gaps.select(archive, incarnation=incarnation, within=seqs)
                 if gap.reason != "retired" and (ranges := tuple(clipped(gap.ranges, seqs)))
             ]
-            chunks, _ = adopt(workspace, archive, gaps)
+            chunks, _ = adopt(workspace, archive, gaps, orphans)
+            between: tuple[Gap, ...] = ()
+            if seqs.first < start and orphans.open(key, incarnation):
+                before = Gap(incarnation, (SeqRange(seqs.first, start - 1),), "missing")
+                earlier, between = adopt(workspace, archive, [before], orphans)
+                chunks, start = (*earlier, *chunks), seqs.first
+                catalog.coverage.extend_back(archive, incarnation, start)
             if chunks:
-                catalog.chunks.commit(archive, chunks, begun=begun)
+                catalog.chunks.commit(archive, chunks, between, begun=begun)
                 adopted += sum(meta.messages for meta in chunks)
             adopted += _fill_chunks(workspace, archive, orphans, incarnation, seqs)
     return adopted

@@ -9,6 +9,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.read import points, references, subjects
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
+from nats3_dagster.archive.read.removed import Removed
 from nats3_dagster.errors import Nats3Error, NotArchived, OperatorError, Unknown
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Incarnation, Message, Selection
@@ -26,6 +27,8 @@ class Page:
     cursor: str
     # Whether there may be more now. If not, the cursor goes on with what is archived later.
     has_more: bool
+    # What the selection had besides, and was taken out of the archive on purpose.
+    removed: tuple[Removed, ...]
 
 
 def get(
@@ -110,23 +113,23 @@ def page(
         reading = resumed(workspace, name, token)
     else:
         reading = cursor(workspace, name, selection or Selection(), over_gaps=over_gaps)
-    messages, size = list[Message](), 0
+    messages, size, removed = list[Message](), 0, reading.removed()
     try:
         for batch in reading.batches(few=True):
             for message in messages_of(reading, batch.slice(0, limit - len(messages))):
                 size += len(message.data) + len(message.headers or b"")
                 if messages and size > most_bytes:
-                    return Page(tuple(messages), reading.token(), has_more=True)
+                    return Page(tuple(messages), reading.token(), has_more=True, removed=removed)
                 messages.append(message)
                 reading.advance((message.seq, message.time_ns))
             if len(messages) == limit:
-                return Page(tuple(messages), reading.token(), has_more=True)
+                return Page(tuple(messages), reading.token(), has_more=True, removed=removed)
     except Nats3Error:
         if not messages:
             raise
         # What comes before it was read; the next page says what is wrong behind it.
-        return Page(tuple(messages), reading.token(), has_more=True)
-    return Page(tuple(messages), reading.token(), has_more=False)
+        return Page(tuple(messages), reading.token(), has_more=True, removed=removed)
+    return Page(tuple(messages), reading.token(), has_more=False, removed=removed)
 
 
 def messages_of(reading: Cursor, batch: pa.RecordBatch) -> Iterator[Message]:

@@ -2,8 +2,8 @@
 -- The tables of archives, by the archive's name, or that of one archive: what was last written to each, and how many live
 -- chunks it lacks and how many it has that are live no more.
 select t.*, a.name as archive, a.job_id, a.deleted_at is not null as archive_deleted, a.revision as archive_revision,
-       coalesce(n.lacking, 0) as lacking,
-       case when t.chunks is null or t.revision = a.revision then 0 else
+       greatest(coalesce(n.lacking, 0), coalesce(t.seen_lacking, 0)) as lacking,
+       case when t.seen_surplus is not null then t.seen_surplus when t.chunks is null or t.revision = a.revision then 0 else
            greatest(t.chunks - ((select coalesce(sum(chunks), 0)::bigint from nats3.coverage
                                  where archive_id = a.id) - n.lacking), 0) end as surplus
 from nats3.archive_table t
@@ -39,16 +39,19 @@ update nats3.archive_table
 set begun = (begun || :snapshot::bigint)[greatest(cardinality(begun) - 62, 1):]
 where archive_id = :archive;
 
--- name: note_table_seen(archive, changed)!
--- Notes what another program did to the table, as the Iceberg catalog says; null where it did nothing.
-update nats3.archive_table set changed = :changed, seen_at = now() where archive_id = :archive;
+-- name: note_table_seen(archive, changed, lacking, surplus)!
+-- Notes what another program did to the table, as the Iceberg catalog says, null where it did nothing; and what a table that
+-- was written with a newer copy of this database lacks and has besides, null for any other one.
+update nats3.archive_table
+set changed = :changed, seen_at = now(), seen_lacking = :lacking, seen_surplus = :surplus
+where archive_id = :archive;
 
 -- name: note_table_synced(archive, revision, chunks, last_chunk, snapshot, former)!
 -- Notes what the table was made equal to, unless another process has noted something newer: a newer revision, or another
 -- snapshot than the one that this process began with.
 update nats3.archive_table
 set revision = :revision, chunks = :chunks, last_chunk = :last_chunk, snapshot_id = :snapshot, synced_at = now(),
-    error = null, failed_at = null, changed = null, seen_at = now()
+    error = null, failed_at = null, changed = null, seen_at = now(), seen_lacking = null, seen_surplus = null
 where archive_id = :archive
   and (coalesce(revision, 0) < :revision
        or (revision = :revision and snapshot_id is not distinct from :former::bigint)

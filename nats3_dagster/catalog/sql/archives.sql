@@ -23,6 +23,10 @@ order by name = :name desc limit 1;
 -- The archive of a job, also a deleted one.
 select * from nats3.archive where job_id = :job_id;
 
+-- name: deleted_archives(name)
+-- The deleted archives of this name.
+select * from nats3.archive where name = :name and deleted_at is not null order by id;
+
 -- name: job_names(name)
 -- The jobs that ever had an archive of this name, and whether that one is not deleted.
 select coalesce(job_name, name) as job_name, deleted_at is null as live from nats3.archive where name = :name;

@@ -34,6 +34,13 @@ where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream
   and c.last_seq = :last_seq and c.messages = :messages
 returning c.incarnation_id;
 
+-- name: extend_back(archive, stream, created_ns, start)!
+-- Lets the archive begin an incarnation with an earlier sequence.
+update nats3.coverage c set start_seq = :start
+from nats3.incarnation i
+where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
+  and c.start_seq > :start;
+
 -- name: record_unknown_end(archive, stream, created_ns, last)!
 -- Keeps the last sequence that the removed stream was seen with.
 update nats3.coverage c set unknown_after = :last

@@ -96,19 +96,24 @@ group by h.export_id;
 
 -- name: export_lags()
 -- How many hours of each export of an archive that is not deleted are due, without and with a failure (see
--- nats3.valid_seals for which are sealed; one of which chunks were deleted after a replay is never due), its newest
--- failure since its last success, and its undecoded messages.
+-- nats3.valid_seals for which are sealed; one of which chunks were deleted after a replay is never due), how many are
+-- without the messages of such chunks, its newest failure since its last success, and its undecoded messages.
 with declared as (
     select e.id, e.archive_id, a.name as archive, e.name as export
     from nats3.export e join nats3.archive a on a.id = e.archive_id
     where e.deleted_at is null and a.deleted_at is null
 ),
+retired as (
+    select o.archive_id, r.hour, r.total, r.newest
+    from (select distinct archive_id from declared) o cross join lateral nats3.retired_hours(o.archive_id, null, null) r
+),
 valid as (
     select o.archive_id, s.hour, s.revision, s.chunks
     from (select distinct archive_id from declared) o cross join lateral nats3.valid_seals(o.archive_id, null, null) s
-    where not exists (select 1 from nats3.retired_hours(o.archive_id, null, null) r where r.hour = s.hour)
+    where not exists (select 1 from retired r where r.archive_id = o.archive_id and r.hour = s.hour)
 )
-select d.archive, d.export, coalesce(w.due, 0) as due, coalesce(w.failed, 0) as failed, f.error, f.failed_at,
+select d.archive, d.export, coalesce(w.due, 0) as due, coalesce(w.failed, 0) as failed,
+       coalesce(x.retired, 0) as retired, f.error, f.failed_at,
        coalesce(u.undecoded, 0)::bigint as undecoded
 from declared d
 left join lateral (
@@ -116,6 +121,12 @@ left join lateral (
     from valid v left join nats3.export_hour m on m.export_id = d.id and m.hour = v.hour
     where v.archive_id = d.archive_id and (m.revision, m.chunks) is distinct from (v.revision, v.chunks)
 ) w on true
+left join lateral (
+    select count(*) as retired
+    from retired r left join nats3.export_hour m on m.export_id = d.id and m.hour = r.hour
+    where r.archive_id = d.archive_id
+      and not coalesce(m.revision >= 0 and m.chunks = r.total and m.made_at > r.newest, false)
+) x on true
 left join lateral (
     select error, failed_at from nats3.export_hour where export_id = d.id and failures > 0 order by failed_at desc limit 1
 ) f on true

@@ -18,15 +18,22 @@ where not exists (select from nats3.chunk c where c.bucket = :bucket and c.key =
 on conflict (bucket, key) do update set claimed_at = now(), removed_at = null
 returning key;
 
--- name: known_objects(bucket, keys)
+-- name: known_objects(bucket, keys, with_deleted)
 -- Those of the keys that a chunk has or had, or that somebody removes. What was removed since its chunk was retired, and
--- is there again, was put by a capture that did not commit.
+-- is there again, was put by a capture that did not commit. Unless with_deleted, chunks that were live until their archive
+-- was deleted do not count.
 select key from unnest(:keys::text[]) as o(key)
 where exists (
-      select from nats3.chunk c
-      where c.bucket = :bucket and c.key = o.key and not exists (
-          select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at))
+      select from nats3.chunk c join nats3.archive a on a.id = c.archive_id
+      where c.bucket = :bucket and c.key = o.key
+        and (:with_deleted or a.deleted_at is null or c.deleted_at < a.deleted_at)
+        and not exists (
+            select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at))
    or exists (select from nats3.removal r where r.bucket = :bucket and r.key = o.key and r.removed_at is null);
+
+-- name: release_removals(bucket, keys)!
+-- Gives up the claims of objects that were not deleted.
+delete from nats3.removal where bucket = :bucket and key = any(:keys::text[]) and removed_at is null;
 
 -- name: finish_removals(bucket, keys)!
 -- Marks claimed objects as removed from the store.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.proof.unlisted import adopt_unlisted, examine
+from nats3_dagster.archive.proof.unlisted import adopt_unlisted, examine, unlisted_orphans
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
@@ -15,12 +15,14 @@ from nats3_dagster.workspace import Workspace
 
 def adopt(name: ArchiveName, output: Output = Format.table) -> None:
     """Put messages into the archive that objects of its bucket hold and that it says are absent, as after a catalog was
-    restored from a backup. What the stream contradicts is left out, and named. Exit status 1 if messages are left."""
+    restored from a backup; also what an archive of this name had that was deleted without --purge. What the stream
+    contradicts is left out, and named. Exit status 1 if messages are left."""
     with Workspace(Settings.load()) as workspace:
         archive = status.find(workspace, name)
+        orphans = unlisted_orphans(workspace, archive)
         with followed(workspace, archive.name):
-            adopted = adopt_unlisted(workspace, archive)
-        unlisted = list(examine(workspace, archive))
+            adopted = adopt_unlisted(workspace, archive, orphans)
+        unlisted = list(examine(workspace, archive, orphans))
     refused = [item for item in unlisted if item.reason]
     for item in refused:
         note(f"Not adopted: {item.key}: {item.reason}")

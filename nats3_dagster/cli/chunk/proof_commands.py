@@ -143,8 +143,8 @@ def repair(
                     note(one.conflict.text_in(WORDS))
                 elif one.lost:
                     note(
-                        f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} still "
-                        f"has {one.messages:,} of them"
+                        f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} and "
+                        f"objects that no chunk lists still have {one.messages:,} of them"
                     )
     done = [one for one in repaired if one.done]
     refused = [one for one in repaired if not one.done and not one.conflict]
@@ -231,8 +231,8 @@ def _note_unlisted(name: str, unlisted: Sequence[Unlisted]) -> None:
         return
     missing = sum(item.missing for item in unlisted)
     note(
-        f"{len(unlisted):,} objects are in the bucket that no chunk lists: captures were killed or are running, or the "
-        "catalog is older than the bucket"
+        f"{len(unlisted):,} objects are in the bucket that no chunk lists: captures were killed or are running, the "
+        "catalog is older than the bucket, or an archive of this name was deleted without --purge"
     )
     for item in unlisted[:_NAMED]:
         held = f"{item.messages:,} messages, of which the archive misses {item.missing:,}"

@@ -134,6 +134,11 @@ def _age(seconds: float) -> str:
 
 
 def _coverage_line(view: dict[str, Any]) -> str:
+    restored = view.get("stream_restored")
+    return _covered(view) + (f"; restored from a backup at {text_of(when(restored))}, and goes on" if restored else "")
+
+
+def _covered(view: dict[str, Any]) -> str:
     if view["last_seq"] < view["first_seq"]:
         return "nothing captured yet"
     first, complete, last = view["first_seq"], view["complete_to_seq"], view["last_seq"]

@@ -1,12 +1,15 @@
 """Forgotten replays: a target has marked messages of a replay that the catalog does not know.
 
-After a restore of the catalog the same request would publish the same messages once more. The newest messages of each
-target are looked at: a replay publishes in order, so what it published last shows how far it came.
+After a restore of the catalog the same request would publish the same messages once more. Of each target these are
+looked at: its newest messages, the newest one under the replay's subjects, and as many at even distances. So a
+forgotten replay is passed over only where others published more than LOOK messages after it under its subjects, and it
+has less than one in LOOK of the target's sequences.
 """
 
 import asyncio
 import base64
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.jetstream.api import Refused, request
@@ -19,7 +22,7 @@ from nats3_dagster.steps import Next
 from nats3_dagster.subjects import matches
 from nats3_dagster.workspace import Workspace
 
-# The newest messages of a target that are looked at.
+# Messages of a target that are looked at: so many newest ones, and so many between its first and its last.
 LOOK = 200
 
 
@@ -35,14 +38,14 @@ def forgotten(replay_id: str) -> CatalogError:
 def check_forgotten(
     workspace: Workspace, spec: ReplaySpec, pattern: str, chunks: Sequence[Chunk], targets: Sequence[StreamState]
 ) -> None:
-    """Raises CatalogError if a target has, among its newest messages, one of this selection that was published by a
-    replay which the catalog does not know, under the subjects that this one publishes to."""
+    """Raises CatalogError if a target has, among the messages that are looked at, one of this selection that was
+    published by a replay which the catalog does not know, under the subjects that this one publishes to."""
     # It imports pyarrow, 0.1 s: commands that only list replays do without.
     from nats3_dagster.replay.messages.headers import marked_replay
 
     known: dict[str, bool] = {}
     for state in targets:
-        for subject, block in _newest(workspace.link, state):
+        for subject, block in _looked_at(workspace.link, state, pattern):
             replay_id = marked_replay(block)
             if replay_id is None or not matches(pattern, subject):
                 continue
@@ -72,21 +75,26 @@ def _is_selected(spec: ReplaySpec, chunks: Sequence[Chunk], block: bytes, replay
     return False
 
 
-def _newest(link: Link, state: StreamState) -> Iterator[tuple[str, bytes]]:
-    """Subject and header block of the stream's newest messages. Raises SourceError."""
-    first = max(state.first_seq, state.last_seq - LOOK + 1, 1)
+def _looked_at(link: Link, state: StreamState, pattern: str) -> Iterator[tuple[str, bytes]]:
+    """Subject and header block of messages of the stream, each once. Raises SourceError."""
+    first, last = max(state.first_seq, 1), state.last_seq
+    newest = range(last, max(first, last - LOOK + 1) - 1, -1)
+    before = newest[-1] - first if newest else 0
+    spaced = sorted({first + before * n // LOOK for n in range(LOOK)}) if before else []
+    requests: list[dict[str, object]] = [{"seq": seq} for seq in newest]
+    requests += [{"last_by_subj": pattern}, *({"seq": seq, "next_by_subj": pattern} for seq in spaced)]
 
-    async def message(client: Connection, seq: int) -> tuple[str, bytes] | None:
+    async def message(client: Connection, body: dict[str, object]) -> dict[str, Any] | None:
         try:
-            answer = await request(client, f"STREAM.MSG.GET.{state.name}", {"seq": seq})
+            answer = await request(client, f"STREAM.MSG.GET.{state.name}", body)
         except Refused as error:
             if error.code == ErrCode.MESSAGE_NOT_FOUND:
                 return None
             raise
-        found = answer["message"]
-        return found["subject"], base64.b64decode(found.get("hdrs") or "")
+        return answer["message"]
 
-    async def messages(client: Connection) -> list[tuple[str, bytes] | None]:
-        return await asyncio.gather(*(message(client, seq) for seq in range(state.last_seq, first - 1, -1)))
+    async def messages(client: Connection) -> list[dict[str, Any] | None]:
+        return await asyncio.gather(*(message(client, body) for body in requests))
 
-    yield from filter(None, link.call(messages) if state.messages else ())
+    held = {item["seq"]: item for item in link.call(messages) if item} if state.messages else {}
+    yield from ((item["subject"], base64.b64decode(item.get("hdrs") or "")) for item in held.values())

@@ -22,6 +22,10 @@ create table nats3.archive_table (
     -- What another program did to the table since, as of seen_at, when the Iceberg catalog was last asked.
     changed     text,
     seen_at     timestamptz,
+    -- Where the table's snapshot was made by nats3 with a newer copy of this database: what it lacked then, and had besides,
+    -- file by file. Null else.
+    seen_lacking bigint,
+    seen_surplus bigint,
     -- Why it was not possible since; null where nothing failed.
     error       text,
     failed_at   timestamptz,
