@@ -11,6 +11,7 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.plausible import fault, secret_in
 
 _ENCODE: Final = "Percent-encode the characters @ : / ? # , and % of the password or token (@ is %40, / is %2F)"
@@ -18,6 +19,8 @@ _NATS: Final = "Write it as nats://host:4222 or tls://host:4222; several are joi
 _HTTP: Final = "Write it as http://host:port or https://host"
 _POSTGRES: Final = "Write it as postgresql://user:password@host:5432/database"
 _CONNECT: Final = "Write it as sc://host:15002 or sc://host:15002/;token=..."
+_MASTER: Final = "Write it as local[4], yarn, spark://host:7077 or k8s://https://host:443"
+_STORE: Final = "Write one of them; the archive names the bucket, AWS_ENDPOINT_URL_S3 the endpoint"
 # Characters of names of hosts, also of containers and of other scripts.
 _HOST = re.compile(r"[^\s@:/?#\[\]%,;&=\\'\"]+")
 
@@ -86,6 +89,31 @@ def connect_fault(text: str) -> str | None:
     if not re.fullmatch(r"/?|/;[^/?#@\s]*", text[len("sc://") + len(parts.netloc) :]):
         return f"not the address of a Spark Connect server. {_ENCODE}"
     return None
+
+
+def master_fault(text: str) -> str | None:
+    """Why the text is no master of Spark, and what to write. None if it can be one."""
+    if "@" in text or secret_in(text) or re.search(r"[\s\0-\x1f\x7f]", text) or text.startswith("data:"):
+        return f"not a master of Spark. {_MASTER}"
+    return None
+
+
+def store_fault(text: str) -> str | None:
+    """Why the text is no address of a store, and what to write. None if it is one."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = None
+    is_folder = parts and parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
+    if (is_folder and not secret_in(text)) or text.rstrip("/") in ("s3:", "s3"):
+        return None
+    return f"neither s3:// nor file:///folder. {_STORE}"
+
+
+def malformed(name: str, why: str) -> OperatorError:
+    """The error of an address, by what it is of and what a function here said."""
+    what, _, step = why.partition(". ")
+    return OperatorError(f"{name} is {what}", step)
 
 
 def with_scheme(server: str) -> str:

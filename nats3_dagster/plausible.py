@@ -22,6 +22,7 @@ class Want(NamedTuple):
 
 _KEEP = "Write it into a file of mode 0600"
 PATH: Final = Want("the path of a file", f"{_KEEP}, and give the path of that file")
+FOLDER: Final = Want("the path of a folder", "Give the path of a folder")
 NAME: Final = Want("a name", "Correct it: a secret has a setting of its own")
 VARIABLE: Final = Want("the name of a variable", "Set the variable to the secret, and give the variable's name")
 
@@ -65,6 +66,14 @@ def check(setting: str, text: str, want: Want = NAME) -> str:
     if what := fault(text):
         raise OperatorError(f"{setting} holds {what}, and wants {want.what}", want.step)
     return text
+
+
+def check_field(name: str, value: object) -> None:
+    """Checks a field of a request, or each of its texts. Raises OperatorError that names the field."""
+    texts: list[object] = list(value) if isinstance(value, tuple) else [value]  # pyright: ignore[reportUnknownArgumentType]
+    for text in texts:
+        if isinstance(text, str) and (what := fault(text)):
+            raise OperatorError(f"The {name} holds {what}, and wants {NAME.what}", NAME.step, field=name)
 
 
 def shown_path(path: str | Path) -> str | None:

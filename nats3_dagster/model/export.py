@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import check_field, secret_in
 from nats3_dagster.subjects import check_filter
 
 Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
@@ -74,6 +75,8 @@ class ExportSpec:
     max_undecoded: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("name", "decode", "schema", "key", "format", "compression", "path", "columns"):
+            check_field(name, getattr(self, name))
         if not re.fullmatch(r"[a-z0-9_]+", self.name):
             hint = "Use lower-case letters, digits and _ only"
             raise OperatorError(f"{self.name!r} is not an export name", hint, field="name")
@@ -251,6 +254,8 @@ def parse_destination(url: str) -> Destination:
         raise wrong("The destination holds a user or a password; they come from the environment")
     if at.query or at.fragment or "?" in url or "#" in url:
         raise wrong("The destination has a ? or a #")
+    if kind := secret_in(url):
+        raise wrong(f"The destination holds {kind}")
     if at.scheme not in get_args(Scheme) or not url.startswith(f"{at.scheme}://"):
         raise wrong(f"{url!r} is not a destination")
     path = at.path

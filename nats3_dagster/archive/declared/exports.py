@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from nats3_dagster.archive.declared.document import Table, place, unknown_keys
-from nats3_dagster.archive.declared.values import count, filters, text, texts
+from nats3_dagster.archive.declared.values import address, count, filters, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.model.export import schema_at
@@ -79,7 +79,7 @@ def _at(error: OperatorError, at: str) -> OperatorError:
 
 # The field of ExportSpec that a key is, and how its value is read. In the order of `nats3 export create`.
 _FIELDS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
-    "name": ("name", text), "to": ("destination", text), "subjects": ("subjects", filters),
+    "name": ("name", text), "to": ("destination", address), "subjects": ("subjects", filters),
     "subject": ("subjects", filters), "decode": ("decode", text), "schema": ("schema", text), "key": ("key", text),
     "format": ("format", text), "compression": ("compression", text), "columns": ("columns", texts),
     "path": ("path", text), "interval_minutes": ("interval_minutes", count), "max_undecoded": ("max_undecoded", count),
