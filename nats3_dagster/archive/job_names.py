@@ -12,6 +12,7 @@ from dataclasses import replace
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.archive_spec import MAX_NAME
+from nats3_dagster.plausible import check_field
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -22,6 +23,7 @@ _MAX_JOB_NAME = MAX_NAME - 10
 def archive_name(job_name: str) -> str:
     """The name of the job's archive, if no other job had it: what is no letter, digit or _ becomes _. Raises
     OperatorError if no job can have this name."""
+    check_field("name", job_name)
     if not job_name or not job_name.isprintable() or job_name != job_name.strip():
         raise OperatorError(
             f"{job_name[:40]!r} is not a name",

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from nats3_dagster.addresses import postgres_fault, postgres_parts_fault
 from nats3_dagster.catalog.multirange import SeqRangeLoader
 from nats3_dagster.catalog.refusals import cannot_connect
 from nats3_dagster.errors import CatalogError
@@ -34,14 +35,18 @@ def open_connection(url: str, *, autocommit: bool = True) -> Connection:
 
 def address(url: str) -> str:
     """`host:port/database` of a connection string. Raises CatalogError if it is invalid."""
+    is_url = "://" in url
     try:
-        given = conninfo_to_dict(url)
+        why = postgres_fault(url) if is_url else None
+        given = {} if why else conninfo_to_dict(url)
     except psycopg.Error:
         # Not chained: libpq repeats what it could not parse.
-        raise CatalogError(
-            "NATS3_POSTGRES_URL is not the address of a Postgres",
-            "Write it as postgresql://user:password@host:5432/database",
-        ) from None
+        given, why = {}, "not the address of a Postgres. Write it as postgresql://user:password@host:5432/database"
+    if not why and not is_url:
+        why = postgres_parts_fault(str(given.get("host") or ""), str(given.get("dbname") or ""))
+    if why:
+        what, _, hint = why.partition(". ")
+        raise CatalogError(f"NATS3_POSTGRES_URL is {what}", hint)
     host = given.get("host") or given.get("hostaddr") or "the local socket"
     return f"{host}:{given.get('port') or 5432}/{given.get('dbname') or given.get('user') or ''}"
 

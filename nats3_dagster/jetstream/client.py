@@ -18,6 +18,7 @@ from nats.errors import AuthorizationError, ProtocolError, SecureConnRequiredErr
 from nats.protocol.parser import Parser
 
 from nats3_dagster.errors import SourceError
+from nats3_dagster.jetstream.login_files import seed_of
 from nats3_dagster.jetstream.nats_options import API, NatsOptions
 from nats3_dagster.jetstream.read.scan import FrameError, Frames, frame_end, scan
 
@@ -209,6 +210,7 @@ class Connection(Client):
         """Connect to one of the servers; each is tried twice. A connection lost later is made again, or is the end.
         Without `echo` its own messages do not come to its own subscriptions."""
         options = self._nats3_options
+        seed = seed_of(options.nkey) if options.nkey else None
         await self.connect(
             servers=list(options.servers), name=options.name, error_cb=self._note, disconnected_cb=self._on_loss,
             closed_cb=self._on_loss, reconnected_cb=self._on_reconnect,
@@ -216,8 +218,9 @@ class Connection(Client):
             max_reconnect_attempts=1, reconnect_time_wait=0.1, ping_interval=20,  # type: ignore[arg-type]
             tls=options.ssl_context() if options.wants_tls else None, tls_handshake_first=options.tls_first,
             user=options.user, password=options.password, token=options.token,
-            user_credentials=options.creds or (RawCredentials(options.raw_creds) if options.raw_creds else None),
-            nkeys_seed=options.nkey, no_echo=not echo, inbox_prefix=options.inbox_prefix,
+            user_credentials=options.credentials or (RawCredentials(options.raw_creds) if options.raw_creds else None),
+            nkeys_seed=options.nkey if isinstance(options.nkey, str) and not seed else None, nkeys_seed_str=seed,
+            no_echo=not echo, inbox_prefix=options.inbox_prefix,
         )  # fmt: skip
         if not self.is_connected:
             # A server that hangs up instead of answering; nats-py would try again for ever in the background.

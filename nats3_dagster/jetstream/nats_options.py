@@ -6,16 +6,20 @@ Invariant: plain values that pickle into a Spark worker, and no secret in their 
 import re
 import ssl
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from nats3_dagster.addresses import malformed, nats_fault, with_scheme
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.jetstream import login_files
+from nats3_dagster.jetstream.login_files import Embedded, LoginFile, check_file
+from nats3_dagster.plausible import NAME, PATH, check
 
 # The subjects of JetStream's API of the server and account that a connection is made to.
 API = "$JS.API"
 # What a token of a subject cannot hold.
 _NO_TOKEN = re.compile(r"[\s.*>\x00-\x1f\x7f]")
-_URL_HINT = "Write it as nats://host:4222 or tls://host:4222; several are joined by commas"
+_FILES = ("creds", "nkey", "tls_ca", "tls_cert", "tls_key")
+_NAMES = ("domain", "api_prefix", "inbox_prefix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,13 @@ class NatsOptions:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
-    creds: str | None = None  # path of a creds file
-    nkey: str | None = None  # path of an nkey's seed
+    creds: LoginFile | None = None  # a creds file
+    nkey: LoginFile | None = None  # the file of an nkey's seed
     user_jwt: str | None = field(default=None, repr=False)  # what a creds file holds
     user_seed: str | None = field(default=None, repr=False)
-    tls_ca: str | None = None  # path of the authority's certificate, PEM
-    tls_cert: str | None = None  # path of our certificate, PEM
-    tls_key: str | None = None  # path of its key, PEM and unencrypted
+    tls_ca: LoginFile | None = None  # the authority's certificate, PEM
+    tls_cert: LoginFile | None = None  # our certificate, PEM
+    tls_key: LoginFile | None = None  # its key, PEM and unencrypted
     tls_first: bool = False  # TLS before the server's INFO
     connect_timeout_s: float = 5.0  # seconds for each attempt at a server
     domain: str | None = None  # the JetStream domain of the streams; None: that of the server
@@ -43,8 +47,7 @@ class NatsOptions:
     inbox_prefix: str = "_INBOX"  # what the subjects begin with on which answers come
 
     def __post_init__(self) -> None:
-        if not self.servers:
-            raise OperatorError("No NATS server is given", _URL_HINT)
+        self._check_values()
         logins: set[tuple[str, str | None]] = set()
         for server in self.servers:
             login = _login(server)
@@ -84,7 +87,9 @@ class NatsOptions:
 
     @property
     def raw_creds(self) -> str | None:
-        """The JWT and the seed as a creds file has them."""
+        """The JWT and the seed as a creds file has them, where no file has them."""
+        if isinstance(self.creds, Embedded):
+            return login_files.text_of(self.creds)
         if not self.user_jwt:
             return None
         return (
@@ -94,19 +99,21 @@ class NatsOptions:
 
     def ssl_context(self) -> ssl.SSLContext:
         """What checks the server's certificate and shows ours. Raises OperatorError for an invalid file."""
-        for path in (self.tls_ca, self.tls_cert, self.tls_key):
-            _check_file(path, "TLS file")
-        try:
-            context = ssl.create_default_context(cafile=self.tls_ca)
-            if self.tls_cert:
-                # Without a password callback OpenSSL would ask on the terminal for the key's passphrase.
-                context.load_cert_chain(self.tls_cert, self.tls_key, password=lambda: "")
-        except (ssl.SSLError, OSError) as error:
-            files = ", ".join(p for p in (self.tls_ca, self.tls_cert, self.tls_key) if p)
-            raise OperatorError(
-                f"The TLS files do not load ({files})", "They must be PEM, the key unencrypted and of this certificate"
-            ) from error
-        return context
+        return login_files.ssl_context(self.tls_ca, self.tls_cert, self.tls_key)
+
+    @property
+    def credentials(self) -> str | None:
+        """The path of the creds file; None where there is none, or `raw_creds` has its content."""
+        return self.creds if isinstance(self.creds, str) else None
+
+    def _check_values(self) -> None:
+        """Raises OperatorError for a server that is none, and for a secret in the place of a path or a name."""
+        for kind, names in ((PATH, _FILES), (NAME, _NAMES)):
+            for name in names:
+                if isinstance(value := getattr(self, name), str):
+                    check(f"NATS3_NATS_{name.upper()}", value, kind)
+        if fault := nats_fault(",".join(self.servers)):
+            raise malformed("A NATS server's URL", fault)
 
     def _check_subjects(self) -> None:
         if self.domain is not None and self.api_prefix is not None:
@@ -131,40 +138,18 @@ class NatsOptions:
 
     def check_files(self) -> None:
         """Raises OperatorError if a file of the login cannot be read or is invalid."""
-        _check_file(self.creds, "creds file", b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
-        _check_file(self.nkey, "nkey seed", b"SU")
+        check_file(self.creds, "creds file", b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
+        check_file(self.nkey, "nkey seed", b"SU")
 
 
 def _login(server: str) -> tuple[str, str | None] | None:
     """The userinfo of a URL: (user, password), or (token, None)."""
-    try:
-        parts = urlsplit(_with_scheme(server))
-        port = parts.port
-    except ValueError:
-        parts, port = None, 0
-    if parts is None or not parts.hostname or port == 0 or parts.scheme not in ("nats", "tls"):
-        # The text may hold a password, so it is not repeated.
-        raise OperatorError("A NATS server's URL is malformed", _URL_HINT)
+    parts = urlsplit(with_scheme(server))
     if not parts.username:
         return None
     return unquote(parts.username), None if parts.password is None else unquote(parts.password)
 
 
 def _without_login(server: str) -> str:
-    parts = urlsplit(_with_scheme(server))
+    parts = urlsplit(with_scheme(server))
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def _with_scheme(server: str) -> str:
-    return server if "://" in server else f"nats://{server}"
-
-
-def _check_file(path: str | None, what: str, *parts: bytes) -> None:
-    if path is None:
-        return
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise OperatorError(f"The {what} {path} cannot be read: {error.strerror}", "Mend the path") from None
-    if not all(part in content for part in parts):
-        raise OperatorError(f"{path} is no {what}", "Give the path of the file that nsc or nk wrote")

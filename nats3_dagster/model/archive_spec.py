@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.export import ExportSpec
 from nats3_dagster.model.stream import check_stream_name
+from nats3_dagster.plausible import check_field
 
 Mode = Literal["stream", "consumer"]
 
@@ -41,6 +42,8 @@ class ArchiveSpec:
     zstd_level: int = 3
 
     def __post_init__(self) -> None:
+        for name in ("name", "stream", "bucket", "prefix", "mode", "durable"):
+            check_field(name, getattr(self, name))
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
             raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only", field="name")
         if len(self.name) > MAX_NAME:

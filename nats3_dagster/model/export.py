@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model.spec_table import Kind, setting
+from nats3_dagster.model.spec_table import Kind, setting, settings_of
+from nats3_dagster.plausible import check_field, secret_in
 from nats3_dagster.subjects import check_filter
 
 Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
@@ -53,7 +54,7 @@ class ExportSpec:
     name: str = field(metadata=setting(Kind.TEXT, "Lower-case letters, digits and _.", metavar="NAME"))
     destination: str = field(
         metadata=setting(
-            Kind.TEXT,
+            Kind.ADDRESS,
             "Where the files go: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder.",
             metavar="URL",
             key="to",
@@ -115,6 +116,9 @@ class ExportSpec:
     )
 
     def __post_init__(self) -> None:
+        for one in settings_of(ExportSpec):
+            if one.kind in (Kind.TEXT, Kind.FILE, Kind.TEXTS):
+                check_field(one.name, getattr(self, one.name))
         if not re.fullmatch(r"[a-z0-9_]+", self.name):
             hint = "Use lower-case letters, digits and _ only"
             raise OperatorError(f"{self.name!r} is not an export name", hint, field="name")
@@ -287,6 +291,8 @@ def parse_destination(url: str) -> Destination:
         raise wrong("The destination holds a user or a password; they come from the environment")
     if at.query or at.fragment or "?" in url or "#" in url:
         raise wrong("The destination has a ? or a #")
+    if kind := secret_in(url):
+        raise wrong(f"The destination holds {kind}")
     if at.scheme not in get_args(Scheme) or not url.startswith(f"{at.scheme}://"):
         raise wrong(f"{url!r} is not a destination")
     path = at.path

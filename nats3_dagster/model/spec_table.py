@@ -22,6 +22,8 @@ class Kind(Enum):
     TEXT = auto()
     # The path of a file: relative to the folder of the shell, or of the file of archives that has it.
     FILE = auto()
+    # A URL. It may hold a login by mistake, and is never repeated unchecked.
+    ADDRESS = auto()
     COUNT = auto()
     TEXTS = auto()
     # NATS subject filters.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.plausible import check_field
 
 # The largest sequence that the catalog can hold: the end of its ranges is the one after it. A stream that counts from 1
 # does not get there.
@@ -65,6 +66,7 @@ def parse_sequences(text: str) -> SeqRange:
 
 def check_stream_name(text: str) -> str:
     """`text` if a stream can have this name. Raises OperatorError."""
+    check_field("stream", text)
     if not re.fullmatch(r"[^\s.*>/\\]{1,255}", text):
         raise OperatorError(
             f"{text!r} is not a stream name", "It may not hold white space or any of . * > / \\, nor be over 255 long",

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from nats3_dagster.addresses import http_fault, malformed, store_fault
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +32,12 @@ class StoreOptions:
     patience_s: float = 10.0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        local = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
-        if not local and self.url.rstrip("/") not in ("s3:", "s3"):
-            raise OperatorError(
-                "The store's address is neither s3:// nor file:///folder",
-                "Set NATS3_STORE_URL to one of them; the archive names the bucket, AWS_ENDPOINT_URL_S3 the endpoint",
-            )
-        if self.endpoint is not None and not (urlsplit(self.endpoint).scheme in ("http", "https") and self._host):
-            raise OperatorError("The S3 endpoint is not an http:// or https:// address", "Set AWS_ENDPOINT_URL_S3")
+        if why := store_fault(self.url):
+            raise malformed("The store's address", why)
+        if self.endpoint is not None and (why := http_fault(self.endpoint)):
+            raise malformed("The S3 endpoint", why)
+        for name in ("region", "access_key_id", "profile", "storage_class", "sse_kms_key_id"):
+            check(f"NATS3_S3_{name.upper()}", getattr(self, name) or "")
         if bool(self.access_key_id) != bool(self.secret_access_key):
             raise OperatorError(
                 "Only one half of the S3 credentials is set", "Set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import PATH, check, shown_path
 from nats3_dagster.settings.masking import holds_secret
 from nats3_dagster.settings.names import key_of, nearest_key
 
 
 def config_path() -> Path:
-    """The file that `NATS3_CONFIG` names, else `nats3.toml` in the working directory."""
-    return Path(os.environ.get("NATS3_CONFIG") or "nats3.toml").expanduser().absolute()
+    """The file that `NATS3_CONFIG` names, else `nats3.toml` in the working directory. Raises OperatorError for a value
+    that is no path."""
+    return Path(check("NATS3_CONFIG", os.environ.get("NATS3_CONFIG") or "nats3.toml", PATH)).expanduser().absolute()
 
 
 def config_label() -> str:
@@ -34,9 +36,8 @@ def read_config() -> dict[str, Any]:
     text = _text()
     if text is None:
         if os.environ.get("NATS3_CONFIG"):
-            raise OperatorError(
-                f"NATS3_CONFIG names a file that does not exist: {config_path()}", "Correct or unset the variable"
-            )
+            at = f": {shown}" if (shown := shown_path(config_path())) else ""
+            raise OperatorError(f"NATS3_CONFIG names a file that does not exist{at}", "Correct or unset the variable")
         return {}
     return _settings(text)
 
@@ -59,13 +60,9 @@ def unset_config(name: str) -> bool:
         return True
 
 
-def readable_by_others() -> bool:
-    """Whether the file holds a secret and every user of the machine may read it."""
-    try:
-        mode = config_path().stat().st_mode
-    except OSError:
-        return False
-    return bool(mode & 0o004) and _holds_secret(read_config())
+def holds_secrets() -> bool:
+    """Whether a value in the file is a secret."""
+    return _holds_secret(read_config())
 
 
 def _text() -> str | None:

@@ -4,14 +4,27 @@ Invariant: no message of a check here repeats the value, for it may be a secret.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.addresses import connect_fault, http_fault, master_fault, nats_fault, postgres_fault, store_fault
+from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.model.quantities import parse_duration
+from nats3_dagster.plausible import NAME, PATH, fault
 
 
 def _seconds(value: object) -> object:
@@ -23,15 +36,24 @@ def _seconds(value: object) -> object:
         raise ValueError(f"not a duration. {error.hint}") from None
 
 
-def _http(url: str) -> str:
+def _postgres(text: str) -> str | None:
+    if "://" in text:
+        return postgres_fault(text)
+    from nats3_dagster.catalog.connection import address  # libpq parses keywords; 0.1 s
+
     try:
-        parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise ValueError("not an address. Write it as http://host:port or https://host")
-    return url.rstrip("/")
+        address(text)
+    except Nats3Error as error:
+        return f"{error.what.removeprefix('NATS3_POSTGRES_URL is ')}. {error.hint}"
+    return None
+
+
+class Address:
+    """Marks a setting that is an address: it is parsed, where the others may hold no `://`."""
+
+    def __init__(self, why_not: Callable[[str], str | None]) -> None:
+        # Why a text is no such address; None if it is one.
+        self.why_not = why_not
 
 
 API_HOST, API_PORT = "127.0.0.1", 8080
@@ -69,7 +91,9 @@ def _checked(parse: Any) -> AfterValidator:
 
 
 Seconds = Annotated[int, BeforeValidator(_seconds), Field(ge=0, le=3650 * 86400)]
-HttpUrl = Annotated[str, AfterValidator(_http)]
+HttpUrl = Annotated[str, Address(http_fault), AfterValidator(lambda url: url.rstrip("/"))]
+# A path, or the content that a NATS context has in its place.
+LoginFile = Annotated[Path | Embedded, Field(union_mode="left_to_right")]
 # What must not show: the SHA-256 of tokens is not a secret, and is nobody's business either.
 TokenHashes = Annotated[str, _checked(token_hashes), Field(repr=False)]
 StorageClass = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
@@ -80,35 +104,64 @@ def _aws(*names: str, default: Any = None) -> Any:
     return Field(default, json_schema_extra={"variables": list(names)})
 
 
+def implausible(key: str, text: str) -> str | None:
+    """Why the text cannot be the value of a setting, without a word of it. None if it can."""
+    field = Fields.model_fields[key]
+    hints = _parts(field.annotation) | {*field.metadata}
+    if key == "server_url" and text == "none":
+        return None
+    if address := next((hint for hint in hints if isinstance(hint, Address)), None):
+        return address.why_not(text)
+    if SecretStr in hints:
+        return None
+    want = PATH if Path in hints else NAME
+    why = fault(text)
+    return why and f"it holds {why}, and wants {want.what}. {want.step}"
+
+
+def _parts(annotation: Any) -> set[Any]:
+    """All that an annotation is made of."""
+    parts = {annotation} if isinstance(annotation, type | Address) else set[Any]()
+    return parts.union(*(_parts(part) for part in get_args(annotation)))
+
+
 class Fields(BaseModel):
     """Each is read from the variable NATS3_<NAME>, and from those of the AWS SDKs that it names."""
 
     # `get_secret_value` is the only way to a secret; unknown names are refused before, with the nearest known one.
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plausible(cls, value: object, info: ValidationInfo) -> object:
+        """Refuses what cannot be the setting's value: of every setting, so of each new one too."""
+        if isinstance(value, str) and (why := implausible(str(info.field_name), value)):
+            raise ValueError(why)
+        return value
 
     # NATS: where it is and how to log in. A context of the `nats` CLI, by name; what is set beside it wins.
     nats_context: str | None = None
-    nats_url: str | None = None  # several joined by commas; it may hold a login
+    nats_url: Annotated[str | None, Address(nats_fault)] = None  # several joined by commas; it may hold a login
     nats_user: str | None = None
     nats_password: SecretStr | None = None
     nats_token: SecretStr | None = None
-    nats_creds: Path | None = None  # a file, and so are the next four
-    nats_nkey: Path | None = None
-    nats_tls_ca: Path | None = None
-    nats_tls_cert: Path | None = None
-    nats_tls_key: Path | None = None
+    nats_creds: LoginFile | None = None  # a file, and so are the next four
+    nats_nkey: LoginFile | None = None
+    nats_tls_ca: LoginFile | None = None
+    nats_tls_cert: LoginFile | None = None
+    nats_tls_key: LoginFile | None = None
     nats_user_jwt: SecretStr | None = None  # what a creds file holds, with the next one
     nats_user_seed: SecretStr | None = None
     nats_tls_first: bool = False
     nats_domain: str | None = None
     nats_api_prefix: str | None = None
     nats_inbox_prefix: str = "_INBOX"
-    nats_monitor_url: str | None = None
+    nats_monitor_url: HttpUrl | None = None
     # The catalog.
-    postgres_url: SecretStr | None = None
+    postgres_url: Annotated[SecretStr | None, Address(_postgres)] = None
     # The store: s3:// or file:///folder.
-    store_url: str = "s3://"
-    s3_endpoint: str | None = _aws("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    store_url: Annotated[str, Address(store_fault)] = "s3://"
+    s3_endpoint: HttpUrl | None = _aws("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     s3_region: str | None = _aws("AWS_REGION", "AWS_DEFAULT_REGION")
     s3_access_key_id: str | None = _aws("AWS_ACCESS_KEY_ID")
     s3_secret_access_key: SecretStr | None = _aws("AWS_SECRET_ACCESS_KEY")
@@ -120,10 +173,10 @@ class Fields(BaseModel):
     # Seconds for which the objects of deleted chunks stay.
     delete_grace: Seconds = 3600
     # Spark: a master, or sc://host:port[/;token=...]: a server of Spark Connect, instead of a JVM of each process.
-    spark_master: str | None = None
-    spark_remote: SecretStr | None = None
+    spark_master: Annotated[str | None, Address(master_fault)] = None
+    spark_remote: Annotated[SecretStr | None, Address(connect_fault)] = None
     # The webserver that is asked to reload when an archive is created or deleted.
-    dagster_url: str | None = None
+    dagster_url: HttpUrl | None = None
     # Owners of the assets in Dagster, joined by commas: mail addresses, or `team:platform`.
     owners: str = ""
     # The HTTP API: host:port; the SHA-256 of tokens that may write, and of those that may read; PEM files.

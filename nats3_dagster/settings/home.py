@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import FOLDER, check
 
 
 def home() -> Path:
-    """The folder of the embedded stack: `NATS3_HOME`, else `.nats3` in the working directory."""
-    return Path(os.environ.get("NATS3_HOME", ".nats3")).absolute()
+    """The folder of the embedded stack: `NATS3_HOME`, else `.nats3` in the working directory. Raises OperatorError for
+    a value that is no path."""
+    return Path(check("NATS3_HOME", os.environ.get("NATS3_HOME", ".nats3"), FOLDER)).absolute()
 
 
 def stack_settings() -> dict[str, Any]:

@@ -1,36 +1,46 @@
-"""Contexts of the `nats` CLI: files in `~/.config/nats/context`, each with a server and a login.
+"""Contexts of the `nats` command: files in `~/.config/nats/context`, each with a server and a login.
 
-Invariant: a context is read only if a setting names it, never because the CLI has selected it.
+Invariants: a context is read only if a setting names it, never because the command has selected it. No error repeats
+the value of a field.
 """
 
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from nats3_dagster.addresses import nats_fault
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import NAME, check, fault
+from nats3_dagster.settings.context_values import Field
 
-# Our key for each field of a context; those with a path may begin with ~.
-_KEYS: Final = {
-    "url": "nats_url", "user": "nats_user", "password": "nats_password", "token": "nats_token",
-    "jetstream_domain": "nats_domain", "jetstream_api_prefix": "nats_api_prefix", "inbox_prefix": "nats_inbox_prefix",
-    "tls_first": "nats_tls_first", "user_jwt": "nats_user_jwt", "user_seed": "nats_user_seed",
+# Our key for each field of a context: names and addresses, secrets, and files.
+_NAMES: Final = {
+    "url": "nats_url", "user": "nats_user", "jetstream_domain": "nats_domain",
+    "jetstream_api_prefix": "nats_api_prefix", "inbox_prefix": "nats_inbox_prefix",
 }  # fmt: skip
-_PATHS: Final = {
+_SECRETS: Final = {
+    "password": "nats_password", "token": "nats_token", "user_jwt": "nats_user_jwt", "user_seed": "nats_user_seed",
+}  # fmt: skip
+_FILES: Final = {
     "creds": "nats_creds", "nkey": "nats_nkey", "cert": "nats_tls_cert", "key": "nats_tls_key", "ca": "nats_tls_ca",
 }  # fmt: skip
+_FLAGS: Final = {"tls_first": "nats_tls_first"}
 # What changes nothing for us: names, colours, and the prefix of events that we do not listen to.
 _IGNORED: Final = frozenset({"name", "description", "color_scheme", "jetstream_event_prefix"})
-# The CLI's own default.
+# The command's own default.
 _DEFAULT_URL: Final = "nats://127.0.0.1:4222"
+# Of several logins the command takes the first of these.
+_LOGINS: Final = ("user", "creds", "nkey", "user_jwt")
 
 
 def read_context(name: str) -> dict[str, Any]:
     """The settings of the context, by key. Raises OperatorError where it is missing, malformed, or has a field that
     would change the connection and that we do not support."""
     fields = _read(name)
-    known = _KEYS | _PATHS
+    known = _NAMES | _SECRETS | _FILES | _FLAGS
     if unsupported := sorted(field for field in fields if field not in known and field not in _IGNORED):
         raise OperatorError(
             f"The NATS context {name} sets {unsupported[0]}, which is not supported here",
@@ -42,8 +52,11 @@ def read_context(name: str) -> dict[str, Any]:
             f"The NATS context {name} sets {field} without {other}, which is not supported here",
             "Set both, or use a creds file",
         )
-    values = {key: fields[field] for field, key in _KEYS.items() if field in fields}
-    values |= {key: _path(fields[field]) for field, key in _PATHS.items() if field in fields}
+    fields = _one_login(fields)
+    values = {key: fields[field] for field, key in _FLAGS.items() if field in fields}
+    values |= {key: _name(name, field, fields[field]) for field, key in _NAMES.items() if field in fields}
+    values |= {key: Field(name, field).text(fields[field]) for field, key in _SECRETS.items() if field in fields}
+    values |= {key: Field(name, field).file(fields[field]) for field, key in _FILES.items() if field in fields}
     return {"nats_url": _DEFAULT_URL} | values
 
 
@@ -52,20 +65,51 @@ def context_names() -> list[str]:
     return sorted(path.stem for path in _folder().glob("*.json"))
 
 
+def context_file(name: str) -> Path:
+    """Where the context of this name is. Raises OperatorError for a name that none can have."""
+    check("The name of the NATS context", name)
+    if not re.fullmatch(r"[^/\\\s]+", name) or ".." in name:
+        raise OperatorError("The name of the NATS context is invalid", "Give the name that nats context ls shows")
+    return _folder() / f"{name}.json"
+
+
+def context_has_secret(name: str) -> bool:
+    """Whether the file of the context holds a secret itself, and no path to one. Raises OperatorError."""
+    fields = _read(name)
+    is_elsewhere = ("env://", "file://", "op://", "nsc://")
+    return (
+        any(field in fields and not fields[field].lower().startswith(is_elsewhere) for field in _SECRETS)
+        or any(fields.get(field, "").lower().startswith("data:") for field in _FILES)
+        or "@" in fields.get("url", "")
+    )
+
+
 def _folder() -> Path:
     config = os.environ.get("XDG_CONFIG_HOME")
     return (Path(config) if config else Path("~/.config").expanduser()) / "nats" / "context"
 
 
-def _path(text: str) -> str:
-    return str(Path(text).expanduser())
+def _name(context: str, field: str, value: str) -> str:
+    """The value of a field that is a name or an address. Raises OperatorError."""
+    if field == "url" and (why := nats_fault(value)):
+        what, _, hint = why.partition(". ")
+        raise Field(context, field).wrong(f"is {what}", hint)
+    if field != "url" and (why := fault(value)):
+        raise Field(context, field).wrong(f"holds {why}, and wants {NAME.what}")
+    return value
+
+
+def _one_login(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with one login, as the command takes the first one."""
+    others = [field for field in _LOGINS if field in fields][1:]
+    if "user_jwt" in others:
+        others.append("user_seed")
+    return {field: value for field, value in fields.items() if field not in others}
 
 
 def _read(name: str) -> dict[str, Any]:
-    """The fields that are set: the CLI writes empty ones as well."""
-    if not re.fullmatch(r"[^/\\\s]+", name) or ".." in name:
-        raise OperatorError("The name of the NATS context is invalid", "Give the name that nats context ls shows")
-    path = _folder() / f"{name}.json"
+    """The fields that are set: the command writes empty ones as well."""
+    path = context_file(name)
     try:
         fields = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -74,11 +118,11 @@ def _read(name: str) -> dict[str, Any]:
     except OSError as error:
         raise OperatorError(f"The NATS context {path} cannot be read: {error.strerror}", "Correct its mode") from None
     except ValueError:
-        raise OperatorError(f"The NATS context {path} is not JSON", "Save it anew with nats context edit") from None
+        raise OperatorError(f"The NATS context {path} is not JSON", "Save it again: nats context edit") from None
     if not isinstance(fields, dict):
-        raise OperatorError(f"The NATS context {path} is not an object", "Save it anew with nats context edit")
+        raise OperatorError(f"The NATS context {path} is not an object", "Save it again: nats context edit")
     for field, value in fields.items():
-        kind = bool if field == "tls_first" else str
-        if (field in _KEYS or field in _PATHS) and value is not None and not isinstance(value, kind):
+        kind = bool if field in _FLAGS else str
+        if field in _NAMES | _SECRETS | _FILES | _FLAGS and value is not None and not isinstance(value, kind):
             raise OperatorError(f"The NATS context {path} has an invalid {field}", "Correct it: nats context edit")
     return {field: value for field, value in fields.items() if value not in (None, "", False, [], {})}

@@ -9,12 +9,15 @@ from typing import Any
 from pydantic import PrivateAttr, SecretStr, ValidationError
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.objects import StoreOptions, profile_place
+from nats3_dagster.settings.config_file import config_path, holds_secrets
 from nats3_dagster.settings.fields import Fields, listen_address, token_hashes
 from nats3_dagster.settings.home import home
 from nats3_dagster.settings.masking import masked
 from nats3_dagster.settings.names import unknown_variables
+from nats3_dagster.settings.nats_context import context_file, context_has_secret
 from nats3_dagster.settings.sources import DEFAULT, find_values
 from nats3_dagster.steps import Next
 
@@ -25,29 +28,52 @@ class Settings(Fields):
     """What environment, NATS context, nats3.toml and embedded stack say. Secrets print as stars. Use `load()`."""
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+    # The files that variables with _FILE at their end name.
+    _files: list[str] = PrivateAttr(default_factory=list)
 
     @classmethod
     def load(cls) -> "Settings":
         """The settings in force here. Raises OperatorError that names the setting at fault. Warns of a variable that is
         no setting and is nearly one."""
+        settings, faults = cls.examine()
+        if faults:
+            raise OperatorError(f"A setting is wrong: {'; '.join(faults)}", "Correct it where it is set")
+        return settings
+
+    @classmethod
+    def examine(cls) -> tuple["Settings", list[str]]:
+        """The settings in force without those that are wrong, and what is wrong with these, by their names: for a
+        report that goes on. Raises OperatorError for a file or a context that cannot be read."""
         found = find_values()
         for name, near in unknown_variables().items():
             if near:
                 _warn(f"{name} is not a setting. Did you mean {near}?")
+        faults: dict[str, str] = {}
         try:
             settings = cls(**{key: value.value for key, value in found.items()})
         except ValidationError as error:
-            faults = ", ".join(
-                f"{(key := str(e['loc'][0]))} ({found[key].source}): {e['msg'].removeprefix('Value error, ')}"
-                for e in error.errors(include_input=False, include_context=False)
-            )
-            raise OperatorError(f"A setting is wrong: {faults}", "Correct it where it is set") from None
+            for fault in error.errors(include_input=False, include_context=False):
+                key = str(fault["loc"][0])
+                faults.setdefault(key, f"{key} ({found[key].source}): {fault['msg'].removeprefix('Value error, ')}")
+            found = {key: value for key, value in found.items() if key not in faults}
+            settings = cls(**{key: value.value for key, value in found.items()})
         settings._sources = {key: value.source for key, value in found.items()}
-        return settings
+        settings._files = [value.file for value in found.values() if value.file]
+        return settings, list(faults.values())
 
     def source(self, key: str) -> str:
         """Where a value comes from: `environment variable NATS3_NATS_URL`, `nats3.toml`, `default` and so on."""
         return self._sources.get(key, DEFAULT)
+
+    def secret_files(self) -> list[Path]:
+        """The files with secrets that settings name, and nats3.toml and the NATS context where they hold one."""
+        own = [self.nats_creds, self.nats_nkey, self.nats_tls_key, self.api_tls_key]
+        files = [Path(file) for file in self._files] + [file.expanduser() for file in own if isinstance(file, Path)]
+        if holds_secrets():
+            files.append(config_path())
+        if self.nats_context and context_has_secret(self.nats_context):
+            files.append(context_file(self.nats_context))
+        return list(dict.fromkeys(files))
 
     def origins(self) -> list[str]:
         """Where the values come from, each once: `the environment`, `nats3.toml`, `NATS context prod` and so on."""
@@ -74,11 +100,11 @@ class Settings(Fields):
             user=self.nats_user,
             password=_reveal(self.nats_password),
             token=_reveal(self.nats_token),
-            creds=_text(self.nats_creds),
-            nkey=_text(self.nats_nkey),
-            tls_ca=_text(self.nats_tls_ca),
-            tls_cert=_text(self.nats_tls_cert),
-            tls_key=_text(self.nats_tls_key),
+            creds=_file(self.nats_creds),
+            nkey=_file(self.nats_nkey),
+            tls_ca=_file(self.nats_tls_ca),
+            tls_cert=_file(self.nats_tls_cert),
+            tls_key=_file(self.nats_tls_key),
             tls_first=self.nats_tls_first,
             domain=self.nats_domain,
             api_prefix=self.nats_api_prefix,
@@ -162,6 +188,10 @@ def _reveal(secret: SecretStr | None) -> str | None:
 
 def _text(path: Path | None) -> str | None:
     return str(path.expanduser().absolute()) if path else None
+
+
+def _file(file: Path | Embedded | None) -> str | Embedded | None:
+    return file if isinstance(file, Embedded) else _text(file)
 
 
 # Asked for each bucket, and the SDK takes 0.3 s.

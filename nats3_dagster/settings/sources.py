@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import PATH, check, shown_path
 from nats3_dagster.settings.config_file import config_label, read_config
 from nats3_dagster.settings.home import stack_settings
 from nats3_dagster.settings.names import KEYS, has_file, variables
@@ -32,6 +33,8 @@ class Found:
     value: Any = field(repr=False)
     # `environment variable NATS3_NATS_URL`, `nats3.toml`, `NATS context prod`, `embedded stack`.
     source: str
+    # The file that a variable with _FILE at its end names.
+    file: str | None = None
 
 
 def find_values() -> dict[str, Found]:
@@ -67,22 +70,26 @@ def _environment() -> dict[str, Found]:
             if text and file:
                 raise OperatorError(f"{name} and {name}_FILE are both set", "Unset one of them")
             if text or file:
-                source = f"environment variable {name}" if text else f"file {file} ({name}_FILE)"
-                values[key] = Found(text or _content(f"{name}_FILE", str(file)), source)
+                path = check(f"{name}_FILE", file or "", PATH)
+                source = f"environment variable {name}" if text else f"file {path} ({name}_FILE)"
+                values[key] = Found(text or _content(f"{name}_FILE", path), source, path or None)
                 break
     return values
 
 
 def _content(name: str, file: str) -> str:
+    at = f": {shown}" if (shown := shown_path(file)) else ""
     try:
         text = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise OperatorError(f"{name} names a file that is not text: {file}", "Save it as UTF-8") from None
-    except OSError as error:
-        reason = f"{file} cannot be read: {error.strerror}"
-        raise OperatorError(f"{name}: {reason}", "Correct the path, or the mode of the file") from None
+        raise OperatorError(f"{name} names a file that is not text{at}", "Save it as UTF-8") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no path"
+        raise OperatorError(
+            f"{name} names a file that cannot be read{at}: {reason}", "Correct the path, or the mode of the file"
+        ) from None
     if not text:
-        raise OperatorError(f"{name} names an empty file: {file}", "Write the value into it")
+        raise OperatorError(f"{name} names an empty file{at}", "Write the value into it")
     return text
 
 

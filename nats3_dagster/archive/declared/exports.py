@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from nats3_dagster.archive.declared.document import Table, place, unknown_keys
-from nats3_dagster.archive.declared.values import count, filters, text, texts
+from nats3_dagster.archive.declared.values import address, count, filters, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.model.spec_table import Kind, Setting, file_at, settings_of, to_document
@@ -75,5 +75,6 @@ _KEYS: Mapping[str, Setting] = {one.key: one for one in settings_of(ExportSpec)}
     one.singular: one for one in settings_of(ExportSpec) if one.kind is Kind.FILTERS
 }
 _READ: Mapping[Kind, Callable[[str, Any], Any]] = {
-    Kind.TEXT: text, Kind.FILE: text, Kind.COUNT: count, Kind.TEXTS: texts, Kind.FILTERS: filters,
+    Kind.TEXT: text, Kind.FILE: text, Kind.ADDRESS: address, Kind.COUNT: count, Kind.TEXTS: texts,
+    Kind.FILTERS: filters,
 }  # fmt: skip

@@ -4,10 +4,20 @@ from typing import Any, cast
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.quantities import parse_duration, parse_size
+from nats3_dagster.plausible import check, fault
 from nats3_dagster.subjects import check_filter
 
 
 def text(key: str, value: Any) -> str:
+    return check(key, _text(key, value))
+
+
+def address(key: str, value: Any) -> str:
+    """A text that may be a URL."""
+    return _text(key, value)
+
+
+def _text(key: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     raise OperatorError(f"{key} is {written(value)}, and must be text", "Put it in quotes")
@@ -15,7 +25,7 @@ def text(key: str, value: Any) -> str:
 
 def filters(key: str, value: Any) -> tuple[str, ...]:
     listed = cast(list[Any], value) if isinstance(value, list) else [value]
-    return tuple(check_filter(text(key, one)) for one in listed)
+    return tuple(check_filter(_text(key, one)) for one in listed)
 
 
 def texts(key: str, value: Any) -> tuple[str, ...]:
@@ -30,11 +40,11 @@ def count(key: str, value: Any) -> int:
 
 
 def size(key: str, value: Any) -> int:
-    return parse_size(value) if isinstance(value, str) else count(key, value)
+    return parse_size(text(key, value)) if isinstance(value, str) else count(key, value)
 
 
 def duration(key: str, value: Any) -> int:
-    return parse_duration(value) if isinstance(value, str) else count(key, value)
+    return parse_duration(text(key, value)) if isinstance(value, str) else count(key, value)
 
 
 def flag(key: str, value: Any) -> bool:
@@ -44,4 +54,7 @@ def flag(key: str, value: Any) -> bool:
 
 
 def written(value: Any) -> str:
+    """What the file has there, in words: a text only where it can be no secret."""
+    if isinstance(value, str) and fault(value):
+        return f"a text with {fault(value)}"
     return "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)

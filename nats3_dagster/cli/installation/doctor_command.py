@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive.health import output_health
+from nats3_dagster.archive.health import output_health, settings_health
 from nats3_dagster.archive.health.examination import examine
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.cli.terminal.options import Output
@@ -31,11 +31,12 @@ def doctor(
     output: Output = Format.table,
 ) -> None:
     """Look at NATS, Postgres, the store, Java and Spark, and say what to do. Exit status 1 if something fails."""
-    settings = Settings.load()
+    settings, faults = Settings.examine()
+    wrong = [Finding("fail", settings_health.AREA, fault, "Correct it where it is set") for fault in faults]
     with step("Looking at NATS, Postgres, the store, Java and Spark"):
         # Before the catalog is read: what another program did to tables is kept there.
         tables = list(_tables(settings))
-        report = [*examine(settings, bucket or ()), *tables, *_engines(settings, spark)]
+        report = [*wrong, *examine(settings, bucket or ()), *tables, *_engines(settings, spark)]
     if output is not Format.table:
         items = [{"status": f.status, "area": f.area, "what": f.what, "do": _do(f) or None} for f in report]
         show(output, items, {})

@@ -12,7 +12,8 @@ from typing import Any
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.pipeline.sources.options import FLAG, TEXT, Kind, Option
+from nats3_dagster.pipeline.sources.options import ENV, FILE, FLAG, TEXT, Kind, Option
+from nats3_dagster.plausible import shown_path
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.nats_context import read_context
 
@@ -23,8 +24,7 @@ def _text_for(field: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         try:
             if field == "servers":
-                for server in text.split(","):
-                    NatsOptions((server.strip(),))
+                NatsOptions(tuple(server.strip() for server in text.split(",")))
             else:
                 replace(NatsOptions(("nats://localhost",)), **{field: text})
         except OperatorError:
@@ -34,7 +34,8 @@ def _text_for(field: str) -> Callable[[str], str]:
     return parse
 
 
-URL = Kind("text", _text_for("servers"), "nats://host:4222 or tls://host:4222; several are joined by commas")
+_URL = "nats://host:4222 or tls://host:4222, several joined by commas, and percent-encode a password in it"
+URL = Kind("text", _text_for("servers"), _URL)
 DOMAIN = Kind("text", _text_for("domain"), "the domain's name: one word without dots, spaces, * and >")
 _WORDS = "words joined by dots, without spaces, *, > and a dot at its end"
 _SETTINGS = "of the settings"
@@ -42,17 +43,17 @@ CONNECTION = (
     Option("context", TEXT, "none", "The context of the `nats` CLI that names the server and the login."),
     Option("url", URL, _SETTINGS, "The server's URL; several are joined by commas.", secret=True),
     Option("user", TEXT, "none", "The user's name."),
-    Option("passwordFile", TEXT, "none", "The file with the user's password."),
-    Option("passwordEnv", TEXT, "none", "The variable of the driver's environment with the user's password."),
+    Option("passwordFile", FILE, "none", "The file with the user's password."),
+    Option("passwordEnv", ENV, "none", "The variable of the driver's environment with the user's password."),
     Option("password", TEXT, "none", "The user's password; rather name a file or a variable.", secret=True),
-    Option("tokenFile", TEXT, "none", "The file with a token."),
-    Option("tokenEnv", TEXT, "none", "The variable of the driver's environment with a token."),
+    Option("tokenFile", FILE, "none", "The file with a token."),
+    Option("tokenEnv", ENV, "none", "The variable of the driver's environment with a token."),
     Option("token", TEXT, "none", "A token; rather name a file or a variable.", secret=True),
-    Option("credsFile", TEXT, "none", "The creds file, at the same path on every executor."),
-    Option("nkeyFile", TEXT, "none", "The file with an nkey's seed, at the same path on every executor."),
-    Option("tlsCa", TEXT, "none", "The authority's certificate (PEM), at the same path on every executor."),
-    Option("tlsCert", TEXT, "none", "The client's certificate (PEM), at the same path on every executor."),
-    Option("tlsKey", TEXT, "none", "The key of `tlsCert` (PEM), at the same path on every executor."),
+    Option("credsFile", FILE, "none", "The creds file, at the same path on every executor."),
+    Option("nkeyFile", FILE, "none", "The file with an nkey's seed, at the same path on every executor."),
+    Option("tlsCa", FILE, "none", "The authority's certificate (PEM), at the same path on every executor."),
+    Option("tlsCert", FILE, "none", "The client's certificate (PEM), at the same path on every executor."),
+    Option("tlsKey", FILE, "none", "The key of `tlsCert` (PEM), at the same path on every executor."),
     Option("tlsFirst", FLAG, "false", "Whether TLS begins before the server's first line."),
     Option("domain", DOMAIN, "that of the server", "The JetStream domain of the stream."),
     Option(
@@ -126,19 +127,20 @@ def _add_secret(source: str, name: str, values: Mapping[str, Any], own: dict[str
         own[_KEYS[name]] = os.environ.get(variable, "")
         if not own[_KEYS[name]]:
             raise OperatorError(
-                f"The option {name}Env of {source} names a variable that is not set: {variable}",
+                f"The option {name}Env of {source} names a variable that is not set",
                 "Set it in the environment of the driver, before its JVM starts",
             )
 
 
 def _content(option: str, path: str) -> str:
+    at = f": {shown}" if (shown := shown_path(path)) else ""
     try:
         text = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "it is not text"
         raise OperatorError(
-            f"{option} names a file that cannot be read: {path}: {reason}", "Correct the path, or its mode"
+            f"{option} names a file that cannot be read{at}: {reason}", "Correct the path, or its mode"
         ) from None
     if not text:
-        raise OperatorError(f"{option} names an empty file: {path}", "Write the value into it")
+        raise OperatorError(f"{option} names an empty file{at}", "Write the value into it")
     return text

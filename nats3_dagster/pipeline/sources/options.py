@@ -10,6 +10,7 @@ from typing import Any
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model.stream import check_stream_name
+from nats3_dagster.plausible import NAME, PATH, VARIABLE, Want, check, secret_in
 from nats3_dagster.settings.names import nearest
 from nats3_dagster.subjects import check_filter
 
@@ -27,6 +28,8 @@ class Kind:
     parse: Callable[[str], Any] = field(repr=False)
     # What is asked for, after "Write ".
     form: str
+    # What its text stands for. None: a subject, which may look like a URL.
+    want: Want | None = NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 TEXT = Kind("text", _text, "a text that is not empty")
+FILE = Kind("text", _text, "the path of a file", want=PATH)
+ENV = Kind("text", _text, "the name of a variable", want=VARIABLE)
 STREAM = Kind("text", check_stream_name, "the name of a stream")
 FLAG = Kind("true or false", _flag, "true or false")
 COUNT = Kind("number", _number(1), "a whole number from 1")
 SEQUENCE = Kind("sequence", _number(1), "a stream sequence: a whole number from 1")
 TIME = Kind("time", _time, "a time, like 2026-11-21T07:00:00Z or -2h")
-FILTERS = Kind("subject filters", _filters, "subject filters, joined by commas")
+FILTERS = Kind("subject filters", _filters, "subject filters, joined by commas", want=None)
 NAMES = Kind("names", _names, "names, joined by commas")
 
 
@@ -135,6 +140,8 @@ def option_rows(table: Sequence[Option]) -> list[str]:
 
 def _value(source: str, option: Option, text: str) -> Any:
     what = f"The option {option.name} of {source} is malformed"
+    if not option.secret:
+        _check(f"The option {option.name} of {source}", option, text)
     try:
         return option.kind.parse(text)
     except (ValueError, KeyError):
@@ -143,3 +150,14 @@ def _value(source: str, option: Option, text: str) -> Any:
         if option.secret:
             raise OperatorError(what, f"Write {option.kind.form}", field=option.name) from None
         raise OperatorError(f"{what}: {error.what}", error.hint, field=option.name) from None
+
+
+def _check(named: str, option: Option, text: str) -> None:
+    """Raises OperatorError for a secret in the place of something else, and repeats nothing of it."""
+    if option.kind.want:
+        try:
+            check(named, text, option.kind.want)
+        except OperatorError as error:
+            raise OperatorError(error.what, error.hint, field=option.name) from None
+    elif kind := secret_in(text):
+        raise OperatorError(f"{named} holds {kind}", f"Write {option.kind.form}", field=option.name)

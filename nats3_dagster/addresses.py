@@ -1,0 +1,157 @@
+"""Addresses of servers: which are well-formed, so that no part of a password is taken for a host.
+
+A password or token with an unencoded `@`, `:`, `/`, `?`, `#` or `,` splits an address elsewhere than meant. Its tail is
+then a host, a port or the name of a database: it would be resolved, shown and stored.
+
+Invariant: what a function here returns or raises has no part of the address.
+"""
+
+import ipaddress
+import re
+from typing import Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import fault, secret_in
+
+_ENCODE: Final = "Percent-encode the characters @ : / ? # , and % of the password or token (@ is %40, / is %2F)"
+_NATS: Final = "Write it as nats://host:4222 or tls://host:4222; several are joined by commas"
+_HTTP: Final = "Write it as http://host:port or https://host"
+_POSTGRES: Final = "Write it as postgresql://user:password@host:5432/database"
+_CONNECT: Final = "Write it as sc://host:15002 or sc://host:15002/;token=..."
+_MASTER: Final = "Write it as local[4], yarn, spark://host:7077 or k8s://https://host:443"
+_STORE: Final = "Write one of them; the archive names the bucket, AWS_ENDPOINT_URL_S3 the endpoint"
+# Characters of names of hosts, also of containers and of other scripts.
+_HOST = re.compile(r"[^\s@:/?#\[\]%,;&=\\'\"]+")
+
+
+def http_fault(text: str) -> str | None:
+    """Why the text is no address of an HTTP server, and what to write. None if it is one. Such an address has no login:
+    it would go out in clear, and stand in links."""
+    parts = _split(text)
+    if "@" in text:
+        return f"not an address: an @ is in it, and it takes no user and no password. {_HTTP}"
+    if parts is None or parts.scheme not in ("http", "https") or {"?", "#"} & set(text) or ":" in parts.path:
+        return f"not an address. {_HTTP}"
+    return f"not an address. {_HTTP}" if _place_fault(parts, text) else None
+
+
+def nats_fault(text: str) -> str | None:
+    """Why the text is no list of URLs of NATS servers, and what to write. None if it is one."""
+    logins: list[bool] = []
+    for server in text.split(","):
+        parts = _split(with_scheme(server.strip()))
+        if parts is None or parts.scheme not in ("nats", "tls") or _place_fault(parts, parts.netloc.rpartition("@")[2]):
+            return f"not the URL of a NATS server. {_ENCODE if '@' in text else _NATS}"
+        if parts.path not in ("", "/") or {"?", "#"} & set(server):
+            return f"not the URL of a NATS server: it goes on after the host. {_ENCODE}"
+        logins.append("@" in parts.netloc)
+    if sorted(logins, reverse=True) != logins:
+        # `nats://to,ken@host`: the comma of a token is no end of a server.
+        return f"a login after a server without one: is its comma that of a password? {_ENCODE}, or give all the login"
+    return None
+
+
+def postgres_fault(text: str) -> str | None:
+    """Why the text is no URL of a Postgres, and what to write. None if it is one. A connection string of keywords is
+    for libpq to parse, and what it says for `postgres_parts_fault`."""
+    scheme = re.match(r"postgres(?:ql)?://", text)
+    if not scheme:
+        return f"not the URL of a Postgres. {_POSTGRES}"
+    authority, rest = re.fullmatch(r"([^/?#]*)(.*)", text[scheme.end() :], re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    login, _, hosts = authority.rpartition("@")
+    database, _, parameters = rest.removeprefix("/").partition("?")
+    # libpq ends the login at the first @, and no part of ours may begin there.
+    if "@" in login or "@" in rest or "#" in rest or {"/", ":"} & set(database) or re.search(r"\s", text):
+        return f"not the URL of a Postgres. {_ENCODE}"
+    if secret_in(hosts) or secret_in(database) or not all(map(_is_postgres_host, hosts.split(","))):
+        return f"not the URL of a Postgres. {_ENCODE if login else _POSTGRES}"
+    if not all("=" in parameter for parameter in parameters.split("&") if parameter):
+        return f"not the URL of a Postgres: its parameters are malformed. {_ENCODE}"
+    return None
+
+
+def postgres_parts_fault(host: str, database: str) -> str | None:
+    """Why these cannot be a host and a database of a connection string of keywords. None if they can."""
+    hosts = host.split(",") if host else []
+    if not all(name.startswith("/") or _is_address(name) or _HOST.fullmatch(name) for name in hosts):
+        return f"not the address of a Postgres: its host is none. {_POSTGRES}"
+    if {"@", ":", "/", "="} & set(database) or secret_in(host) or fault(database):
+        return f"not the address of a Postgres: the name of its database is none. {_POSTGRES}"
+    return None
+
+
+def connect_fault(text: str) -> str | None:
+    """Why the text is no address of a Spark Connect server, and what to write. None if it is one."""
+    parts = _split(text)
+    if parts is None or parts.scheme != "sc" or _place_fault(parts, parts.netloc):
+        return f"not the address of a Spark Connect server. {_CONNECT}"
+    if not re.fullmatch(r"/?|/;[^/?#@\s]*", text[len("sc://") + len(parts.netloc) :]):
+        return f"not the address of a Spark Connect server. {_ENCODE}"
+    return None
+
+
+def master_fault(text: str) -> str | None:
+    """Why the text is no master of Spark, and what to write. None if it can be one."""
+    if "@" in text or secret_in(text) or re.search(r"[\s\0-\x1f\x7f]", text) or text.startswith("data:"):
+        return f"not a master of Spark. {_MASTER}"
+    return None
+
+
+def store_fault(text: str) -> str | None:
+    """Why the text is no address of a store, and what to write. None if it is one."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = None
+    is_folder = parts and parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
+    if (is_folder and not secret_in(text)) or text.rstrip("/") in ("s3:", "s3"):
+        return None
+    return f"neither s3:// nor file:///folder. {_STORE}"
+
+
+def malformed(name: str, why: str) -> OperatorError:
+    """The error of an address, by what it is of and what a function here said."""
+    what, _, step = why.partition(". ")
+    return OperatorError(f"{name} is {what}", step)
+
+
+def with_scheme(server: str) -> str:
+    """The URL of a NATS server, which may be written without its scheme."""
+    return server if "://" in server else f"nats://{server}"
+
+
+def _split(text: str) -> SplitResult | None:
+    """The parts; None for a text that is no URL, or has a port that is none."""
+    try:
+        parts = urlsplit(text)
+        return parts if parts.hostname and parts.port != 0 and not re.search(r"[\s\0-\x1f\x7f]", text) else None
+    except ValueError:
+        return None
+
+
+def _place_fault(parts: SplitResult, text: str) -> bool:
+    """Whether the host cannot be one; `text` is what may be shown of the address."""
+    host = parts.hostname or ""
+    is_host = bool(_HOST.fullmatch(host)) or _is_address(host.partition("%")[0])
+    return not is_host or secret_in(text) is not None
+
+
+def _is_postgres_host(place: str) -> bool:
+    """`host:port`, `[::1]:5432`, `%2Frun%2Fpostgresql`, or nothing: libpq's own default."""
+    match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::(\d{0,5}))?", place)
+    if not match:
+        return False
+    host = match[1]
+    if host.startswith("["):
+        return _is_address(host[1:-1])
+    return not host or unquote(host).startswith("/") or bool(_HOST.fullmatch(host))
+
+
+def _is_address(host: str) -> bool:
+    """Whether the text is an address of IPv4 or IPv6."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
