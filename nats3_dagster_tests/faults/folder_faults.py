@@ -30,11 +30,22 @@ def claimed_without_conditions(trial: Trial) -> None:
 
     with trial.servers.database() as second:
         trial.servers.s3_proxy.break_at(ignore, ("PUT",))
-        step = rng.choice(("owner.absent", "owner.written"))
-        with trial.held(step, jobs.create, spec_of(trial)) as job, in_catalog(trial, second):
-            other = trial.run(jobs.create, spec_of(trial))
-        ended = trial.end(job, f"creation held at {step}")
-        trial.expect(ended.ok or other.ok, "stuck", f"no archive was made: {ended}; {other}")
+        step = rng.choice(("owner.absent", "owner.written", "both"))
+        if step == "both":
+            # The second one looked before the first one's PUT, and puts after it.
+            with ExitStack() as late:
+                with in_catalog(trial, second):
+                    late_job = late.enter_context(trial.held("owner.absent", jobs.create, spec_of(trial)))
+                with trial.held("owner.written", jobs.create, spec_of(trial)) as job:
+                    late.close()
+                    other = trial.end(late_job, "the later creation")
+            ended = trial.end(job, "creation held after its PUT")
+            trial.expect(ended.ok != other.ok, "silent", f"two creations in one folder: {ended}; {other}")
+        else:
+            with trial.held(step, jobs.create, spec_of(trial)) as job, in_catalog(trial, second):
+                other = trial.run(jobs.create, spec_of(trial))
+            ended = trial.end(job, f"creation held at {step}")
+            trial.expect(ended.ok or other.ok, "stuck", f"no archive was made: {ended}; {other}")
         trial.servers.repair()
         owns = json.loads(trial.fetch(BUCKET, owner))["id"]
         winner = ""
