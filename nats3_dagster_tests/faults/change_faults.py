@@ -258,8 +258,7 @@ def made_again(trial: Trial) -> None:
     _judge_seals(trial)
     _judge_rest(trial)
     if rng.random() < 0.4:
-        # Killed after the last object is finished, it leaves the owner object: no later purge has anything to remove.
-        trial.run(jobs.delete, ARCHIVE, fault=f"delete.{rng.choice(DELETE[:3])}" if rng.random() < 0.5 else "")
+        trial.run(jobs.delete, ARCHIVE, fault=f"delete.{rng.choice(DELETE)}" if rng.random() < 0.5 else "")
         trial.finish(jobs.remove_rest, ARCHIVE)
         _judge_rest(trial)
 
@@ -348,7 +347,7 @@ def _judge_rest(trial: Trial) -> None:
 
 
 @contextmanager
-def _catalog(trial: Trial, database: str) -> Iterator[None]:
+def in_catalog(trial: Trial, database: str) -> Iterator[None]:
     """The processes, and the judge, use this catalog."""
     first, url = trial.database, trial.environment["NATS3_POSTGRES_URL"]
     trial.database = database
@@ -370,7 +369,7 @@ def two_catalogs(trial: Trial) -> None:
     subjects: Filter = () if rng.random() < 0.6 else rng.choice(filters(trial))
     spec = spec_of(trial, subjects)
     with trial.servers.database() as second:
-        with _catalog(trial, second):
+        with in_catalog(trial, second):
             ended = trial.run(jobs.create, spec)
             trial.expect(_FOREIGN in ended.text, "silent", f"an archive in a foreign folder: {ended}")
             trial.expect(not rows(trial, _SETTINGS, ARCHIVE), "doubled", "a refused archive was made")
@@ -389,12 +388,12 @@ def two_catalogs(trial: Trial) -> None:
             trial.end(job, "capture of the first catalog, held over the take-over")
         else:
             _take_over(trial, second, spec)
-        with _catalog(trial, second):
+        with in_catalog(trial, second):
             _judge_again(trial, subjects, gone, set())
             objects = trial.live_objects()
         _refuse_first(trial, has_dead)
         trial.expect(all(trial.exists(*one) for one in objects), "lost", "objects of the second catalog are gone")
-        with _catalog(trial, second):
+        with in_catalog(trial, second):
             trial.publish(rng.randint(1, 50))
             trial.finish(jobs.capture, ARCHIVE)
             _judge_again(trial, subjects, gone, set())
@@ -403,7 +402,7 @@ def two_catalogs(trial: Trial) -> None:
 
 
 def _take_over(trial: Trial, second: str, spec: ArchiveSpec) -> None:
-    with _catalog(trial, second):
+    with in_catalog(trial, second):
         trial.must(change_jobs.take_over, spec)
         if trial.random.random() < 0.4:
             trial.capture(capture_point(trial))

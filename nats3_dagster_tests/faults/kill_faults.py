@@ -88,3 +88,4 @@ def kill_delete(trial: Trial) -> None:
     assert not trial.run(jobs.delete, ARCHIVE, fault=f"delete.{point}").ok
     trial.finish(jobs.remove_rest, ARCHIVE)
     trial.expect(not [key for key in keys if trial.exists(*key)], "lost", "objects of a deleted archive are left")
+    trial.expect(not trial.stored_keys(), "lost", "objects of the folder are left")

@@ -188,9 +188,13 @@ class Trial:
 
     def make_stream(self, count: int = 700, **config: Any) -> None:
         """The stream with so many messages, and its archive, which has nothing yet."""
+        self.make_stream_alone(count, **config)
+        self.must(jobs.create, ArchiveSpec(ARCHIVE, self.stream, BUCKET, prefix=self.stream))
+
+    def make_stream_alone(self, count: int, **config: Any) -> None:
+        """The stream with so many messages, and no archive of it."""
         self._create(self.stream, f"{self.prefix}.>", **config)
         self.publish(count)
-        self.must(jobs.create, ArchiveSpec(ARCHIVE, self.stream, BUCKET, prefix=self.stream))
 
     def publish(self, count: int) -> list[Sent]:
         sent = make_messages(self.random, self.prefix, count, len(self.truth.messages))
