@@ -81,10 +81,10 @@ def _looked_at(link: Link, state: StreamState, pattern: str) -> Iterator[tuple[s
     newest = range(last, max(first, last - LOOK + 1) - 1, -1)
     before = newest[-1] - first if newest else 0
     spaced = sorted({first + before * n // LOOK for n in range(LOOK)}) if before else []
-    requests: list[dict[str, object]] = [{"seq": seq} for seq in newest]
+    requests: list[dict[str, Any]] = [{"seq": seq} for seq in newest]
     requests += [{"last_by_subj": pattern}, *({"seq": seq, "next_by_subj": pattern} for seq in spaced)]
 
-    async def message(client: Connection, body: dict[str, object]) -> dict[str, Any] | None:
+    async def message(client: Connection, body: dict[str, Any]) -> dict[str, Any] | None:
         try:
             answer = await request(client, f"STREAM.MSG.GET.{state.name}", body)
         except Refused as error:
