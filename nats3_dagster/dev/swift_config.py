@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.dev.process import HOST
+from nats3_dagster.settings.private import make_folder
 
 ACCOUNT, USER, REGION = "nats3", "dev", "us-east-1"
 BACKENDS = ("account", "container", "object")
@@ -31,8 +32,8 @@ def write_config(folder: Path, ports: Mapping[str, int], secret: str, *, create_
 
     Returns the folder that holds `<server>.conf`."""
     etc, devices = folder / "etc", folder / "node"
-    etc.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (devices / "d1").mkdir(parents=True, exist_ok=True)
+    for place in (etc, devices, devices / "d1"):
+        make_folder(place)
     _ini(etc / "swift.conf", {
         "swift-hash": {"swift_hash_path_prefix": "local", "swift_hash_path_suffix": "s3"},
         "storage-policy:0": {"name": "gold", "default": "yes"},

@@ -20,7 +20,15 @@ from pydantic import (
     field_validator,
 )
 
-from nats3_dagster.addresses import connect_fault, http_fault, master_fault, nats_fault, postgres_fault, store_fault
+from nats3_dagster.addresses import (
+    connect_fault,
+    http_fault,
+    is_url,
+    master_fault,
+    nats_fault,
+    postgres_fault,
+    store_fault,
+)
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.model.quantities import parse_duration
@@ -37,7 +45,7 @@ def _seconds(value: object) -> object:
 
 
 def _postgres(text: str) -> str | None:
-    if "://" in text:
+    if is_url(text):
         return postgres_fault(text)
     from nats3_dagster.catalog.connection import address  # libpq parses keywords; 0.1 s
 
