@@ -56,6 +56,11 @@ def _postgres(text: str) -> str | None:
     return None
 
 
+def _server(text: str) -> str | None:
+    why = http_fault(text) if text != "none" else None
+    return f"{why}. The login of a server is a token: NATS3_SERVER_TOKEN" if why and "@" in text else why
+
+
 class Address:
     """Marks a setting that is an address: it is parsed, where the others may hold no `://`."""
 
@@ -116,8 +121,6 @@ def implausible(key: str, text: str) -> str | None:
     """Why the text cannot be the value of a setting, without a word of it. None if it can."""
     field = Fields.model_fields[key]
     hints = _parts(field.annotation) | {*field.metadata}
-    if key == "server_url" and text == "none":
-        return None
     if address := next((hint for hint in hints if isinstance(hint, Address)), None):
         return address.why_not(text)
     if SecretStr in hints:
@@ -197,7 +200,10 @@ class Fields(BaseModel):
     # What the API's server logs at least.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     # The API that commands ask instead of the catalog, none for the catalog; and the token that it asks for.
-    server_url: Annotated[HttpUrl | None, BeforeValidator(lambda url: None if url == "none" else url)] = None
+    server_url: Annotated[
+        str | None, Address(_server), BeforeValidator(lambda url: None if url == "none" else url),
+        AfterValidator(lambda url: url and url.rstrip("/")),
+    ] = None  # fmt: skip
     server_token: SecretStr | None = None
     # What commands print where no -o is given.
     output_format: Literal["table", "json", "yaml"] = "table"
