@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.plausible import fault, secret_in
+from nats3_dagster.plausible import fault, secret_in, subject_fault
 
 _ENCODE: Final = "Percent-encode the characters @ : / ? # , and % of the password or token (@ is %40, / is %2F)"
 _NATS: Final = "Write it as nats://host:4222 or tls://host:4222; several are joined by commas"
@@ -38,6 +38,8 @@ def http_fault(text: str) -> str | None:
 
 def nats_fault(text: str) -> str | None:
     """Why the text is no list of URLs of NATS servers, and what to write. None if it is one."""
+    if subject_fault(text):
+        return f"not the URL of a NATS server. {_NATS}"
     logins: list[bool] = []
     for server in text.split(","):
         parts = _split(with_scheme(server.strip()))
@@ -61,8 +63,8 @@ def postgres_fault(text: str) -> str | None:
     authority, rest = re.fullmatch(r"([^/?#]*)(.*)", text[scheme.end() :], re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess]
     login, _, hosts = authority.rpartition("@")
     database, _, parameters = rest.removeprefix("/").partition("?")
-    # libpq ends the login at the first @, and no part of ours may begin there.
-    if "@" in login or "@" in rest or "#" in rest or {"/", ":"} & set(database) or re.search(r"\s", text):
+    # libpq ends the login at the first @, and other parsers at the last.
+    if {"@", "[", "]"} & set(login) or {"@", "#"} & set(rest) or {"/", ":"} & set(database) or re.search(r"\s", text):
         return f"not the URL of a Postgres. {_ENCODE}"
     if secret_in(hosts) or secret_in(database) or not all(map(_is_postgres_host, hosts.split(","))):
         return f"not the URL of a Postgres. {_ENCODE if login else _POSTGRES}"
@@ -84,7 +86,7 @@ def postgres_parts_fault(host: str, database: str) -> str | None:
 def connect_fault(text: str) -> str | None:
     """Why the text is no address of a Spark Connect server, and what to write. None if it is one."""
     parts = _split(text)
-    if parts is None or parts.scheme != "sc" or _place_fault(parts, parts.netloc):
+    if parts is None or parts.scheme != "sc" or "@" in parts.netloc or _place_fault(parts, parts.netloc):
         return f"not the address of a Spark Connect server. {_CONNECT}"
     if not re.fullmatch(r"/?|/;[^/?#@\s]*", text[len("sc://") + len(parts.netloc) :]):
         return f"not the address of a Spark Connect server. {_ENCODE}"
@@ -93,7 +95,7 @@ def connect_fault(text: str) -> str | None:
 
 def master_fault(text: str) -> str | None:
     """Why the text is no master of Spark, and what to write. None if it can be one."""
-    if "@" in text or secret_in(text) or re.search(r"[\s\0-\x1f\x7f]", text) or text.startswith("data:"):
+    if "@" in text or subject_fault(text) or re.search(r"\s", text):
         return f"not a master of Spark. {_MASTER}"
     return None
 
@@ -108,6 +110,11 @@ def store_fault(text: str) -> str | None:
     if (is_folder and not secret_in(text)) or text.rstrip("/") in ("s3:", "s3"):
         return None
     return f"neither s3:// nor file:///folder. {_STORE}"
+
+
+def is_url(text: str) -> bool:
+    """Whether the text begins as a URL does."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
 def malformed(name: str, why: str) -> OperatorError:

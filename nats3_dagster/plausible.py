@@ -48,12 +48,17 @@ def secret_in(text: str) -> str | None:
 
 def fault(text: str) -> str | None:
     """Why the text can be neither a path nor a name, as what it holds: `a JWT`, `two lines`. None if it can."""
-    if kind := secret_in(text):
-        return kind
     if re.match(r"\s*data:", text, re.IGNORECASE):
         return "embedded data (data:)"
-    if "://" in text:
-        return "a URL"
+    return subject_fault(text) or ("a URL" if "://" in text else None)
+
+
+def subject_fault(text: str) -> str | None:
+    """The same of a subject, which may look like a URL."""
+    if kind := secret_in(text):
+        return kind
+    if re.match(r"\s*data:[^,]*,", text, re.IGNORECASE):
+        return "embedded data (data:)"
     if re.search("[\n\r]", text):
         return "more than one line"
     if re.search("[\0-\x1f\x7f]", text):
@@ -78,7 +83,7 @@ def check_field(name: str, value: object) -> None:
 
 def shown_path(path: str | Path) -> str | None:
     """The path as texts may have it, or None. A path is shown if it or its folder exists: a password in the place of a
-    path is neither. A folder that any bare word would be in (the working directory, the root) does not count."""
+    path is neither. The folder that any word would be in (the working directory, the root) does not count."""
     text = str(path)
     if fault(text):
         return None
@@ -87,6 +92,6 @@ def shown_path(path: str | Path) -> str | None:
         if place.exists():
             return text
         folder = place.parent
-        return text if folder.is_dir() and folder not in (Path(), Path("/"), Path.cwd()) else None
+        return text if folder.is_dir() and folder not in (Path(), Path("/")) else None
     except (OSError, RuntimeError, ValueError):
         return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.plausible import secret_in
+from nats3_dagster.plausible import subject_fault
 
 _FUNCTION = re.compile(r"\{\{\s*(\w+)\s*\(([^)]*)\)\s*\}\}|\$(\d+)")
 _ONE_TOKEN = ("wildcard", "partition", "left", "right")
@@ -23,7 +23,7 @@ _BAD_BYTE = re.compile("[\udc80-\udcff]")
 def check_filter(text: str) -> str:
     """`text` if it is a subject filter. Raises OperatorError that says which token is wrong."""
     hint = "Subjects are tokens joined by dots; * stands alone for one token, > alone for all the rest at the end"
-    if kind := secret_in(text):
+    if kind := subject_fault(text):
         raise OperatorError(f"A subject filter holds {kind}", hint)
     if not text or re.search(r"[ \t\r\n\f\0]", text):
         raise OperatorError(f"{text!r} is not a subject filter", hint)

@@ -9,6 +9,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import shown_path
 
 # Connections from which requests are answered with 503, and from which on they are closed at once.
 MOST_ANSWERED, MOST_OPEN = 500, 700
@@ -32,7 +33,8 @@ def tls_context(files: tuple[str, str]) -> ssl.SSLContext:
             with Path(file).open("rb"):
                 pass
         except OSError as error:
-            raise OperatorError(f"The API's TLS file {file} cannot be read: {error.strerror}", _TLS_HINT) from None
+            at = f" {shown}" if (shown := shown_path(file)) else ""
+            raise OperatorError(f"The API's TLS file{at} cannot be read: {error.strerror}", _TLS_HINT) from None
     try:
         # Without a function OpenSSL would ask for the password at the terminal.
         context.load_cert_chain(cert, key, password=lambda: "")

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from nats3_dagster.addresses import postgres_fault, postgres_parts_fault
+from nats3_dagster.addresses import is_url, postgres_fault, postgres_parts_fault
 from nats3_dagster.catalog.multirange import SeqRangeLoader
 from nats3_dagster.catalog.refusals import cannot_connect
 from nats3_dagster.errors import CatalogError
@@ -35,14 +35,13 @@ def open_connection(url: str, *, autocommit: bool = True) -> Connection:
 
 def address(url: str) -> str:
     """`host:port/database` of a connection string. Raises CatalogError if it is invalid."""
-    is_url = "://" in url
     try:
-        why = postgres_fault(url) if is_url else None
+        why = postgres_fault(url) if is_url(url) else None
         given = {} if why else conninfo_to_dict(url)
     except psycopg.Error:
         # Not chained: libpq repeats what it could not parse.
         given, why = {}, "not the address of a Postgres. Write it as postgresql://user:password@host:5432/database"
-    if not why and not is_url:
+    if not why and not is_url(url):
         why = postgres_parts_fault(str(given.get("host") or ""), str(given.get("dbname") or ""))
     if why:
         what, _, hint = why.partition(". ")

@@ -20,6 +20,7 @@ import typer
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.plausible import secret_in
 from nats3_dagster.steps import Next
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -65,6 +66,8 @@ def _ending(error: BaseException, words: Mapping[Next, str]) -> tuple[str, int]:
         case typer.TyperException():
             at = getattr(getattr(error, "ctx", None), "command_path", "nats3")
             message = error.format_message().rstrip(".").replace("Value error, ", "")
+            if kind := secret_in(message):  # such a message repeats the word at fault
+                message = f"An argument holds {kind}, and is not what the command takes"
             # It is empty where the help was shown instead.
             stop = "" if message.endswith("?") else "."
             return message and f"Error: {message}{stop} See {at} --help", error.exit_code

@@ -6,13 +6,14 @@ Invariant: the file holds names of environment variables and no value of them.
 from pathlib import Path
 
 from nats3_dagster.settings import home
+from nats3_dagster.settings.private import make_folder
 
 
 def dagster_home() -> Path:
     """`.nats3/dagster` (NATS3_HOME) with this release's dagster.yaml: set DAGSTER_HOME to it for webserver, daemon and
     runs. Where Postgres is, NATS3_POSTGRES_URL says: set that for them as well."""
     folder = home() / "dagster"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     text = instance_file().read_text()
     target = folder / "dagster.yaml"
     if not target.exists() or target.read_text() != text:

@@ -17,6 +17,7 @@ from pathlib import Path
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.dev.process import HOST, Marker, Process, exclusive, free_port, wait_for
 from nats3_dagster.errors import EngineError
+from nats3_dagster.settings.private import make_folder, write_private
 
 # How long one that runs may leave a request without an answer before it is replaced.
 PATIENCE_S = 20.0
@@ -114,17 +115,19 @@ class DagsterServer:
         return self._process
 
     def _start(self, home: Path, port: int, environment: Mapping[str, str]) -> None:
-        self._workspace.write_text(
-            "load_from:\n  - python_module: {module_name: nats3_dagster.definitions, location_name: nats3}\n"
+        write_private(
+            self._workspace,
+            "load_from:\n  - python_module: {module_name: nats3_dagster.definitions, location_name: nats3}\n",
         )
         try:
             port = free_port(port)
         except EngineError:
             port = free_port()
-        self.log.parent.mkdir(exist_ok=True)
+        make_folder(self.log.parent)
         argv = [sys.executable, "-m", "dagster", "dev", "-w", str(self._workspace), "-h", HOST, "-p", str(port)]
         env = os.environ | environment | {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-        self._process = Process.start(argv, self._marker, self.log, env=env, end_signal=signal.SIGINT)
+        # Runs write exports and objects for others too: by the umask of this process.
+        self._process = Process.start(argv, self._marker, self.log, env=env, end_signal=signal.SIGINT, umask=-1)
         self._process.wait_until(lambda: _answers(f"http://{HOST}:{port}/server_info"), "Dagster", timeout_s=_START_S)
 
     @property

@@ -17,6 +17,7 @@ from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.settings import home
+from nats3_dagster.settings.private import make_folder, write_private
 
 NATS_SERVER_HINT = (
     "Install it (package nats-server of Debian, Ubuntu and Homebrew, or a download of "
@@ -95,14 +96,15 @@ class NatsServer:
 
     def start(self) -> "NatsServer":
         """Start it and wait until it has recovered its streams and listens. Raises EngineError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         shutil.rmtree(self._ports, ignore_errors=True)
-        self._ports.mkdir()
+        make_folder(self._ports)
         store, files = _quote(self.folder / "data"), _quote(self._ports)
         port = free_port(self.port) if self.port else -1
-        Path(self.marker[1]).write_text(
+        write_private(
+            Path(self.marker[1]),
             f"server_name: {_quote(self.name)}\nhost: {HOST}\nport: {port}\nports_file_dir: {files}\n"
-            f"jetstream: {{store_dir: {store}}}\n{self._monitoring}{self.config}\n"
+            f"jetstream: {{store_dir: {store}}}\n{self._monitoring}{self.config}\n",
         )
         argv = [str(find_nats_server()), *self.marker]
         self.process = Process.start(argv, self.marker, self.folder / "server.log", stay=self.stay)

@@ -21,6 +21,7 @@ import psutil
 
 from nats3_dagster.dev.process import HOST, Marker, Process, answers, free_port
 from nats3_dagster.errors import EngineError
+from nats3_dagster.settings.private import make_folder, write_private
 
 USER = "nats3"
 # For tests: a database may be lost in a power cut, but not by kill -9, so commits still wait for their write.
@@ -89,7 +90,7 @@ class Postgres:
 
     def start(self) -> "Postgres":
         """Start it and wait until it takes connections. Raises EngineError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         as_user = _as_user(programs(), self.folder)
         if not (self.data / "PG_VERSION").exists():
             self._initialise(as_user)
@@ -152,7 +153,7 @@ class Postgres:
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
             log = self.folder / "initdb.log"
-            log.write_text(done.stdout + done.stderr)
+            write_private(log, done.stdout + done.stderr)
             raise EngineError(f"initdb failed: {lines[-1]}", f"See {log}")
         new.rename(self.data)
 

@@ -24,6 +24,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from nats3_dagster.dev import lifeline
 from nats3_dagster.errors import EngineError
+from nats3_dagster.settings.private import UMASK, open_private
 
 HOST = "127.0.0.1"
 Marker = tuple[str, ...]
@@ -69,7 +70,7 @@ def wait_for(condition: Callable[[], bool], timeout_s: float, every_s: float = 0
 @contextmanager
 def exclusive(file: Path) -> Iterator[None]:
     """Hold the lock of `file`, which is made, against other processes; wait for it. Raises OSError."""
-    with file.open("w") as lock:
+    with open_private(file, "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -88,14 +89,15 @@ class Process:
     @classmethod
     def start(
         cls, argv: Sequence[str], marker: Marker, log: Path, *, stay: bool = False, end_signal: int = signal.SIGTERM,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None, umask: int = UMASK,
     ) -> "Process":
-        """Start `argv` in a session of its own, its output appended to `log`. Raises EngineError."""
+        """Start `argv` in a session of its own, its output appended to `log`; with -1 it has our umask. Raises
+        EngineError."""
         try:
-            with log.open("ab") as out:
+            with open_private(log, "ab") as out:
                 child = subprocess.Popen(
                     argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=log.parent,
-                    start_new_session=True,
+                    start_new_session=True, umask=umask,
                 )
         except OSError as error:
             hint = "Install it; in a checkout: make setup"

@@ -19,6 +19,7 @@ from nats3_dagster.dev.process import HOST, Marker, Process, free_port
 from nats3_dagster.dev.swift_config import ACCOUNT, BACKENDS, REGION, USER, read_ports, write_config
 from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.objects import StoreOptions
+from nats3_dagster.settings.private import make_folder
 
 SERVERS = (*BACKENDS, "proxy")
 _MODULES = {"account": "account", "container": "container", "object": "obj", "proxy": "proxy"}
@@ -78,7 +79,7 @@ class S3Server:
         if find_spec("swift") is None:
             hint = "Install nats3-dagster[embedded]; in a checkout: make setup"
             raise EngineError("The embedded S3 server is not installed", hint)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         require_xattrs(self.folder)
         if not (secret := self.folder / "secret").exists():
             secret.touch(mode=0o600)

@@ -22,6 +22,7 @@ from nats3_dagster.dev.process import exclusive, free_port
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.settings import home as default_home
+from nats3_dagster.settings.private import make_home, write_private
 
 DATABASE = "nats3"
 
@@ -148,9 +149,8 @@ class Stack:
     def _write(self, dagster_url: str | None) -> None:
         """Write `stack.json`, readable by its owner only, whole or not at all."""
         new = self.home / f"stack.{os.getpid()}.new"
-        new.touch(mode=0o600)
         fields = asdict(self.endpoints) | ({"dagster_url": dagster_url} if dagster_url else {})
-        new.write_text(json.dumps(fields, indent=2) + "\n")
+        write_private(new, json.dumps(fields, indent=2) + "\n")
         new.replace(self.file)
 
     @contextmanager
@@ -158,7 +158,7 @@ class Stack:
         """Hold the folder's lock, so that two `nats3 dev` at once make one stack."""
         with ExitStack() as held:
             try:
-                self.home.mkdir(parents=True, exist_ok=True)
+                make_home(self.home)
                 held.enter_context(exclusive(self.home / "stack.lock"))
             except OSError as error:
                 what = f"{self.home} cannot be used: {error.strerror}"

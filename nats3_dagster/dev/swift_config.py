@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.dev.process import HOST
+from nats3_dagster.settings.private import make_folder, open_private, write_private
 
 ACCOUNT, USER, REGION = "nats3", "dev", "us-east-1"
 BACKENDS = ("account", "container", "object")
@@ -31,8 +32,8 @@ def write_config(folder: Path, ports: Mapping[str, int], secret: str, *, create_
 
     Returns the folder that holds `<server>.conf`."""
     etc, devices = folder / "etc", folder / "node"
-    etc.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (devices / "d1").mkdir(parents=True, exist_ok=True)
+    for place in (etc, devices, devices / "d1"):
+        make_folder(place)
     _ini(etc / "swift.conf", {
         "swift-hash": {"swift_hash_path_prefix": "local", "swift_hash_path_suffix": "s3"},
         "storage-policy:0": {"name": "gold", "default": "yes"},
@@ -108,7 +109,7 @@ def _write_ring(path: Path, port: int) -> None:
     }
     text = json.dumps(ring).encode("ascii")
     partitions = bytes(2 * 2**_PART_POWER)  # an unsigned short each
-    with gzip.open(path, "wb") as file:
+    with open_private(path, "wb") as raw, gzip.open(raw, "wb") as file:
         file.write(b"R1NG\x00\x01" + struct.pack("!I", len(text)) + text + partitions)
 
 
@@ -116,5 +117,4 @@ def _ini(path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
     lines: list[str] = []
     for name, values in sections.items():
         lines += [f"[{name}]", *(f"{key} = {value}" for key, value in values.items())]
-    path.touch(mode=0o600)
-    path.write_text("\n".join(lines) + "\n")
+    write_private(path, "\n".join(lines) + "\n")

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.spec_table import Kind, setting, settings_of
-from nats3_dagster.plausible import check_field, secret_in
+from nats3_dagster.plausible import check_field, subject_fault
 from nats3_dagster.subjects import check_filter
 
 Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
@@ -291,7 +291,7 @@ def parse_destination(url: str) -> Destination:
         raise wrong("The destination holds a user or a password; they come from the environment")
     if at.query or at.fragment or "?" in url or "#" in url:
         raise wrong("The destination has a ? or a #")
-    if kind := secret_in(url):
+    if kind := subject_fault(url):
         raise wrong(f"The destination holds {kind}")
     if at.scheme not in get_args(Scheme) or not url.startswith(f"{at.scheme}://"):
         raise wrong(f"{url!r} is not a destination")

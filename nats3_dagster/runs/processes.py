@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nats3_dagster.settings import home
+from nats3_dagster.settings.private import make_folder, open_private
 
 
 def log_of(replay_id: str) -> Path:
@@ -19,8 +20,8 @@ def start_detached(command: Sequence[str], log: Path) -> int:
     """Start `nats3 <command>` in a session of its own, its output appended to `log`; its process id.
 
     It has no file of this process but the log, and no terminal: it neither keeps a server's port nor ends with it."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as out:
+    make_folder(log.parent)
+    with open_private(log, "ab") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "nats3_dagster.cli", *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
             start_new_session=True, close_fds=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},

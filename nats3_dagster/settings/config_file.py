@@ -22,7 +22,8 @@ from nats3_dagster.settings.names import key_of, nearest_key
 def config_path() -> Path:
     """The file that `NATS3_CONFIG` names, else `nats3.toml` in the working directory. Raises OperatorError for a value
     that is no path."""
-    return Path(check("NATS3_CONFIG", os.environ.get("NATS3_CONFIG") or "nats3.toml", PATH)).expanduser().absolute()
+    path = check("NATS3_CONFIG", os.environ.get("NATS3_CONFIG") or "nats3.toml", PATH)
+    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111  that of pathlib raises for a user who is not there
 
 
 def config_label() -> str:
@@ -36,7 +37,7 @@ def read_config() -> dict[str, Any]:
     text = _text()
     if text is None:
         if os.environ.get("NATS3_CONFIG"):
-            at = f": {shown}" if (shown := shown_path(config_path())) else ""
+            at = f": {shown}" if (shown := shown_path(os.environ["NATS3_CONFIG"])) else ""
             raise OperatorError(f"NATS3_CONFIG names a file that does not exist{at}", "Correct or unset the variable")
         return {}
     return _settings(text)

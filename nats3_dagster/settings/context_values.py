@@ -85,7 +85,7 @@ class Field:
                 return base64.b64decode(payload, validate=True)
         except (binascii.Error, ValueError):
             pass
-        raise self.wrong("is embedded data that is not in base64", "Save it again: nats context save --embed")
+        raise self.wrong("is embedded data that is not in base64", "Save it again with the nats command")
 
     def _read(self, path: Path) -> bytes:
         try:
@@ -97,7 +97,7 @@ class Field:
 
 def _expanded(path: str) -> str:
     """The path with variables and `~` replaced, as the command does."""
-    return str(Path(os.path.expandvars(path)).expanduser()) if path else path
+    return os.path.expanduser(os.path.expandvars(path))  # noqa: PTH111  that of pathlib raises for an unknown user
 
 
 def _is_path(value: str) -> bool:

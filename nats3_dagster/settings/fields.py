@@ -20,7 +20,15 @@ from pydantic import (
     field_validator,
 )
 
-from nats3_dagster.addresses import connect_fault, http_fault, master_fault, nats_fault, postgres_fault, store_fault
+from nats3_dagster.addresses import (
+    connect_fault,
+    http_fault,
+    is_url,
+    master_fault,
+    nats_fault,
+    postgres_fault,
+    store_fault,
+)
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.model.quantities import parse_duration
@@ -37,7 +45,7 @@ def _seconds(value: object) -> object:
 
 
 def _postgres(text: str) -> str | None:
-    if "://" in text:
+    if is_url(text):
         return postgres_fault(text)
     from nats3_dagster.catalog.connection import address  # libpq parses keywords; 0.1 s
 
@@ -46,6 +54,11 @@ def _postgres(text: str) -> str | None:
     except Nats3Error as error:
         return f"{error.what.removeprefix('NATS3_POSTGRES_URL is ')}. {error.hint}"
     return None
+
+
+def _server(text: str) -> str | None:
+    why = http_fault(text) if text != "none" else None
+    return f"{why}. The login of a server is a token: NATS3_SERVER_TOKEN" if why and "@" in text else why
 
 
 class Address:
@@ -108,8 +121,6 @@ def implausible(key: str, text: str) -> str | None:
     """Why the text cannot be the value of a setting, without a word of it. None if it can."""
     field = Fields.model_fields[key]
     hints = _parts(field.annotation) | {*field.metadata}
-    if key == "server_url" and text == "none":
-        return None
     if address := next((hint for hint in hints if isinstance(hint, Address)), None):
         return address.why_not(text)
     if SecretStr in hints:
@@ -189,7 +200,10 @@ class Fields(BaseModel):
     # What the API's server logs at least.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     # The API that commands ask instead of the catalog, none for the catalog; and the token that it asks for.
-    server_url: Annotated[HttpUrl | None, BeforeValidator(lambda url: None if url == "none" else url)] = None
+    server_url: Annotated[
+        str | None, Address(_server), BeforeValidator(lambda url: None if url == "none" else url),
+        AfterValidator(lambda url: url and url.rstrip("/")),
+    ] = None  # fmt: skip
     server_token: SecretStr | None = None
     # What commands print where no -o is given.
     output_format: Literal["table", "json", "yaml"] = "table"

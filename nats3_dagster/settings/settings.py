@@ -3,6 +3,7 @@
 import functools
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,9 @@ class Settings(Fields):
 
     def secret_files(self) -> list[Path]:
         """The files with secrets that settings name, and nats3.toml and the NATS context where they hold one."""
-        own = [self.nats_creds, self.nats_nkey, self.nats_tls_key, self.api_tls_key]
-        files = [Path(file) for file in self._files] + [file.expanduser() for file in own if isinstance(file, Path)]
+        keys = ("nats_creds", "nats_nkey", "nats_tls_key", "api_tls_key")
+        own = [_file(key, getattr(self, key)) for key in keys]
+        files = [Path(file) for file in self._files] + [Path(file) for file in own if isinstance(file, str)]
         if holds_secrets():
             files.append(config_path())
         if self.nats_context and context_has_secret(self.nats_context):
@@ -100,11 +102,11 @@ class Settings(Fields):
             user=self.nats_user,
             password=_reveal(self.nats_password),
             token=_reveal(self.nats_token),
-            creds=_file(self.nats_creds),
-            nkey=_file(self.nats_nkey),
-            tls_ca=_file(self.nats_tls_ca),
-            tls_cert=_file(self.nats_tls_cert),
-            tls_key=_file(self.nats_tls_key),
+            creds=_file("nats_creds", self.nats_creds),
+            nkey=_file("nats_nkey", self.nats_nkey),
+            tls_ca=_file("nats_tls_ca", self.nats_tls_ca),
+            tls_cert=_file("nats_tls_cert", self.nats_tls_cert),
+            tls_key=_file("nats_tls_key", self.nats_tls_key),
             tls_first=self.nats_tls_first,
             domain=self.nats_domain,
             api_prefix=self.nats_api_prefix,
@@ -167,7 +169,7 @@ class Settings(Fields):
     @property
     def api_tls(self) -> tuple[str, str] | None:
         """Paths of the API's certificate and of its key; None for plain HTTP. Raises OperatorError for one alone."""
-        cert, key = _text(self.api_tls_cert), _text(self.api_tls_key)
+        cert, key = _path("api_tls_cert", self.api_tls_cert), _path("api_tls_key", self.api_tls_key)
         if bool(cert) != bool(key):
             raise OperatorError(
                 "Only one of the API's TLS files is set", "Set both NATS3_API_TLS_CERT and NATS3_API_TLS_KEY"
@@ -186,12 +188,19 @@ def _reveal(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret else None
 
 
-def _text(path: Path | None) -> str | None:
-    return str(path.expanduser().absolute()) if path else None
+def _file(key: str, file: Path | Embedded | None) -> str | Embedded | None:
+    """The file by its whole path: a Spark worker has another working directory. Raises OperatorError for a relative
+    path of no file, as a secret in the place of a path is one."""
+    return file if isinstance(file, Embedded) else _path(key, file)
 
 
-def _file(file: Path | Embedded | None) -> str | Embedded | None:
-    return file if isinstance(file, Embedded) else _text(file)
+def _path(key: str, path: Path | None) -> str | None:
+    if path is None:
+        return None
+    place = Path(os.path.expanduser(path))  # noqa: PTH111  that of pathlib raises for a user who is not there
+    if not place.is_absolute() and not os.path.exists(place):  # noqa: PTH110  nor for a name that is too long
+        raise OperatorError(f"NATS3_{key.upper()} names a file that is not there", "Give the whole path of the file")
+    return str(place.absolute())
 
 
 # Asked for each bucket, and the SDK takes 0.3 s.

@@ -69,10 +69,15 @@ def home(server_folder, request):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(home, action):
+def _run(home, action, umask=-1):
     env = {**os.environ, "NATS3_HOME": str(home)}
     argv = [sys.executable, "-m", "nats3_dagster.dev.stack", action]
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, umask=umask)
+
+
+def _open_to_others(home):
+    """What other users may do something with: below a folder that they cannot pass nothing is."""
+    return [path for path in (home, *home.rglob("*")) if not path.is_symlink() and path.stat().st_mode & 0o077]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +114,10 @@ def test_servers_started_by_a_thread_live_on_after_it(nats_factory):
 
 
 def test_the_stack_outlives_its_starter_is_found_again_and_stops_whole(home):
-    began = _run(home, "start")
+    began = _run(home, "start", umask=0)
     assert (began.returncode, began.stderr) == (0, "")
+    # The files are their owner's, whatever the umask is.
+    assert _open_to_others(home) == []
     first = json.loads((home / "stack.json").read_text())
     pids = {p.pid for p in _of(home)}
     assert stat.S_IMODE((home / "stack.json").stat().st_mode) == 0o600

@@ -210,6 +210,27 @@ def test_the_sync_interval_that_the_server_tells(
         assert "sync_interval is unknown" in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
 
 
+@pytest.mark.parametrize(("name", "value"), [
+    ("NATS3_NATS_MONITOR_URL", "http://u:{}@h:8222"), ("NATS3_NATS_MONITOR_URL", "http://u:12/{}@h"),
+    ("NATS3_DAGSTER_URL", "http://u:x/{}@h"), ("NATS3_NATS_URL", "nats://to/{}@h"), ("NATS3_NATS_NKEY", "data:,{}"),
+    ("AWS_ENDPOINT_URL_S3", "http://{}@h"), ("NATS3_POSTGRES_URL", "postgresql://u:a/{}@h/d"),
+])  # fmt: skip
+def test_a_setting_that_is_wrong_is_one_finding_and_the_others_are_examined(
+    nats3: Command, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    secret = "planted-7Zq"
+    monkeypatch.setenv(name, value.format(secret))
+    ran = nats3("doctor", "-o", "json", "--debug")
+    assert ran.status == 1
+    ((what, do),) = findings(ran, "settings", "fail")
+    assert f"({'environment variable ' + name}): " in what
+    assert do == "Correct it where it is set"
+    assert {"nats", "postgres", "store"} <= {finding["area"] for finding in ran.json}
+    assert secret not in ran.out + ran.err
+    # What reports no findings stops there.
+    assert nats3.refused("store", "list").startswith("2 Error: A setting is wrong: ")
+
+
 def test_only_the_embedded_server_may_sync_every_two_minutes(
     nats3: Command, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

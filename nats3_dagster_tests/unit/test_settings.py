@@ -13,6 +13,8 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.settings.names import KEYS, variables
 
 SECRET = "s3cr:e/t@,x"
+ENCODED = "s3cr%3Ae%2Ft%40%2Cx"
+SEED = "SUAMK2FG4MI6UE3ACF3FK3OIQBCEIEZV7NSWFFEW63UXMRLFM2XLAXK4GY"
 SAY = Callable[..., None]
 
 
@@ -52,6 +54,7 @@ def refused() -> str:
     with pytest.raises(OperatorError) as caught:
         _ = Settings.load().nats, Settings.load().store
     assert "s3cr" not in str(caught.value)
+    assert SEED not in str(caught.value)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -142,6 +145,7 @@ def test_values_have_the_types_that_they_are_used_as() -> None:
     assert settings.api_address == ("::1", 0)
     assert settings.api_token_hashes == (("a" * 64,), ())
     assert settings.api_tls is None
+    Path("c").write_text("")
     toml('api_tls_cert = "c"')
     with pytest.raises(OperatorError, match="Only one of the API's TLS files"):
         _ = Settings.load().api_tls
@@ -195,6 +199,7 @@ def test_a_context_without_a_url_is_that_of_the_cli(variable: SAY) -> None:
 def test_a_login_is_taken_from_one_place(variable: SAY, ours: str) -> None:
     context("prod", url="nats://c", user="u", password=SECRET, nkey="/n", jetstream_domain="d")
     variable(NATS3_NATS_CONTEXT="prod", NATS3_NATS_API_PREFIX="JS.acme.API")
+    Path("mine").write_text("")
     variable(**{ours: "nats://me@h" if ours.endswith("URL") else "mine"})
     nats = Settings.load().nats
     assert (nats.password, nats.nkey, nats.domain) == (None, None, None)
@@ -211,6 +216,25 @@ def test_a_password_of_ours_goes_with_the_contexts_user(variable: SAY) -> None:
     ("content", "text"),
     [
         ({"nsc": "nsc://s3cr"}, "sets nsc, which is not supported here"),
+        ({"creds": "nsc://op/acc/s3cr"}, "odd: its creds comes from nsc (nsc://), which is not supported here"),
+        ({"creds": "OP://vault/s3cr/f"}, "its creds comes from 1Password (op://), which is not supported here"),
+        ({"nkey": "op://vault/s3cr/f"}, "its nkey comes from 1Password (op://)"),
+        ({"user": "u", "password": "op://v/s3cr/f"}, "its password comes from 1Password (op://)"),
+        ({"token": "nsc://s3cr"}, "its token comes from nsc (nsc://)"),
+        ({"cert": "op://s3cr"}, "its cert comes from 1Password (op://)"),
+        ({"creds": "vault://s3cr"}, "its creds holds a URL, and wants the path of a file"),
+        ({"nkey": "data:s3cr"}, "its nkey is embedded data that is not in base64"),
+        ({"nkey": "data:;base64,s3cr!"}, "its nkey is embedded data that is not in base64"),
+        ({"key": "data:;base64"}, "its key is embedded data that is not in base64"),
+        ({"token": "data:,s3cr"}, "its token is embedded data that is not in base64"),
+        ({"token": "data:;base64,/////w=="}, "its token is not text"),
+        ({"nkey": "env://s3cr_UNSET"}, "its nkey comes from a variable (env://) that is not set"),
+        ({"token": "env://"}, "its token comes from a variable (env://) that is not set"),
+        ({"token": "file:///s3cr"}, "its token names a file that cannot be read: No such file"),
+        ({"nkey": SEED}, "its nkey holds the seed of an nkey, and wants the path of a file"),
+        ({"ca": "-----BEGIN s3cr"}, "its ca holds the content of a key or creds file"),
+        ({"url": "nats://to/s3cr@h"}, "its url is not the URL of a NATS server"),
+        ({"jetstream_domain": "nats://s3cr"}, "its jetstream_domain holds a URL, and wants a name"),
         ({"socks_proxy": "socks5://u:s3cr@h"}, "sets socks_proxy, which"),
         ({"windows_cert_store": "user"}, "sets windows_cert_store, which"),
         ({"novelty": 1}, "sets novelty, which"),
@@ -220,9 +244,19 @@ def test_a_password_of_ours_goes_with_the_contexts_user(variable: SAY) -> None:
     ],
 )
 def test_a_context_that_cannot_be_followed_is_refused(variable: SAY, content: dict[str, Any], text: str) -> None:
-    context("odd", url="nats://c", **content)
+    context("odd", **{"url": "nats://c"} | content)
     variable(NATS3_NATS_CONTEXT="odd")
     assert text in refused()
+
+
+def test_a_context_with_several_logins_has_the_first_one_as_the_command_has_it(variable: SAY) -> None:
+    fields = {"user": "u", "password": SECRET, "creds": "/c", "nkey": "/n", "user_jwt": "j", "user_seed": "s"}
+    variable(NATS3_NATS_CONTEXT="all")
+    for first, *rest in (("user", "password", "creds"), ("creds", "nkey", "user_jwt", "user_seed"), ("nkey",)):
+        context("all", url="nats://c", **{field: fields[field] for field in (first, *rest)})
+        nats = Settings.load().nats
+        logins = {"user": nats.user, "creds": nats.creds, "nkey": nats.nkey, "user_jwt": nats.user_jwt}
+        assert [name for name, value in logins.items() if value] == [first]
 
 
 @pytest.mark.parametrize(("name", "text"), [
@@ -277,16 +311,16 @@ def test_one_s3_identity_is_in_force(
 
 def test_no_secret_shows(variable: SAY) -> None:
     variable(
-        NATS3_NATS_URL=f"nats://u:{SECRET}@h:1,nats://s3crtoken@h2", NATS3_POSTGRES_URL=f"postgresql://u:{SECRET}@h/d",
-        NATS3_SPARK_REMOTE=f"sc://h:1/;token={SECRET}", NATS3_NATS_TOKEN=SECRET, NATS3_NATS_USER_SEED=SECRET,
-        NATS3_DAGSTER_URL=f"http://u:{SECRET}@h", NATS3_SERVER_URL="https://u:s3cr@h", AWS_SECRET_ACCESS_KEY=SECRET,
-        AWS_ENDPOINT_URL=f"http://u:{SECRET}@h", NATS3_API_TOKENS="c" * 64, AWS_SESSION_TOKEN=SECRET,
+        NATS3_NATS_URL=f"nats://u:{ENCODED}@h:1,nats://s3crtoken@h2", NATS3_NATS_TOKEN=SECRET,
+        NATS3_POSTGRES_URL=f"postgresql://u:{ENCODED}@h/d", NATS3_SPARK_REMOTE=f"sc://h:1/;token={ENCODED}",
+        NATS3_NATS_USER_SEED=SECRET, AWS_SECRET_ACCESS_KEY=SECRET, NATS3_API_TOKENS="c" * 64, AWS_SESSION_TOKEN=SECRET,
     )  # fmt: skip
     settings = Settings.load()
     shown = {key: settings.shown(key) for key in KEYS}
     text = f"{settings!r} {settings} {shown}"
     assert "s3cr" not in text
     assert "e/t" not in text
+    assert "e%2F" not in text
     assert "cccc" not in text
     assert shown["postgres_url"] == "postgresql://u:***@h/d"
     assert shown["nats_url"] == "nats://u:***@h:1,nats://***@h2"
@@ -295,7 +329,7 @@ def test_no_secret_shows(variable: SAY) -> None:
     assert pickle.loads(pickle.dumps(settings)).source("nats_token") == "environment variable NATS3_NATS_TOKEN"
 
 
-@pytest.mark.parametrize("text", ["host=h password='s3cr x' user=u", "host=h password=s3cr", "s3cr", "postgresql://s3cr@h"])
+@pytest.mark.parametrize("text", ["host=h password='s3cr x' user=u", "host=h password=s3cr", "postgresql://s3cr@h"])
 def test_an_odd_address_of_postgres_shows_no_password(variable: SAY, text: str) -> None:
     variable(NATS3_POSTGRES_URL=text)
     assert "s3cr" not in str(Settings.load().shown("postgres_url"))

@@ -3,6 +3,7 @@
 import json
 import urllib.request
 from collections.abc import Iterator, Sequence
+from http.client import HTTPException
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -189,7 +190,7 @@ def _variables(base: str) -> dict[str, Any]:
     try:
         with urllib.request.urlopen(f"{base.rstrip('/')}/varz", timeout=2) as answer:  # noqa: S310  an operator's own
             variables = json.load(answer)
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):
         return {}
     return cast("dict[str, Any]", variables) if isinstance(variables, dict) else {}
 

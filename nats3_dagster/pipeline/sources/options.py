@@ -10,7 +10,7 @@ from typing import Any
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model.stream import check_stream_name
-from nats3_dagster.plausible import NAME, PATH, VARIABLE, Want, check, secret_in
+from nats3_dagster.plausible import NAME, PATH, VARIABLE, Want, check, subject_fault
 from nats3_dagster.settings.names import nearest
 from nats3_dagster.subjects import check_filter
 
@@ -159,5 +159,5 @@ def _check(named: str, option: Option, text: str) -> None:
             check(named, text, option.kind.want)
         except OperatorError as error:
             raise OperatorError(error.what, error.hint, field=option.name) from None
-    elif kind := secret_in(text):
+    elif kind := subject_fault(text):
         raise OperatorError(f"{named} holds {kind}", f"Write {option.kind.form}", field=option.name)
