@@ -64,7 +64,7 @@ def dev(
     servers_stay = stack_only or any(stack.running().values())
     try:
         with steps() as on_step:
-            stack.start(lambda name: on_step(f"start {name}", 0, 0))
+            stack.start(lambda step: on_step(step, 0, 0))
         if stack_only:
             view = addresses(stack)
             show_one(output, view, view)
@@ -102,9 +102,8 @@ def stop(output: Output = Format.table) -> None:
     stack = open_stack()
     stopped = [name for name, is_running in stack.running().items() if is_running]
     if stack.dagster.find():
-        stack.dagster.stop()
         stopped.append("dagster")
-    stack.stop()
+    stack.stop_all()
     show_one(output, {"stopped": stopped}, {"stopped": stopped or "nothing ran"})
 
 
