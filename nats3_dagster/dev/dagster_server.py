@@ -78,7 +78,8 @@ class DagsterServer:
         address = self.address
         if process is None or address is None or not _answers(f"{address}/server_info"):
             return None
-        return DagsterUi(address, process.pid, urlsplit(address).port or 0, datetime.fromtimestamp(process.started_s, UTC))
+        started_at = datetime.fromtimestamp(process.started_s, UTC)
+        return DagsterUi(address, process.pid, urlsplit(address).port or 0, started_at)
 
     def find(self) -> bool:
         """Take over the one that runs, whoever started it, whether it answers or not."""

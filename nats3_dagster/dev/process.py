@@ -27,8 +27,8 @@ from nats3_dagster.errors import EngineError
 
 HOST = "127.0.0.1"
 Marker = tuple[str, ...]
-# Handles of children that outlive us on purpose, by pid: Python warns when the handle of a running child is dropped, and
-# a child that ends while we run is a zombie until its handle is asked.
+# Handles of children that outlive us on purpose, by pid: Python warns when the handle of a running child is dropped,
+# and a child that ends while we run is a zombie until its handle is asked.
 _staying: dict[int, subprocess.Popen[bytes]] = {}
 
 
