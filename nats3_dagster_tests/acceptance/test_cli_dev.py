@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
@@ -119,6 +120,19 @@ def test_stopped_by_another_command_it_ends_and_starts_nothing_again(nats3: Comm
     assert set(stopped) == {"nats", "postgres", "s3", "dagster"}
     assert (process.returncode, running(nats3)) == (0, set()), err
     assert "Another command stopped the servers" in err
+
+
+def test_migrate_waits_for_postgres(home: Path) -> None:
+    postgres = Postgres(home / "postgres", fast=True).start()
+    postgres.stop()
+    command = [sys.executable, "-m", "nats3_dagster.cli", "migrate", "--wait", "90", "-o", "json"]
+    settings = os.environ | {"NATS3_POSTGRES_URL": postgres.url()}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings) as process:
+        assert process.stderr is not None
+        assert "is not reachable" in process.stderr.readline()
+        with postgres:
+            out, err = process.communicate(timeout=90)
+    assert (process.returncode, json.loads(out).keys(), err) == (0, {"schema"}, "")
 
 
 def _kill_below(pid: int, pattern: str) -> None:

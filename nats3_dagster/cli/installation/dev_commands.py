@@ -9,9 +9,11 @@ so that `nats3 migrate` and `nats3 dev resync` work without the stack.
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from nats3_dagster.cli.embedded import addresses, open_stack, running, serve, what_next
 from nats3_dagster.cli.ending import take_interrupts
@@ -21,7 +23,7 @@ from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, show, show_one
 from nats3_dagster.cli.terminal.progress import bar, note, step, steps
 from nats3_dagster.defs.instance import dagster_home
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import CatalogUnreachable, Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import grant as grant_role
 from nats3_dagster.workspace import migrate as migrate_catalog
@@ -142,17 +144,34 @@ def migrate(
             "missing. It may change neither. Needed again after each migration.",
         ),
     ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="Try for this long to reach Postgres.")
+    ] = 0,
     output: Output = Format.table,
 ) -> None:
     """Bring the catalog in Postgres to this release's schema. Running it again changes nothing."""
     settings = Settings.load()
-    view = {"schema": migrate_catalog(settings)}
+    view = {"schema": _reached(lambda: migrate_catalog(settings), wait)}
     if grant is not None:
         from nats3_dagster.defs.storage import make_tables
 
         grant_role(settings, grant, make_tables(settings.postgres))
         view["granted"] = grant
     show_one(output, view, view)
+
+
+def _reached(migrate: Callable[[], str], wait_s: float) -> str:
+    """The result of `migrate`, tried again for `wait_s` while Postgres takes no connection. Raises what the last try
+    raised, and any other error at once."""
+
+    def say(state: RetryCallState) -> None:
+        if state.attempt_number == 1 and state.outcome is not None:
+            note(f"{state.outcome.exception()}. Trying again")
+
+    return Retrying(
+        retry=retry_if_exception_type(CatalogUnreachable), stop=stop_after_delay(wait_s), wait=wait_fixed(1),
+        before_sleep=say, reraise=True,
+    )(migrate)  # fmt: skip
 
 
 def demo(
