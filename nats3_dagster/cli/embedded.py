@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nats3_dagster.cli.terminal.output import Format, show_one
-from nats3_dagster.cli.terminal.progress import note, step
+from nats3_dagster.cli.terminal.progress import note, remark, step
 
 if TYPE_CHECKING:
     from nats3_dagster.dev.stack import Stack
@@ -71,13 +71,13 @@ def serve(stack: "Stack", port: int, output: Format | None) -> bool:
             show_one(output, view, view)
             sys.stdout.flush()
         if not ui.is_new:
-            note(
+            remark(
                 f"Dagster runs already at {ui.address} (pid {ui.pid}), started {ui.started_at:%Y-%m-%d %H:%M:%S} UTC; "
                 "stop it with nats3 dev stop"
             )
             return False
         if ui.replaced:
-            note(f"Dagster ran already (pid {ui.replaced}) and did not answer: it was stopped, and this one started")
+            remark(f"Dagster ran already (pid {ui.replaced}) and did not answer: it was stopped, and this one started")
         note(f"The Dagster UI is at {ui.address} - interrupt (Ctrl-C) to stop")
         _watch(supervisor)
         return False
@@ -113,7 +113,7 @@ def what_next(stack: "Stack", stream: str, archive: str) -> None:
     titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "dagster": "the Dagster UI"}
     at = running(stack)
     if places := [f"{titles[name]} at {place}" for name, place in at.items() if place]:
-        note(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
+        remark(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
     commands = {} if at["dagster"] else {"nats3 dev": "the Dagster UI, until you interrupt it"}
     commands |= {
         f"nats3 chunk list {archive}": "what the archive has",

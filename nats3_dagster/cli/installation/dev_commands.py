@@ -21,7 +21,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, show, show_one
-from nats3_dagster.cli.terminal.progress import bar, note, step, steps
+from nats3_dagster.cli.terminal.progress import bar, note, remark, step, steps
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.errors import CatalogUnreachable, Nats3Error
 from nats3_dagster.settings import Settings
@@ -70,7 +70,7 @@ def dev(
         if stack_only:
             view = addresses(stack)
             show_one(output, view, view)
-            note("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
+            remark("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
         elif not serve(stack, port, output):
             servers_stay = True
     finally:
@@ -89,9 +89,11 @@ def status(output: Output = Format.table) -> None:
     show(output, items, _STATUS)
     ui = at.pop("dagster")
     if not ui and stack.dagster.find():
-        note("Dagster runs and does not answer. To start another in its place: nats3 dev")
+        remark("Dagster runs and does not answer. To start another in its place: nats3 dev")
     elif not ui and not any(at.values()):
-        note("Nothing runs. To start the servers and the Dagster UI: nats3 dev; without the UI: nats3 dev --stack-only")
+        remark(
+            "Nothing runs. To start the servers and the Dagster UI: nats3 dev; without the UI: nats3 dev --stack-only"
+        )
     elif not all(at.values()):
         note("To start the servers that are missing: nats3 dev --stack-only")
     elif not ui:
@@ -129,7 +131,7 @@ def resync(output: Output = Format.table) -> None:
     ]
     show(output, items, _RESYNCED)
     if any(item["wiped"] for item in items):
-        note(
+        remark(
             "Dagster had hours that the catalog does not have. It cannot forget single hours: those assets were wiped, "
             "and what the catalog has of them was reported again"
         )
