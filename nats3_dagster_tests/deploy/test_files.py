@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,23 @@ def test_every_variable_is_one_that_somebody_reads(monkeypatch: pytest.MonkeyPat
     for name in service:
         monkeypatch.delenv(name)
     assert unknown_variables().keys() == port.keys()
+
+
+def test_a_user_gets_the_pins_of_the_tests_and_none_of_their_tools() -> None:
+    pins = {name: _pins(ROOT / name) for name in ("requirements.lock", "requirements.user.lock")}
+    every, user = pins.values()
+    assert user.items() < every.items()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    tools = {re.split(r"[^\w-]", name)[0] for name in extras["dev"]}
+    assert tools <= every.keys()
+    # boto3 is Swift's and dagster-aws' too.
+    assert tools & user.keys() <= {"boto3"}
+    for name in pins:
+        assert "://" not in (ROOT / name).read_text()
+
+
+def _pins(lock: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9-]+)(?:\[[^]]*\])?==(\S+)", lock.read_text(), re.MULTILINE))
 
 
 def test_what_comes_before_the_services_does_not_keep_them_down() -> None:
