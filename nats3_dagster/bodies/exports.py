@@ -34,7 +34,8 @@ class CreateExport(Body):
         None, alias="schema", description="A file: JSON Schema, Avro schema, or descriptors.pb#package.Message."
     )
     key: Text | None = Field(
-        None, description="What files are split by: subject:2, header:Name, field:a.b or decoder. Default: no split."
+        None, description="What files are split by: subject:2, header:Name, header:Name:default, field:a.b or decoder. "
+        "Default: no split."
     )
     format: Text | None = Field(None, description="ndjson (the default), csv, parquet, raw or messages.")
     compression: Text | None = Field(None, description="gzip (the default), zstd, snappy (Parquet alone) or none.")

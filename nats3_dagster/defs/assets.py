@@ -64,7 +64,7 @@ def chunks_asset(
         kinds={"nats", "pyspark", "parquet", "s3"}, owners=naming.owners, tags=naming.tags, pool=CAPTURE_POOL,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
         description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). Green are the "
-        f"covered hours, as nats3 store get {name} counts them: hours with messages, and hours proven to have none. "
+        "covered hours: those with messages, and those proven to have none. "
         + (
             f"Materializing any hour takes all that waits in consumer {spec.durable}, and acknowledges it."
             if spec.mode == "consumer"

@@ -52,13 +52,24 @@ def check_sensor(naming: Naming, archives: Collection[str], job: Any) -> SensorD
 
 
 def _is_late(instance: DagsterInstance, naming: Naming, archive: str, now_s: float) -> bool:
-    """Whether a check of the archive has no evaluation after the newest event of its hours."""
+    """Whether Dagster shows a check of the archive as not evaluated since the newest event of its hours."""
     records = instance.get_asset_records([naming.chunks_key(archive)])
     newest = records[0].asset_entry.last_materialization_record if records else None
     if newest is None or now_s - newest.timestamp < QUIET_S:
         return False
-    evaluations = [instance.get_latest_asset_check_evaluation_record(key) for key in _keys(naming, archive)]
-    return any(evaluation is None or evaluation.storage_id < newest.storage_id for evaluation in evaluations)
+    for key in _keys(naming, archive):
+        record = instance.get_latest_asset_check_evaluation_record(key)
+        if record is None or record.evaluation is None:
+            return True
+        # As Dagster compares them: a run evaluates what it has materialized itself.
+        target = record.evaluation.target_materialization_data
+        if target is None:
+            is_after = record.create_timestamp > newest.timestamp
+        else:
+            is_after = target.storage_id == newest.storage_id
+        if not is_after and record.run_id != newest.run_id:
+            return True
+    return False
 
 
 def _keys(naming: Naming, archive: str) -> list[AssetCheckKey]:

@@ -37,7 +37,8 @@ class ExportDeclaration(Model, Resolvable):
         str | None, _doc("A file: JSON Schema, Avro schema, or descriptors.pb#package.Message.")
     ] = None
     key: Annotated[
-        str | None, _doc("Split by subject:2, header:Name, field:a.b or decoder. Without it no split.")
+        str | None,
+        _doc("Split by subject:2, header:Name, header:Name:default, field:a.b or decoder. Without it no split."),
     ] = None
     format: Annotated[str | None, _doc("ndjson (the default), csv, parquet, raw or messages.")] = None
     compression: Annotated[str | None, _doc("gzip (the default), zstd, snappy (Parquet alone) or none.")] = None

@@ -60,7 +60,8 @@ class ExportSpec:
     decode: str = "raw"
     # The absolute path of a file: a JSON Schema, an Avro schema, or FileDescriptorSet#package.Message.
     schema: str | None = None
-    # What files are split by: subject:2, subject:1,3, header:Name, field:a.b, decoder; None for no split.
+    # What files are split by: subject:2, subject:1,3, header:Name, header:Name:default, field:a.b, decoder; None for no
+    # split.
     key: str | None = None
     format: Format = "ndjson"
     compression: Compression = "gzip"
@@ -156,11 +157,11 @@ class ExportSpec:
         if self.key is None:
             return
         if not re.fullmatch(
-            r"subject:[1-9]\d{0,2}(,[1-9]\d{0,2})*|header:[^\s:]+|field:[^.\s]+(\.[^.\s]+)*|decoder", self.key
+            r"subject:[1-9]\d{0,2}(,[1-9]\d{0,2})*|header:[^\s:]+(:[^\s:]+)?|field:[^.\s]+(\.[^.\s]+)*|decoder",
+            self.key,
         ):
-            raise OperatorError(
-                f"{self.key!r} is not a key", "Use subject:2, header:Name, field:a.b or decoder", field="key"
-            )
+            hint = "Use subject:2, header:Name, header:Name:default, field:a.b or decoder"
+            raise OperatorError(f"{self.key!r} is not a key", hint, field="key")
         if self.key.startswith("field:") and self.decode == "raw":
             raise OperatorError(
                 "The decoder raw makes no fields to split by", "Use another decoder, or subject:2", field="key"

@@ -54,7 +54,8 @@ Schema = Annotated[
 Key = Annotated[
     str | None,
     typer.Option(
-        "--key", metavar="KEY", help="Split by subject:2, header:Name, field:a.b or decoder. Without it no split."
+        "--key", metavar="KEY",
+        help="Split by subject:2, header:Name, header:Name:default, field:a.b or decoder. Without it no split.",
     ),
 ]
 FileFormat = Annotated[
