@@ -85,7 +85,7 @@ def serve(stack: "Stack", port: int, output: Format | None) -> bool:
         note("Stopping the Dagster UI")
         return True
     finally:
-        if supervisor.ui.is_new:
+        if supervisor.ui is not None and supervisor.ui.is_new:
             dagster.stop()
             if not dagster.find():  # another `nats3 dev` may have replaced it
                 stack.announce(None)

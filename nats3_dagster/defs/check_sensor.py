@@ -60,7 +60,9 @@ def _is_late(instance: DagsterInstance, naming: Naming, archive: str, now_s: flo
     for key in _keys(naming, archive):
         record = instance.get_latest_asset_check_evaluation_record(key)
         if record is None or record.evaluation is None:
-            return True
+            # None is planned, or the run that planned it goes on, or ended before it.
+            run = instance.get_run_by_id(record.run_id) if record else None
+            return run is None or run.is_finished
         # As Dagster compares them: a run evaluates what it has materialized itself.
         target = record.evaluation.target_materialization_data
         if target is None:

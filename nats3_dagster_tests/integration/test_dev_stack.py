@@ -158,9 +158,10 @@ def test_a_postgres_killed_whose_starter_does_not_reap_it_starts_again(home):
     os.kill(_pid(killed), signal.SIGKILL)
     assert wait_for(lambda: psutil.Process(_pid(killed)).status() == psutil.STATUS_ZOMBIE, 10)
     with Postgres(folder, port=killed.port, fast=True) as again:
+        assert again.process is not None
         assert again.process.running
         assert psutil.Process(_pid(killed)).status() == psutil.STATUS_ZOMBIE
-    assert not killed.process.running
+    assert killed.ended is not None
 
 
 def test_servers_that_end_are_named_and_started_again_but_not_for_ever(home):
@@ -170,19 +171,19 @@ def test_servers_that_end_are_named_and_started_again_but_not_for_ever(home):
     proxy = stack.s3.processes["proxy"]
     for pid in (_pid(stack.postgres), proxy.pid):
         os.kill(pid, signal.SIGKILL)
-    assert wait_for(lambda: not stack.postgres.process.running and not proxy.running, 10)
+    assert wait_for(lambda: stack.postgres.ended is not None and not proxy.running, 10)
     ended = supervisor.restore()
     assert [(e.server, e.how) for e in ended] == [("Postgres", "signal SIGKILL"), ("S3 server", "signal SIGKILL")]
     assert stack.running() == {"nats": True, "postgres": True, "s3": True}
     # What another process has started again is taken over.
     os.kill(_pid(stack.nats), signal.SIGKILL)
-    assert wait_for(lambda: not stack.nats.process.running, 10)
+    assert wait_for(lambda: stack.nats.ended is not None, 10)
     assert _run(home, "start").returncode == 0
     assert [e.server for e in supervisor.restore()] == ["nats-server"]
-    assert stack.nats.process.running
+    assert stack.nats.ended is None
     # It ended twice, and may be started again once.
     os.kill(_pid(stack.postgres), signal.SIGKILL)
-    assert wait_for(lambda: not stack.postgres.process.running, 10)
+    assert wait_for(lambda: stack.postgres.ended is not None, 10)
     with pytest.raises(EngineError, match=r"Postgres ended 2 times within .* See .*postgres/server\.log"):
         supervisor.restore()
     assert not stack.postgres.find()
