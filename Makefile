@@ -1,6 +1,6 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
-.PHONY: help setup demo test bench latency check dev lock clean faults
+.PHONY: help setup setup-user demo test bench latency check dev lock clean faults
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -14,14 +14,17 @@ help:
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make check               lint, types, layers, known holes of libraries"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
-	@echo "make setup               what the others call first: .venv, nats-server, Java"
-	@echo "make lock [UPGRADE=1]    compile requirements.lock anew"
+	@echo "make setup               .venv with tests and tools, nats-server, Java; make demo and make dev do without the tools"
+	@echo "make lock [UPGRADE=1]    compile requirements.lock and its parts again"
 	@echo "make clean               remove what the above made; data under .nats3 too"
 
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh all
 
-demo: setup
+setup-user:
+	@scripts/setup.sh user
+
+demo: setup-user
 	@$(RUN) $(BIN)/nats3 demo $(if $(UI),--ui)
 
 test: setup
@@ -40,7 +43,7 @@ bench: setup
 latency: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)
 
-dev: setup
+dev: setup-user
 	@$(RUN) $(BIN)/nats3 dev
 
 faults: setup

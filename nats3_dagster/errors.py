@@ -132,6 +132,10 @@ class CatalogError(Nats3Error):
     """Postgres: unreachable, refused us, or its schema does not fit this release."""
 
 
+class CatalogUnreachable(CatalogError):
+    """Postgres takes no connection: it is down, starts, or is elsewhere."""
+
+
 class Conflict(CatalogError):
     """Another process did the same first: overlapping chunks, a name taken, a replay already running."""
 

@@ -147,8 +147,8 @@ class Next(Enum):
         "Let the archive take them through a consumer of its own: the mode consumer. It acknowledges what is in a "
         "chunk, and a work queue then deletes it"
     )
-    SET_NATS_URL = "Set NATS3_NATS_URL"
-    SET_POSTGRES_URL = "Set NATS3_POSTGRES_URL"
+    SET_NATS_URL = "Set NATS3_NATS_URL. No embedded stack runs in {home}, the folder that NATS3_HOME names"
+    SET_POSTGRES_URL = "Set NATS3_POSTGRES_URL. No embedded stack runs in {home}, the folder that NATS3_HOME names"
 
     def __call__(self, **values: object) -> "Step":
         """The step with its values. Raises KeyError when one is missing."""

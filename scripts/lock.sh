@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compile requirements.lock anew: every dependency of every extra, pinned and hashed, for all platforms and Pythons, and
-# without a line that says where it was taken from. Pins that still fit stay; UPGRADE=1 takes the newest of all.
+# Compile requirements.lock again: every dependency of every extra, pinned and hashed, for all platforms and Pythons, and
+# without a line that says where it was taken from. Two parts of it follow, with the same pins. Pins that still fit stay; UPGRADE=1 takes the newest of all.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/say.sh
@@ -27,6 +27,10 @@ compile() {
     if grep -nE 'https?://' "$1"; then fail "$1 names a host"; fi
 }
 compile requirements.lock --all-extras ${UPGRADE:+--upgrade}
+# What a user of a checkout has: the same pins, without what only tests and tools need.
+rm -f requirements.user.lock
+compile requirements.user.lock --extra checkout --extra embedded --extra exports --extra iceberg --extra query \
+    --constraint requirements.lock
 # What the image has: the same pins, without what only development and the embedded stack need.
 rm -f deploy/requirements.lock
 compile deploy/requirements.lock --extra kubernetes --extra exports --extra iceberg --extra query --constraint requirements.lock

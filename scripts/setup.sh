@@ -1,11 +1,19 @@
 #!/bin/sh
 # Everything that the other make targets need: .venv with the pinned dependencies and the project, nats-server, Java.
+#
+#   scripts/setup.sh user|all      without or with what only tests and tools need
+#
 # Idempotent, and quick when nothing changed. Nothing is asked for, and nothing is installed outside this folder but
 # system packages, and those only where that works without a password.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/say.sh
 
+case ${1:-all} in
+user) lock=requirements.user.lock ;;
+all) lock=requirements.lock ;;
+*) fail "usage: scripts/setup.sh user|all" ;;
+esac
 python=.venv/bin/python
 fits='import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'
 
@@ -51,25 +59,53 @@ pip_install() {
 stamp() { { pwd; cat "$@"; } | cksum; }
 installed() { [ "$(cat ".venv/.$1" 2>/dev/null)" = "$2" ]; }
 
-want=$(stamp requirements.lock)
-if ! installed requirements "$want"; then
-    say "Installing the pinned dependencies into .venv"
-    total=$(grep -c '^[a-z0-9].*==' requirements.lock)
+# install_with_uv LOCK: fails, having said nothing, where uv is not here and cannot be installed, or fails.
+install_with_uv() {
+    uv=$(command -v uv || echo .venv/bin/uv)
+    if ! [ -x "$uv" ]; then
+        scripts/pinned.sh "$1" uv >.venv/.first.txt
+        pip_install --quiet --require-hashes --no-deps -r .venv/.first.txt 2>/dev/null || return 1
+    fi
+    # It does not read pip's configuration.
+    for pair in index-url=UV_DEFAULT_INDEX extra-index-url=UV_INDEX find-links=UV_FIND_LINKS cert=SSL_CERT_FILE; do
+        for level in global user site :env:; do
+            value=$("$python" -m pip config get "$level.${pair%%=*}" 2>/dev/null | tr '\n' ' ' | sed 's/ *$//') || true
+            if [ "$value" ]; then export "${pair#*=}=$value"; fi
+        done
+    done
+    export UV_INDEX_STRATEGY=unsafe-best-match # as pip does: the best version of all its indexes
+    if [ "${PIP_NO_INDEX:-}" ]; then export UV_NO_INDEX=1; fi
+    # PySpark comes as source only. Built beside the pinned setuptools, it fetches no other one.
+    scripts/pinned.sh "$1" setuptools >.venv/.first.txt
+    "$uv" pip install --python "$python" --quiet --require-hashes --no-deps -r .venv/.first.txt 2>/dev/null &&
+        "$uv" pip install --python "$python" --quiet --require-hashes --no-build-isolation-package pyspark -r "$1" \
+            2>/dev/null
+}
+
+# install_with_pip LOCK
+install_with_pip() {
+    total=$(grep -c '^[a-z0-9].*==' "$1")
     # A line of pip's for each package becomes one that moves; its errors come by standard error. A pipe has only the
     # last command's status, so pip leaves its own in a file.
     rm -f .venv/.failed
     {
-        # PySpark comes as source only. Built beside the pinned setuptools, it fetches no other one.
         for name in setuptools pyspark; do
-            scripts/pinned.sh "$name" >.venv/.first.txt
+            scripts/pinned.sh "$1" "$name" >.venv/.first.txt
             pip_install --require-hashes --no-deps --no-build-isolation --use-pep517 -r .venv/.first.txt
         done &&
-            pip_install --require-hashes -r requirements.lock || touch .venv/.failed
+            pip_install --require-hashes -r "$1" || touch .venv/.failed
     } | awk -v total="$total" -v live="$([ -t 2 ] && echo 1)" '
             live && /^(Collecting|Requirement already|Ignoring)/ { printf "\r  %d of %d\033[K", ++n, total }
             live && /^Installing/ { printf "\r  unpacking %d\033[K", n }
             END { if (live) printf "\r\033[K" }' >&2
     [ ! -e .venv/.failed ] || fail "The dependencies were not installed: see pip's words above"
+}
+
+want=$(stamp "$lock")
+# What tests need has all that a user needs.
+if ! installed requirements "$want" && ! installed requirements "$(stamp requirements.lock)"; then
+    say "Installing the pinned dependencies of $lock into .venv"
+    install_with_uv "$lock" || install_with_pip "$lock"
     echo "$want" >.venv/.requirements
 fi
 want=$(stamp pyproject.toml nats3_dagster/__init__.py)

@@ -1,12 +1,13 @@
 """The state of archives, as faces show it: what they hold, what an hour and a chunk are. Asked of the catalog alone."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nats3_dagster.archive.captures.absence import lost_by_reason
 from nats3_dagster.errors import OperatorError, Unknown
-from nats3_dagster.hours import hour_start
+from nats3_dagster.hours import hour_of, hour_start
 from nats3_dagster.model import (
     Archive,
     ArchiveTotals,
@@ -37,9 +38,17 @@ class Holdings:
     hours: int
     # How many are sealed, those without a message too.
     sealed: int
+    # How many of these are without a message.
+    empty: int
+    # Whether the open hour is without a message.
+    open_is_empty: bool
     # What its retired chunks still have in the store, and until when at least: None where there is nothing.
     unswept: Unswept
     kept_until: datetime | None
+
+    def covered(self, *, nothing_waits: bool) -> int:
+        """How many hours are covered (see covered_hours); `nothing_waits`: all of the stream is captured."""
+        return self.hours + self.empty + (nothing_waits and self.open_is_empty)
 
     @property
     def losses(self) -> dict[Reason, int]:
@@ -114,10 +123,18 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
     archive = catalog.archives.get(name)
     unswept = catalog.removals.unswept(archive)
     until = unswept.newest and unswept.newest + timedelta(seconds=workspace.settings.delete_grace)
+    sealed, open_hour = seals(workspace, archive), hour_of(time.time_ns())
     return Holdings(
         archive, catalog.coverage.all(archive), catalog.gaps.select(archive), catalog.hours.count(archive),
-        len(seals(workspace, archive)), unswept, until,
+        len(sealed), len(covered_hours((), sealed)), not catalog.hours.select(archive, first=open_hour, last=open_hour),
+        unswept, until,
     )  # fmt: skip
+
+
+def covered_hours(with_messages: Iterable[str], sealed: Iterable[Seal], captured: Iterable[str] = ()) -> set[str]:
+    """The hours that are covered: those with messages, those sealed without one, and those of which all is captured,
+    an open one. Dagster shows them as materialized."""
+    return {*with_messages, *(seal.hour for seal in sealed if not seal.chunks), *captured}
 
 
 def versions(workspace: Workspace) -> tuple[ArchiveVersion, ...]:

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.multirange import from_multirange
-from nats3_dagster.errors import CatalogError, Conflict
+from nats3_dagster.errors import CatalogError, CatalogUnreachable, Conflict
 from nats3_dagster.steps import Next
 
 _RUN_AGAIN = "Run it again: it then plans with what is there"
@@ -41,7 +41,9 @@ def cannot_connect(error: psycopg.Error, where: str) -> CatalogError:
     for pattern, hint in _CONNECTING:
         if re.search(pattern, str(error)):
             return CatalogError(f"Postgres at {where} refused us: {message}", hint)
-    return CatalogError(f"Postgres at {where} is not reachable: {message}", "Start it, or correct NATS3_POSTGRES_URL")
+    return CatalogUnreachable(
+        f"Postgres at {where} is not reachable: {message}", "Start it, or correct NATS3_POSTGRES_URL"
+    )
 
 
 def failed(error: psycopg.Error, where: str) -> CatalogError:

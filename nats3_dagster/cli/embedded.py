@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nats3_dagster.cli.terminal.output import Format, show_one
-from nats3_dagster.cli.terminal.progress import note, step
-from nats3_dagster.errors import EngineError
+from nats3_dagster.cli.terminal.progress import note, remark, step
 
 if TYPE_CHECKING:
     from nats3_dagster.dev.stack import Stack
+    from nats3_dagster.dev.supervisor import Supervisor
+
+# How soon a server that ended is noticed.
+_WATCH_EVERY_S = 0.5
 
 
 def open_stack() -> "Stack":
@@ -51,11 +54,16 @@ def running(stack: "Stack") -> dict[str, str | None]:
 
 
 def serve(stack: "Stack", port: int, output: Format | None) -> bool:
-    """Run the Dagster UI and its daemon until somebody interrupts us or they end. False if they run already: then only
-    say where, and leave them alone. Without `output` nothing goes to stdout."""
+    """Run the Dagster UI and its daemon until an interrupt, or until a command stops the stack. What ends by itself is
+    started again, and named. True after an interrupt; False if the servers are left to another command: a Dagster ran
+    already, or the stack was stopped. Without `output` nothing goes to stdout. Raises EngineError where something ends
+    again and again."""
+    from nats3_dagster.dev.supervisor import Supervisor
+
     dagster = stack.dagster
     with step("Starting the Dagster UI"):
         ui = dagster.start(port, stack.endpoints.environment)
+    supervisor = Supervisor(stack, ui)
     try:
         stack.announce(ui.address)
         if output:
@@ -63,25 +71,41 @@ def serve(stack: "Stack", port: int, output: Format | None) -> bool:
             show_one(output, view, view)
             sys.stdout.flush()
         if not ui.is_new:
-            note(
+            remark(
                 f"Dagster runs already at {ui.address} (pid {ui.pid}), started {ui.started_at:%Y-%m-%d %H:%M:%S} UTC; "
                 "stop it with nats3 dev stop"
             )
             return False
         if ui.replaced:
-            note(f"Dagster ran already (pid {ui.replaced}) and did not answer: it was stopped, and this one started")
+            remark(f"Dagster ran already (pid {ui.replaced}) and did not answer: it was stopped, and this one started")
         note(f"The Dagster UI is at {ui.address} - interrupt (Ctrl-C) to stop")
-        while dagster.running:
-            time.sleep(0.5)
-        raise EngineError("Dagster ended", f"See {dagster.log}")
+        _watch(supervisor)
+        return False
     except KeyboardInterrupt:
         note("Stopping the Dagster UI")
+        return True
     finally:
-        if ui.is_new:
+        if supervisor.ui is not None and supervisor.ui.is_new:
             dagster.stop()
             if not dagster.find():  # another `nats3 dev` may have replaced it
                 stack.announce(None)
-    return True
+
+
+def _watch(supervisor: "Supervisor") -> None:
+    """Start again what ends. Returns when a command stopped the stack, or another process has started a Dagster."""
+    from nats3_dagster.dev.stack import StoppedElsewhere
+
+    supervisor.stack.running()  # those that this process did not start are found by it
+    while supervisor.ui is not None and supervisor.ui.is_new:
+        time.sleep(_WATCH_EVERY_S)
+        try:
+            ended = supervisor.restore(lambda ended: note(f"{ended}; starting it again"))
+        except StoppedElsewhere:
+            note("Another command stopped the servers")
+            return
+        for server in ended:
+            note(f"{server.server} runs again")
+    note("Another process started Dagster again: the servers are left to it")
 
 
 def what_next(stack: "Stack", stream: str, archive: str) -> None:
@@ -89,7 +113,7 @@ def what_next(stack: "Stack", stream: str, archive: str) -> None:
     titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "dagster": "the Dagster UI"}
     at = running(stack)
     if places := [f"{titles[name]} at {place}" for name, place in at.items() if place]:
-        note(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
+        remark(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
     commands = {} if at["dagster"] else {"nats3 dev": "the Dagster UI, until you interrupt it"}
     commands |= {
         f"nats3 chunk list {archive}": "what the archive has",

@@ -35,7 +35,9 @@ def capture_hours(
 
         for number, hour in enumerate(run, 1):
             result: CaptureResult | None = None
-            with run.attempt(hour), progress_bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
+            with run.attempt(hour), progress_bar(
+                f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)
+            ) as on_progress:
                 result = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
             if result is not None:
                 yield result
@@ -56,7 +58,9 @@ def export_hours(
 
         for number, hour in enumerate(run, 1):
             result: ExportResult | None = None
-            with run.attempt(hour), progress_bar(f"{name} {hour} ({number} of {len(hours)})") as on_progress:
+            with run.attempt(hour), progress_bar(
+                f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)
+            ) as on_progress:
                 result = export_hour(
                     spark, settings, archive, name, hour, on_progress=on_progress, over_retired=over_retired
                 )

@@ -105,6 +105,8 @@ WORDS = {
     "other process writes there: nats3 export claim {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
     "what is in a chunk, and a work queue then deletes it",
-    Next.SET_NATS_URL: "Set NATS3_NATS_URL, or start the embedded stack: nats3 dev",
-    Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL, or start the embedded stack: nats3 dev",
+    Next.SET_NATS_URL: "No embedded stack runs in {home}. Set NATS3_NATS_URL; or start a stack: nats3 dev; or name the "
+    "folder of one that runs: NATS3_HOME",
+    Next.SET_POSTGRES_URL: "No embedded stack runs in {home}. Set NATS3_POSTGRES_URL; or start a stack: nats3 dev; or "
+    "name the folder of one that runs: NATS3_HOME",
 }

@@ -23,9 +23,10 @@ from dagster import (
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.archive.status import find
 from nats3_dagster.defs.backoff import note_failed_hours
-from nats3_dagster.defs.events import seal_events
+from nats3_dagster.defs.events import event_of, seal_events
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import Naming
+from nats3_dagster.defs.marks import split
 from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
 from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
 from nats3_dagster.defs.replays import dry_run, replay
@@ -62,7 +63,8 @@ def chunks_asset(
         key=key, deps=[AssetDep(naming.stream_key(spec.stream))], partitions_def=hours, group_name=naming.group or name,
         kinds={"nats", "pyspark", "parquet", "s3"}, owners=naming.owners, tags=naming.tags, pool=CAPTURE_POOL,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
-        description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). "
+        description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). Green are the "
+        "covered hours: those with messages, and those proven to have none. "
         + (
             f"Materializing any hour takes all that waits in consumer {spec.durable}, and acknowledges it."
             if spec.mode == "consumer"
@@ -99,11 +101,14 @@ def chunks_asset(
                 observe_stream(context, naming, settings, name)
         except BaseException:
             for hour, metadata in captured.items():
-                yield AssetMaterialization(key, partition=hour, metadata=metadata)
+                yield event_of(key, hour, metadata)
             raise
+        tags: dict[str, str] = {}
         for hour, metadata in captured.items():
-            context.add_asset_metadata(metadata, partition_key=hour)
-        yield MaterializeResult()
+            shown, marks = split(metadata, hour)
+            context.add_asset_metadata(shown, partition_key=hour)
+            tags |= marks
+        yield MaterializeResult(tags=tags)
 
     return chunks
 

@@ -10,6 +10,7 @@ from dagster import AssetKey, AssetMaterialization
 
 from nats3_dagster.archive import status
 from nats3_dagster.defs.keys import Naming
+from nats3_dagster.defs.marks import split
 from nats3_dagster.defs.metadata import Metadata, export_metadata, hour_metadata, replay_metadata, seal_metadata
 from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
 from nats3_dagster.model.exported import Export, ExportHour
@@ -17,7 +18,7 @@ from nats3_dagster.replay.status import chunks_by_hour
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
-# In the metadata of events that no run reported.
+# In the marks of events that no run reported.
 FROM_CATALOG: Metadata = {"from_catalog": True}
 
 
@@ -41,16 +42,22 @@ class Replayed:
         return _event(naming.replay_key(archive.name), hour, self.metadata(hour))
 
 
+def event_of(key: AssetKey, hour: str, metadata: Metadata) -> AssetMaterialization:
+    """The materialization of an hour, with the marks of its metadata as tags."""
+    shown, tags = split(metadata, hour)
+    return AssetMaterialization(key, partition=hour, metadata=shown, tags=tags)
+
+
 def seal_events(
     naming: Naming, workspace: Workspace, archive: Archive, seal: Seal
 ) -> Iterator[AssetMaterialization]:
     """The materializations that a seal stands for, in a run."""
     metadata = seal_metadata(archive, seal, workspace.settings)
-    yield AssetMaterialization(naming.sealed_key(archive.name), partition=seal.hour, metadata=metadata)
+    yield event_of(naming.sealed_key(archive.name), seal.hour, metadata)
     if not seal.chunks:
         # The archive has nothing of this hour, and its partition would look as if it still had to be captured.
         nothing = hour_metadata(status.hour(workspace, archive, seal.hour), workspace.settings)
-        yield AssetMaterialization(naming.chunks_key(archive.name), partition=seal.hour, metadata=nothing)
+        yield event_of(naming.chunks_key(archive.name), seal.hour, nothing)
 
 
 def seal_event(naming: Naming, archive: Archive, seal: Seal, settings: Settings) -> AssetMaterialization:
@@ -75,4 +82,4 @@ def replayed(workspace: Workspace, replay: Replay) -> Replayed:
 
 
 def _event(key: AssetKey, hour: str, metadata: Metadata) -> AssetMaterialization:
-    return AssetMaterialization(key, partition=hour, metadata={**metadata, **FROM_CATALOG})
+    return event_of(key, hour, {**metadata, **FROM_CATALOG})

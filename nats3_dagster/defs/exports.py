@@ -30,6 +30,7 @@ from dagster import (
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.archive.status import find_or_none
 from nats3_dagster.defs.backoff import active_run, back_off, note_failed_hours
+from nats3_dagster.defs.events import event_of
 from nats3_dagster.defs.failures import step_failures, tick_failures
 from nats3_dagster.defs.keys import EXPORT_TAG, Naming
 from nats3_dagster.defs.metadata import Metadata, export_metadata
@@ -92,7 +93,7 @@ def export_asset(
                 if hour in run.errors:
                     context.log.error(f"{name}/{export} {hour} failed: {run.errors[hour].text_in(naming.words)}")
                     continue
-                yield AssetMaterialization(key, partition=hour, metadata=_metadata(settings, name, export, hour))
+                yield event_of(key, hour, _metadata(settings, name, export, hour))
             note_failed_hours(context, run)
             run.raise_errors()
 

@@ -10,6 +10,7 @@ from typing import Any
 from dagster import AssetCheckEvaluation, AssetKey, AssetRecordsFilter, DagsterEventType, DagsterInstance
 
 from nats3_dagster.defs.keys import CHECKS, Naming
+from nats3_dagster.defs.marks import marks_of
 
 # Events that are read by one query, of 1,000 that Dagster gives at most; and partitions that one query names.
 PAGE = 500
@@ -22,7 +23,7 @@ _MATERIALIZED = DagsterEventType.ASSET_MATERIALIZATION
 class Newest:
     """What Dagster says of some partitions of an asset."""
 
-    # The metadata of the newest event of each.
+    # The metadata and marks of the newest event of each.
     metadata: Mapping[str, Mapping[str, Any]]
     # Those among them that were not expected.
     extra: set[str]
@@ -84,7 +85,7 @@ def _evaluations(instance: DagsterInstance, naming: Naming, archive: str) -> lis
 
 
 def _metadata(instance: DagsterInstance, key: AssetKey, partitions: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """The metadata of the newest event of each partition that has one; some 0.5 ms for each."""
+    """The metadata and marks of the newest event of each partition that has one; some 0.5 ms for each."""
     if not partitions:
         return {}
     named = set(partitions) if len(partitions) <= PAGE else None
@@ -96,5 +97,7 @@ def _metadata(instance: DagsterInstance, key: AssetKey, partitions: Collection[s
         for record in instance.fetch_materializations(chosen, limit=PAGE).records:
             event = record.asset_materialization
             assert event is not None
-            metadata[str(event.partition)] = {name: value.value for name, value in event.metadata.items()}
+            hour = str(event.partition)
+            shown = {name: value.value for name, value in event.metadata.items()}
+            metadata[hour] = shown | marks_of(event.tags or {}, hour)
     return metadata

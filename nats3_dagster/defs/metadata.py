@@ -81,7 +81,7 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
             "captured_by": run_links(c.dagster_run_id for c in report.chunks),
             "chunk_table": MetadataValue.md(chunk_table(report.chunks)),
         }  # fmt: skip
-    # By them the catalog sensor knows what it said: see reconcile.py. A text is not plotted.
+    # Marks: by them the catalog sensor knows what it said (marks.py).
     return metadata | {"archive_id": str(report.archive.id), "revision": report.revision}
 
 
@@ -170,9 +170,10 @@ def replay_table(chunks: Sequence[ReplayChunk]) -> str:
 
 
 def run_links(run_ids: Iterable[str | None]) -> MetadataValue:
-    """Links of the Dagster UI to the runs, each once; `-` where no run did it."""
+    """Links of the Dagster UI to the runs, each once; words where no run did it: `-` alone is a bullet in Markdown."""
     links = [f"[{run_id[:8]}](/runs/{run_id})" for run_id in dict.fromkeys(run_ids) if run_id]
-    return MetadataValue.md(", ".join(links[:SHOWN_RUNS] + (["…"] if len(links) > SHOWN_RUNS else [])) or "-")
+    shown = links[:SHOWN_RUNS] + (["…"] if len(links) > SHOWN_RUNS else [])
+    return MetadataValue.md(", ".join(shown) or "no run of Dagster")
 
 
 def rate(messages: int, seconds: float) -> str:

@@ -14,6 +14,7 @@ from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefin
 from nats3_dagster.archive.status import archives
 from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, stream_asset
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
+from nats3_dagster.defs.check_sensor import check_sensor
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.exports import export_asset, export_sensor
 from nats3_dagster.defs.failures import CannotLoad
@@ -103,15 +104,18 @@ def definitions_of(
     every: Iterable[Defined], naming: Naming, *, chosen: Collection[str] | None = None, executor: Any = None
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
-    sensor. All have three jobs, two sensors, resources.
+    sensor. All have three jobs, three sensors, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
     theirs, and what is materialized by hand has that of the project which these definitions become a part of."""
     every = list(every)
     assets: list[Any] = []
     names = [defined.spec.name for defined in every]
-    jobs: list[Any] = [window_job(naming, chosen), resume_job(naming), check_job(naming, names)]
-    sensors: list[SensorDefinition] = [catalog_sensor(naming, chosen), sweep_sensor(naming)]
+    check = check_job(naming, names)
+    jobs: list[Any] = [window_job(naming, chosen), resume_job(naming), check]
+    sensors: list[SensorDefinition] = [
+        catalog_sensor(naming, chosen), check_sensor(naming, names, check), sweep_sensor(naming)
+    ]  # fmt: skip
     asset_checks: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():
         # Backfill policies are beta in Dagster 1.13, and the partitions of this project rest on them.

@@ -109,8 +109,8 @@ def _evaluate_capture(
     state = observe_source(workspace, archive)
     waiting = backlog(workspace, archive, state, stream_now_ns(state))
     loss = time_to_loss(waiting)
-    # Only a change is an event: a tick that says the same again would fill Dagster's tables.
-    events = [keeps_up(naming, name, loss)] if loss.level != (context.cursor or "ok") else []
+    # Only the first and a change are events: a tick that says the same again would fill Dagster's tables.
+    events = [keeps_up(naming, name, loss)] if loss.level != context.cursor else []
     wanted = {*waiting.ended, waiting.open}
     failing = failing_hours(context.instance, naming.capture_job(name), time.time())
     failing = {hour: why for hour, why in failing.items() if hour in wanted}

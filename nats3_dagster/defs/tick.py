@@ -101,9 +101,8 @@ class Tick:
         key, own = self.naming.chunks_key(archive.name), str(archive.id)
         revisions = self.revisions_of(archive)
         fault_point("tick.revisions_read")
-        expected = {seal.hour: 0 for seal in seals if not seal.chunks} | revisions
-        if now.open_hour not in revisions and self.nothing_waits(archive):
-            expected[now.open_hour] = 0
+        captured = [now.open_hour] if now.open_hour not in revisions and self.nothing_waits(archive) else []
+        expected = dict.fromkeys(status.covered_hours((), seals, captured), 0) | revisions
         changed = {hour for hour, revision in revisions.items() if revision > since.revision}
         changed |= {seal.hour for seal in seals if (seal.id or 0) > since.seals and not seal.chunks} | {now.open_hour}
         newest = newest_of(self.instance, key, since.chunks_event, now.chunks_event, known, expected, changed)

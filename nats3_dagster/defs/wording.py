@@ -118,6 +118,8 @@ WORDS = {
     "shell: nats3 export claim {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own; in a shell: nats3 store create "
     "--mode consumer. It acknowledges what is in a chunk, and a work queue then deletes it",
-    Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev",
-    Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL for Dagster's processes, or start the embedded stack: nats3 dev",
+    Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev. None runs "
+    "in {home}; NATS3_HOME names another folder",
+    Next.SET_POSTGRES_URL: "Set NATS3_POSTGRES_URL for Dagster's processes, or start the embedded stack: nats3 dev. "
+    "None runs in {home}; NATS3_HOME names another folder",
 }

@@ -8,11 +8,13 @@ import signal
 import sys
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.client import HTTPException
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.dev.process import HOST, Marker, Process, exclusive, free_port, wait_for
@@ -22,6 +24,8 @@ from nats3_dagster.settings.private import make_folder, write_private
 # How long one that runs may leave a request without an answer before it is replaced.
 PATIENCE_S = 20.0
 _START_S = 120.0
+# What `dagster dev` writes when its webserver or daemon ended; it ends then. So much of its log is read for it.
+_UNEXPECTED, _TAIL = "process shut down unexpectedly", 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class DagsterUi:
     # http://host:port
     address: str
     pid: int
+    port: int
     started_at: datetime
     # Whether this process started it.
     is_new: bool = False
@@ -74,7 +79,8 @@ class DagsterServer:
         address = self.address
         if process is None or address is None or not _answers(f"{address}/server_info"):
             return None
-        return DagsterUi(address, process.pid, datetime.fromtimestamp(process.started_s, UTC))
+        started_at = datetime.fromtimestamp(process.started_s, UTC)
+        return DagsterUi(address, process.pid, urlsplit(address).port or 0, started_at)
 
     def find(self) -> bool:
         """Take over the one that runs, whoever started it, whether it answers or not."""
@@ -91,6 +97,14 @@ class DagsterServer:
     def running(self) -> bool:
         """True while the one that was started or found lives."""
         return self._process is not None and self._process.running
+
+    def last_words(self) -> str:
+        """Which of its processes ended and how, as its log says last; empty where the log says nothing."""
+        with suppress(OSError), self.log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
+            lines = log.read().decode(errors="replace").splitlines()
+            return next((line.partition("Exception: ")[2] for line in reversed(lines) if _UNEXPECTED in line), "")
+        return ""
 
     def stop(self) -> None:
         """Stop what was started or found."""

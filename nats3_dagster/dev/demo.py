@@ -51,7 +51,7 @@ def run_demo(messages: int = 60_000, *, on_step: OnStep = lambda *_: None) -> De
     DAGSTER_HOME names the instance that has the runs. `on_step` is called with (step, done, total) while a step runs;
     total 0: not known."""
     find_java()  # before anything is made: the runs need it
-    stack = Stack().start(lambda name: on_step(f"start {name}", 0, 0))
+    stack = Stack().start(lambda step: on_step(step, 0, 0))
     os.environ.update(stack.endpoints.environment)
     settings = Settings.load()
     lines = read_lines(messages)

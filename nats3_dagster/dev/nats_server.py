@@ -94,6 +94,11 @@ class NatsServer:
             self.process = Process.find(self.marker)
         return self.process is not None and self._read_port() and answers(self.port)
 
+    @property
+    def ended(self) -> Process | None:
+        """The process that was started or found, if it has ended by itself."""
+        return self.process if self.process is not None and not self.process.running else None
+
     def start(self) -> "NatsServer":
         """Start it and wait until it has recovered its streams and listens. Raises EngineError."""
         make_folder(self.folder)

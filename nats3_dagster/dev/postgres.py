@@ -27,6 +27,9 @@ USER = "nats3"
 # For tests: a database may be lost in a power cut, but not by kill -9, so commits still wait for their write.
 _FAST = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 
+# Above what any system gives to a process.
+_NO_PID = str(2**31 - 1)
+
 
 def programs() -> Path:
     """The folder of initdb and postgres. Raises EngineError when the wheel is not installed."""
@@ -72,6 +75,11 @@ class Postgres:
         self.port = int(self._pid_file()[3])
         return answers(self.port)
 
+    @property
+    def ended(self) -> Process | None:
+        """The process that was started or found, if it has ended by itself."""
+        return self.process if self.process is not None and not self.process.running else None
+
     def create_database(self, name: str) -> None:
         """Make the database unless it exists. Raises EngineError."""
         argv = [str(programs() / "createdb"), "-h", HOST, "-p", str(self.port), "-U", USER, "-w", name]
@@ -94,6 +102,7 @@ class Postgres:
         as_user = _as_user(programs(), self.folder)
         if not (self.data / "PG_VERSION").exists():
             self._initialise(as_user)
+        self._disown_lock()
         self.port = free_port(self.port)
         settings = {
             "listen_addresses": HOST, "port": str(self.port), "unix_socket_directories": "", "max_connections": "100",
@@ -156,6 +165,18 @@ class Postgres:
             write_private(log, done.stdout + done.stderr)
             raise EngineError(f"initdb failed: {lines[-1]}", f"See {log}")
         new.rename(self.data)
+
+    def _disown_lock(self) -> None:
+        """Put a pid that no process has into the lock file of a postmaster that has ended. Postgres takes a pid that
+        exists for a postmaster: also of a zombie, and of another program after a restart of the host. It looks at the
+        shared memory that the file names all the same: sessions of the former postmaster still keep it from starting,
+        so wait for their end."""
+        lines = self._pid_file()
+        if not lines or not lines[0].isdigit() or Process(int(lines[0]), self.marker).running:
+            return
+        (self.data / "postmaster.pid").write_text("\n".join([_NO_PID, *lines[1:]]) + "\n")
+        in_folder = (p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(self.data.resolve()))
+        psutil.wait_procs(in_folder, 10)
 
     def _ready(self) -> bool:
         lines = self._pid_file()

@@ -28,8 +28,9 @@ from nats3_dagster.settings.private import UMASK, open_private
 
 HOST = "127.0.0.1"
 Marker = tuple[str, ...]
-# Handles of children that outlive us on purpose: Python warns when the handle of a running child is dropped.
-_staying: list[subprocess.Popen[bytes]] = []
+# Handles of children that outlive us on purpose, by pid: Python warns when the handle of a running child is dropped,
+# and a child that ends while we run is a zombie until its handle is asked.
+_staying: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def free_port(port: int = 0) -> int:
@@ -105,7 +106,7 @@ class Process:
         process = cls(child.pid, marker, end_signal=end_signal)
         process.log, process._child = log, child
         if stay:
-            _staying.append(child)
+            _staying[child.pid] = child
         else:
             process._lifeline = _Lifeline.of_this_process()
             process._lifeline.add(process)
@@ -119,7 +120,9 @@ class Process:
             with suppress(psutil.Error):
                 # A server's child has the server's command line until it sets its own title.
                 if process.ppid() not in matches and process.status() != psutil.STATUS_ZOMBIE:
-                    return cls(pid, marker, end_signal=end_signal)
+                    found = cls(pid, marker, end_signal=end_signal)
+                    found._child = _staying.get(pid)
+                    return found
         return None
 
     @property
@@ -132,6 +135,15 @@ class Process:
             return process.status() != psutil.STATUS_ZOMBIE and _has(process.cmdline(), self.marker)
         except psutil.Error:
             return False
+
+    @property
+    def ending(self) -> str:
+        """How a child of ours has ended: `exit status 1`, `signal SIGKILL`; empty while it runs, and where another
+        process started it."""
+        status = self._child.poll() if self._child is not None else None
+        if status is None:
+            return ""
+        return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
     @property
     def words(self) -> Sequence[str]:

@@ -74,6 +74,11 @@ class S3Server:
         self.port = ports["proxy"]
         return all(port and _healthy(port) for port in ports.values())
 
+    @property
+    def ended(self) -> Process | None:
+        """The first of the processes that were started or found that has ended by itself."""
+        return next((process for process in self.processes.values() if not process.running), None)
+
     def start(self) -> "S3Server":
         """Start all four servers and wait until each is healthy (1.8 s). Raises EngineError."""
         if find_spec("swift") is None:

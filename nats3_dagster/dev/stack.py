@@ -56,6 +56,10 @@ class Endpoints:
         }
 
 
+class StoppedElsewhere(Exception):
+    """A command has stopped the stack."""
+
+
 class Stack:
     """The stack under `home`: NATS3_HOME, else `.nats3` in the working directory.
 
@@ -71,6 +75,11 @@ class Stack:
         self.dagster = DagsterServer(self.home)
 
     @property
+    def servers(self) -> dict[str, NatsServer | Postgres | S3Server]:
+        """Its servers by name, in the order of their start."""
+        return {"nats-server": self.nats, "Postgres": self.postgres, "S3 server": self.s3}
+
+    @property
     def file(self) -> Path:
         return self.home / "stack.json"
 
@@ -83,22 +92,26 @@ class Stack:
             s3_secret_access_key=self.s3.secret_key,
         )  # fmt: skip
 
-    def start(self, on_step: Callable[[str], None] = lambda _: None) -> "Stack":
+    def start(self, on_step: Callable[[str], None] = lambda _: None, *, again: bool = False) -> "Stack":
         """Start the servers that do not run, wait until all answer, migrate the catalog, write `stack.json`.
 
-        `on_step` is called with the name of each step before it. Raises EngineError; the servers that this call started
-        are then stopped."""
+        `on_step` is called with each step before it, a server that runs has none. With `again` a
+        stack that was stopped meanwhile stays so: raises StoppedElsewhere. Raises EngineError; the servers that this
+        call started are then stopped."""
         with self._locked():
+            if again:
+                self._require_started()
             started: list[NatsServer | Postgres | S3Server] = []
             try:
-                for name, server in (("nats-server", self.nats), ("Postgres", self.postgres), ("S3 server", self.s3)):
-                    on_step(name)
+                for name, server in self.servers.items():
                     if not server.find():
+                        on_step(f"start {name}")
                         server.stop()  # processes of it that run and do not answer
                         started.append(server)
                         server.port = _if_free(server.port)
                         server.start()
-                on_step("catalog")
+                if started:
+                    on_step("migrate the catalog")
                 self.postgres.create_database(DATABASE)
                 migrate(self.endpoints.postgres_url)
             except BaseException:
@@ -108,6 +121,11 @@ class Stack:
             # A Dagster UI that uses these servers may still run.
             self._write(_read(self.file).get("dagster_url"))
         return self
+
+    def require_started(self) -> None:
+        """Raises StoppedElsewhere where a command has stopped the stack, or is about to: waits for its end."""
+        with self._locked():
+            self._require_started()
 
     def announce(self, dagster_url: str | None) -> None:
         """Write where the Dagster UI of this stack is, for `settings`; None: it has ended."""
@@ -120,19 +138,37 @@ class Stack:
         return {"nats": self.nats.find(), "postgres": self.postgres.find(), "s3": self.s3.find()}
 
     def stop(self) -> None:
-        """Stop what runs, whoever started it. The data stays; the next start takes the same ports if they are free."""
+        """Stop what runs, whoever started it, but Dagster. The data stays; the next start takes the same ports if they
+        are free."""
         with self._locked():
-            for server in (self.s3, self.postgres, self.nats):
-                server.find()
-                server.stop()
+            self._stop_servers()
+
+    def stop_all(self) -> None:
+        """Stop Dagster, and then the servers that it uses."""
+        with self._locked():
+            # First the file: who watches the stack then knows that it is stopped on purpose.
             if self.file.exists():
                 self.file.replace(self._last)
+            if self.dagster.find():
+                self.dagster.stop()
+            self._stop_servers()
 
     def __enter__(self) -> "Stack":
         return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def _stop_servers(self) -> None:
+        if self.file.exists():
+            self.file.replace(self._last)
+        for server in reversed(self.servers.values()):
+            server.find()
+            server.stop()
+
+    def _require_started(self) -> None:
+        if not self.file.exists():
+            raise StoppedElsewhere
 
     @property
     def _last(self) -> Path:

@@ -83,7 +83,7 @@ class ExportSpec:
         default=None,
         metadata=setting(
             Kind.TEXT,
-            "Split files by subject:2, subject:1,3, header:Name, field:a.b or decoder. Without it no split.",
+            "Split files by subject:2, header:Name, header:Name:default, field:a.b or decoder. Without it no split.",
             metavar="KEY",
         ),
     )
@@ -201,11 +201,11 @@ class ExportSpec:
         if self.key is None:
             return
         if not re.fullmatch(
-            r"subject:[1-9]\d{0,2}(,[1-9]\d{0,2})*|header:[^\s:]+|field:[^.\s]+(\.[^.\s]+)*|decoder", self.key
+            r"subject:[1-9]\d{0,2}(,[1-9]\d{0,2})*|header:[^\s:]+(:[^\s:]+)?|field:[^.\s]+(\.[^.\s]+)*|decoder",
+            self.key,
         ):
-            raise OperatorError(
-                f"{self.key!r} is not a key", "Use subject:2, header:Name, field:a.b or decoder", field="key"
-            )
+            hint = "Use subject:2, header:Name, header:Name:default, field:a.b or decoder"
+            raise OperatorError(f"{self.key!r} is not a key", hint, field="key")
         if self.key.startswith("field:") and self.decode == "raw":
             raise OperatorError(
                 "The decoder raw makes no fields to split by", "Use another decoder, or subject:2", field="key"

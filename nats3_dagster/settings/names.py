@@ -23,6 +23,7 @@ _PEERS = {
     "NATS3_S3_ACCESS": "NATS3_S3_ACCESS_KEY_ID", "NATS3_S3_SECRET": "NATS3_S3_SECRET_ACCESS_KEY",
     "NATS3_POSTGRES_MIGRATE": None,
 }  # fmt: skip
+_HOST = "_SERVICE_HOST"
 KEYS = tuple(Fields.model_fields)
 
 
@@ -61,11 +62,19 @@ def nearest_key(text: str) -> str | None:
 def unknown_variables() -> dict[str, str | None]:
     """The NATS3_* variables of the environment that nothing reads, each with the known one that is meant: that of
     nats-s3-connector's, or the one that is most like it."""
+    ignored = (*_OTHER_PREFIXES, *_service_links())
     return {
         name: _PEERS[name] if name in _PEERS else nearest(name, _VARIABLES)
         for name in sorted(os.environ)
-        if name.startswith(PREFIX) and name not in _VARIABLES and not name.startswith(_OTHER_PREFIXES)
+        if name.startswith(PREFIX) and name not in _VARIABLES and not name.startswith(ignored)
     }
+
+
+def _service_links() -> list[str]:
+    """How the variables begin that Kubernetes sets in each pod of a namespace with a service called `nats3-...`: it has
+    NATS3_API_SERVICE_HOST, NATS3_API_PORT=tcp://... and more of the service `nats3-api`."""
+    services = [name.removesuffix(_HOST) for name in os.environ if name.startswith(PREFIX) and name.endswith(_HOST)]
+    return [service + end for service in services for end in ("_SERVICE_", "_PORT")]
 
 
 _VARIABLES = OTHERS | {

@@ -96,7 +96,7 @@ class Settings(Fields):
     def nats(self) -> NatsOptions:
         """How to reach NATS. Raises OperatorError when it is not set."""
         if not self.nats_url:
-            raise OperatorError("The address of NATS is not set", Next.SET_NATS_URL())
+            raise OperatorError("The address of NATS is not set", Next.SET_NATS_URL(home=str(home())))
         return NatsOptions(
             servers=tuple(part.strip() for part in self.nats_url.split(",")),
             user=self.nats_user,
@@ -119,7 +119,7 @@ class Settings(Fields):
     def postgres(self) -> str:
         """The catalog's URL, password included: never print it. Raises OperatorError when it is not set."""
         if not self.postgres_url:
-            raise OperatorError("The address of Postgres is not set", Next.SET_POSTGRES_URL())
+            raise OperatorError("The address of Postgres is not set", Next.SET_POSTGRES_URL(home=str(home())))
         return self.postgres_url.get_secret_value()
 
     def is_embedded(self, *names: str) -> bool:

@@ -83,8 +83,9 @@ def holdings(report: Holdings, condition: Condition, replayed: int, words: Words
             }
             for c in coverages
         ],
-        "gaps": [gap(g) for g in report.gaps], "hours": report.hours, "hours_sealed": report.sealed,
-        "hours_replayed": replayed,
+        "gaps": [gap(g) for g in report.gaps], "hours": report.hours,
+        "hours_covered": report.covered(nothing_waits=bool(waiting and waiting.is_empty)),
+        "hours_sealed": report.sealed, "hours_replayed": replayed,
         "unswept": {
             "objects": report.unswept.objects, "bytes": report.unswept.bytes, "until": stamp_of(report.kept_until),
         },

@@ -131,6 +131,7 @@ def _states(archives: Iterable[ArchiveMeasure]) -> Iterator[Metric]:
     source = _of_archive("nats3_archive_source_state", "The state of the stream: 1 for the one it is in.", "state")
     lag = _of_archive("nats3_archive_lag_messages", "Sequences that the stream has and the archive has not.")
     age = _of_archive("nats3_archive_lag_seconds", "Age of the oldest message that is not captured.")
+    due = _of_archive("nats3_archive_max_age_seconds", "Age of the oldest message at which a capture is due.")
     gone = _of_archive(
         "nats3_archive_gone_messages", "Sequences that the stream deleted uncaptured, and no capture has recorded yet."
     )
@@ -142,6 +143,7 @@ def _states(archives: Iterable[ArchiveMeasure]) -> Iterator[Metric]:
     for each in archives:
         name, condition, loss = each.archive.name, each.condition, each.loss
         paused.add_metric([name], each.archive.paused)
+        due.add_metric([name], each.archive.spec.max_age_s)
         up.add_metric([name], condition.source == "ok")
         for state in SOURCE_STATES:
             source.add_metric([name, state], condition.source == state)
@@ -152,7 +154,7 @@ def _states(archives: Iterable[ArchiveMeasure]) -> Iterator[Metric]:
         gone.add_metric([name], loss.gone)
         used.add_metric([name], loss.used)
         level.add_metric([name], _LEVELS[loss.level])
-    yield from (paused, up, source, lag, age, gone, used, level)
+    yield from (paused, up, source, due, lag, age, gone, used, level)
 
 
 def _holdings(archives: Iterable[ArchiveMeasure]) -> Iterator[Metric]:

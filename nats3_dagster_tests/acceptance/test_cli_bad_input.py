@@ -6,6 +6,7 @@ and the streams are the same before and after.
 
 import hashlib
 import io
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -197,8 +198,8 @@ def test_an_empty_setting_says_what_to_set(nats3: Command, monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.delenv("NATS3_POSTGRES_URL")
         assert nats3.refused("store", "list") == (
-            "2 Error: The address of Postgres is not set. Set NATS3_POSTGRES_URL, or start the embedded stack: "
-            "nats3 dev"
+            f"2 Error: The address of Postgres is not set. No embedded stack runs in {os.environ['NATS3_HOME']}. Set "
+            "NATS3_POSTGRES_URL; or start a stack: nats3 dev; or name the folder of one that runs: NATS3_HOME"
         )
     with monkeypatch.context() as patch:
         patch.delenv("NATS3_NATS_URL")

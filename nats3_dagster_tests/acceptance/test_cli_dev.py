@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,12 +10,15 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from nats3_dagster.cli.reload import reload_dagster
+from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.waiting import eventually
 
 
 @pytest.fixture
@@ -86,12 +90,57 @@ def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path)
             at = {s["server"]: s["address"] for s in nats3.ok("dev", "status", "-o", "json").json}
             assert at == {name: told[name] for name in ("nats", "postgres", "s3")} | {"dagster": told["ui"]}
             assert process.poll() is None
+            # What dies comes back, and its death is said.
+            for server in ("postgres", "s3.*proxy", r"dagster.*daemon run"):
+                _kill_below(process.pid, server)
+            all_of_it = {"nats", "postgres", "s3", "dagster"}
+            eventually(lambda: not running(nats3) >= all_of_it, "a server ended", every_s=0.2)
+            eventually(lambda: running(nats3) >= all_of_it or process.poll(), "all run again", every_s=0.5)
+            assert process.poll() is None
         finally:  # an error here must not leave it running
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, ""), err
     assert "Traceback" not in err
+    for server in ("Postgres", "S3 server"):
+        assert f"{server} ended (signal SIGKILL); starting it again" in err
+        assert f"{server} runs again" in err
+    assert "Dagster ended (dagster-daemon process shut down unexpectedly with return code -9)" in err
     assert running(nats3) == set()
+
+
+def test_stopped_by_another_command_it_ends_and_starts_nothing_again(nats3: Command, home: Path) -> None:
+    command = [sys.executable, "-m", "nats3_dagster.cli", "dev", "-o", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() not in ("}\n", ""):
+            pass
+        stopped = nats3.ok("dev", "stop", "-o", "json").json["stopped"]
+        _, err = process.communicate(timeout=60)
+    assert set(stopped) == {"nats", "postgres", "s3", "dagster"}
+    assert (process.returncode, running(nats3)) == (0, set()), err
+    assert "Another command stopped the servers" in err
+
+
+def test_migrate_waits_for_postgres(home: Path) -> None:
+    postgres = Postgres(home / "postgres", fast=True).start()
+    postgres.stop()
+    command = [sys.executable, "-m", "nats3_dagster.cli", "migrate", "--wait", "90", "-o", "json"]
+    settings = os.environ | {"NATS3_POSTGRES_URL": postgres.url()}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings) as process:
+        assert process.stderr is not None
+        assert "is not reachable" in process.stderr.readline()
+        with postgres:
+            out, err = process.communicate(timeout=90)
+    assert (process.returncode, json.loads(out).keys(), err) == (0, {"schema"}, "")
+
+
+def _kill_below(pid: int, pattern: str) -> None:
+    """kill -9 of the oldest process below `pid` whose command line has the pattern."""
+    processes = psutil.Process(pid).children(recursive=True)
+    alive = [p for p in processes if p.status() != psutil.STATUS_ZOMBIE]
+    matches = [p for p in alive if re.search(pattern, " ".join(p.cmdline()))]
+    min(matches, key=psutil.Process.create_time).kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ import psycopg
 import pytest
 
 from nats3_dagster.dev.loglines import read_lines
+from nats3_dagster.dev.process import answers, free_port
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import OperatorError
 from nats3_dagster_tests.wire import Wire
@@ -32,9 +34,10 @@ from nats3_dagster_tests.wire import Wire
 ROOT = Path(__file__).parents[2]
 # Commands that do not run here, with the reason.
 SKIPPED = {"make test": "it is this suite"}
-_LEFT_OUT = shutil.ignore_patterns(".git", ".venv", ".nats3", ".*_cache", "__pycache__", "dist", "spark-warehouse")
 # Eight JVMs start one after the other.
 _TIMEOUT_S = 900
+# Where `nats3 serve` listens.
+API_PORT = 8080
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Shell:
 
     def run(self, script: str) -> tuple[int, str]:
         """Exit status, and standard output and error together."""
-        with (self.folder / "output.txt").open("w+") as output:
+        with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
                 ["bash", "--noprofile", "--norc", "-c", script], cwd=self.folder, env=self.environment,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
@@ -69,18 +72,30 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def shell(server_folder: Path) -> Iterator[Shell]:
-    """Whatever runs there in the end is stopped."""
+    """What runs there in the end is stopped."""
     folder = server_folder / "readme"
-    shutil.copytree(ROOT, folder, ignore=_LEFT_OUT)
+    _clone(folder)
     _link_environment(folder)
     own = ("NATS3_", "AWS_", "DAGSTER_HOME", "MAKE", "MFLAGS", "PYTEST", "VIRTUAL_ENV")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     # The package of this folder and not the installed one; and nothing is fetched.
-    yield Shell(folder, environment | {"PYTHONPATH": str(folder), "PIP_NO_INDEX": "1", "PYTHONWARNINGS": "ignore"})
+    yield Shell(folder, environment | {"PYTHONPATH": str(folder), "PIP_NO_INDEX": "1"})
     stack = Stack(folder / ".nats3")
     if stack.dagster.find():
         stack.dagster.stop()
     stack.stop()
+
+
+def _clone(folder: Path) -> None:
+    """A clone of the checkout as it would be committed now: what git ignores is not in it."""
+    git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost"]
+    listed = [*git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "clone"]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
 
 
 def _link_environment(folder: Path) -> None:
@@ -177,8 +192,15 @@ def output(shell: Shell) -> str:
         read_lines(1)
     except OperatorError as error:
         pytest.skip(str(error))
-    status, output = shell.run(read((shell.folder / "README.md").read_text()).script)
+    script = read((shell.folder / "README.md").read_text()).script
+    if answers(API_PORT):  # of the machine that tests
+        port = free_port()
+        shell.environment["NATS3_API_LISTEN"] = f"127.0.0.1:{port}"
+        script = script.replace(f":{API_PORT}/", f":{port}/")
+    status, output = shell.run(script)
     assert status == 0, output[-6000:]
+    changed = subprocess.run(["git", "status", "--porcelain"], cwd=shell.folder, capture_output=True, text=True)
+    assert changed.stdout == "", "Files are left in the checkout"
     # The servers end with the last commands.
     status, started = shell.run(". .venv/bin/activate && nats3 dev --stack-only")
     assert status == 0, started
@@ -194,6 +216,9 @@ def test_every_command_does_what_it_says(shell: Shell, output: str) -> None:
     table = " ".join(output.split())
     assert "mismatches 0" in table
     assert "to start Spark" in table
+    assert "Warning" not in output
+    # The API answers with the job that was made by it.
+    assert '"name":"job-1"' in output.replace(" ", "")
 
 
 def test_the_catalog_the_streams_and_the_lists_agree(shell: Shell, output: str) -> None:

@@ -120,12 +120,23 @@ def test_an_hour_with_its_metadata_and_plot(page: Page, stage: Stage) -> None:
     count = re.compile(rf"^messages\s*{len(stage.messages[hour])}$")
     expect(rows.filter(has_text=count)).to_be_visible()
     expect(rows.filter(has=page.get_by_text("dagster/uri", exact=True))).to_contain_text(f"s3://{BUCKET}/archive=")
+    # What the catalog sensor knows an event by is not for people.
+    for mark in ("archive_id", "revision", "from_catalog"):
+        expect(page.get_by_text(mark, exact=True)).to_have_count(0)
     plot = page.get_by_role("img", name=re.compile("messages per minute"))
     plot.scroll_into_view_if_needed()
     expect(plot).to_be_visible()
     # Not only there, but drawn.
     assert plot.evaluate("image => image.complete && image.naturalWidth") > 100
     shoot(page, "materialization")
+
+
+def test_every_check_of_a_healthy_archive_is_evaluated(page: Page, stage: Stage) -> None:
+    """A capture evaluates two of them; the daemon asks for the third."""
+    opened(page, stage, "chunks", "checks")
+    expect(page.get_by_text("chunks_intact", exact=True).first).to_be_visible()
+    expect(page.get_by_text("Not evaluated")).to_have_count(0, timeout=180_000)
+    shoot(page, "checks")
 
 
 def test_a_check_that_fails(page: Page, stage: Stage) -> None:

@@ -36,11 +36,15 @@ def values() -> dict[str, Any]:
     return yaml.safe_load((KUBERNETES / "values.yaml").read_text())
 
 
+def pods() -> list[dict[str, Any]]:
+    """The pods of our own manifests."""
+    documents = [d for file in KUBERNETES.glob("*.yaml") for d in yaml.safe_load_all(file.read_text())]
+    return [d["spec"]["template"]["spec"] for d in documents if d.get("kind") in ("Deployment", "Job")]
+
+
 def containers() -> list[dict[str, Any]]:
     """The containers of our own manifests."""
-    documents = [d for file in KUBERNETES.glob("*.yaml") for d in yaml.safe_load_all(file.read_text())]
-    pods = [d["spec"]["template"]["spec"] for d in documents if d.get("kind") in ("Deployment", "Job")]
-    return [container for pod in pods for container in pod["containers"]]
+    return [container for pod in pods() for container in pod["containers"]]
 
 
 def dockerfile(instruction: str) -> list[str]:

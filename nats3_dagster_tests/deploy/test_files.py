@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,39 @@ def test_every_variable_is_one_that_somebody_reads(monkeypatch: pytest.MonkeyPat
         if name.startswith("NATS3_"):
             monkeypatch.setenv(name, "x")
     assert unknown_variables() == {}
+    # What Kubernetes sets in each pod beside the service nats3-api. Without it a variable of that name is a mistake.
+    service = {"NATS3_API_SERVICE_HOST": "10.0.0.1", "NATS3_API_SERVICE_PORT": "8080"}
+    port = {"NATS3_API_PORT": "tcp://10.0.0.1:8080", "NATS3_API_PORT_8080_TCP_ADDR": "10.0.0.1"}
+    for name, value in (service | port).items():
+        monkeypatch.setenv(name, value)
+    assert unknown_variables() == {}
+    for name in service:
+        monkeypatch.delenv(name)
+    assert unknown_variables().keys() == port.keys()
+
+
+def test_a_user_gets_the_pins_of_the_tests_and_none_of_their_tools() -> None:
+    pins = {name: _pins(ROOT / name) for name in ("requirements.lock", "requirements.user.lock")}
+    every, user = pins.values()
+    assert {name: pin for name, pin in user.items() if pin != every[name]} == {}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    tools = {re.split(r"[^\w-]", name)[0] for name in extras["dev"]}
+    assert tools <= every.keys()
+    # boto3 is Swift's and dagster-aws' too.
+    assert tools & user.keys() <= {"boto3"}
+    for name in pins:
+        assert "://" not in (ROOT / name).read_text()
+
+
+def test_what_comes_before_the_services_does_not_keep_them_down() -> None:
+    """Others require it: a unit that failed once would leave them stopped."""
+    required = {name for text in files.units().values() for name in re.findall(r"^Requires=(.*)$", text, re.MULTILINE)}
+    assert required == {"nats3-migrate.service"}
+    for name in required:
+        unit = files.units()[name]
+        assert re.search(r"^ExecStart=.* migrate --wait \d+$", unit, re.MULTILINE)
+        assert "\nRestart=on-failure\n" in unit
+    assert [pod for pod in files.pods() if pod.get("enableServiceLinks") is not False] == []
 
 
 def test_the_pins_of_the_image_are_those_of_the_suite() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from nats3_dagster.dev import dagster_server
 from nats3_dagster.dev.dagster_server import DagsterServer
-from nats3_dagster.dev.process import free_port
+from nats3_dagster.dev.process import free_port, wait_for
 from nats3_dagster.settings import Settings
 
 MUTE = "import time; time.sleep(120)"
@@ -33,7 +33,9 @@ def test_one_that_answers_is_left_alone_and_one_that_does_not_is_replaced(
     words = ["-w", str(workspace), "-p", str(free_port())]
     with subprocess.Popen([sys.executable, "-c", MUTE, *words], start_new_session=True) as mute:
         first = DagsterServer(home)
-        assert (first.find(), first.ui()) == (True, None)
+        # A process has its command line some time after its start.
+        assert wait_for(first.find, 30)
+        assert first.ui() is None
         ui = first.start(free_port(), {})
         assert mute.wait(10) != 0
     assert (ui.is_new, ui.replaced) == (True, mute.pid)

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -17,8 +18,10 @@ import psycopg
 import pytest
 
 from nats3_dagster.dev.nats_server import find_nats_server, version_of
+from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import Process, free_port, wait_for
-from nats3_dagster.dev.stack import Stack
+from nats3_dagster.dev.stack import Stack, StoppedElsewhere
+from nats3_dagster.dev.supervisor import Supervisor
 from nats3_dagster.errors import EngineError
 
 START_ALL = """
@@ -152,6 +155,49 @@ def test_what_died_is_started_again_on_its_port_and_keeps_its_data(home):
     with urllib.request.urlopen(f"{before.s3_endpoint}/healthcheck") as answer:
         assert answer.status == 200
     stack.stop()
+    assert _of(home) == []
+
+
+def test_a_postgres_killed_whose_starter_does_not_reap_it_starts_again(home):
+    """A zombie has its pid still, and postmaster.pid names it."""
+    folder = home / "postgres"
+    killed = Postgres(folder, fast=True, stay=True).start()
+    os.kill(_pid(killed), signal.SIGKILL)
+    assert wait_for(lambda: psutil.Process(_pid(killed)).status() == psutil.STATUS_ZOMBIE, 10)
+    with Postgres(folder, port=killed.port, fast=True) as again:
+        assert again.process is not None
+        assert again.process.running
+        assert psutil.Process(_pid(killed)).status() == psutil.STATUS_ZOMBIE
+    assert killed.ended is not None
+
+
+def test_servers_that_end_are_named_and_started_again_but_not_for_ever(home):
+    stack = Stack(home, stay=False, fast=True).start()
+    supervisor = Supervisor(stack, restarts=1)
+    assert supervisor.restore() == []
+    proxy = stack.s3.processes["proxy"]
+    for pid in (_pid(stack.postgres), proxy.pid):
+        os.kill(pid, signal.SIGKILL)
+    assert wait_for(lambda: stack.postgres.ended is not None and not proxy.running, 10)
+    ended = supervisor.restore()
+    assert [(e.server, e.how) for e in ended] == [("Postgres", "signal SIGKILL"), ("S3 server", "signal SIGKILL")]
+    assert stack.running() == {"nats": True, "postgres": True, "s3": True}
+    # What another process has started again is taken over.
+    os.kill(_pid(stack.nats), signal.SIGKILL)
+    assert wait_for(lambda: stack.nats.ended is not None, 10)
+    assert _run(home, "start").returncode == 0
+    assert [e.server for e in supervisor.restore()] == ["nats-server"]
+    assert stack.nats.ended is None
+    # It ended twice, and may be started again once.
+    os.kill(_pid(stack.postgres), signal.SIGKILL)
+    assert wait_for(lambda: stack.postgres.ended is not None, 10)
+    with pytest.raises(EngineError, match=r"Postgres ended 2 times within .* See .*postgres/server\.log"):
+        supervisor.restore()
+    assert not stack.postgres.find()
+    # Another process stopped all of it on purpose.
+    assert _run(home, "stop").returncode == 0
+    with pytest.raises(StoppedElsewhere):
+        supervisor.restore()
     assert _of(home) == []
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from nats3_dagster.archive.captures.capture import plan
-from nats3_dagster.archive.read.lookup import chunks_of, uncovered
+from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered
 from nats3_dagster.archive.source import observe_source
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.hours import HOUR_NS, format_time, hour_of, hour_start
 from nats3_dagster.model import Archive, Gap, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.settings import Settings
@@ -126,12 +126,23 @@ def test_what_expired_and_is_recorded_nowhere_yet(workspace: Workspace, events: 
     assert lacks(workspace, events, of(3)) == ["11-23"]
 
 
-def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive) -> None:
+def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive, wire: Wire) -> None:
     capture(workspace, events, 0)
     capture(workspace, events, 3)
     state = observe_source(workspace, events)
     workspace.catalog.chunks.commit(events, [], [Gap(state.incarnation, (SeqRange(11, 20),), "expired")])
     assert lacks(workspace, events, of(1)) == ["11-20"]
+    # Of another incarnation the same sequences: each says which one is meant.
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "ev.>")
+    newer = observe_source(workspace, events, adopt=True).incarnation
+    workspace.catalog.chunks.commit(events, [], [Gap(newer, (SeqRange(11, 20),), "expired")])
+    every = lacks(workspace, events, Selection())
+    streams = [f" (stream of {format_time(life.created_ns)})" for life in (state.incarnation, newer)]
+    assert {f"11-20{streams[0]}", f"1-20{streams[1]}"} <= set(every)
+    assert all(text.endswith(tuple(streams)) for text in every)
+    text = str(lost_of_selection(uncovered(workspace, events, Selection(), ())))
+    assert text.startswith(f"Sequences of the selection are not in the archive: {', '.join(every[:3])}")
 
 
 def test_of_a_stream_that_is_gone_what_was_seen_of_it(workspace: Workspace, events: Archive, wire: Wire) -> None:

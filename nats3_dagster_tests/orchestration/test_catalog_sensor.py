@@ -29,6 +29,7 @@ from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.heard import read, write
 from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, PROJECT
+from nats3_dagster.defs.marks import marks_of
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.process import free_port
@@ -78,11 +79,12 @@ class Daemon:
         return self.instance.get_materialized_partitions(key)
 
     def says(self, hour: str, key: AssetKey = CHUNKS) -> Mapping[str, Any]:
-        """The metadata of the newest event of the hour."""
+        """The metadata and the marks of the newest event of the hour."""
         chosen = AssetRecordsFilter(asset_key=key, asset_partitions=[hour])
         event = self.instance.fetch_materializations(chosen, limit=1).records[0].asset_materialization
         assert event is not None
-        return {name: value.value for name, value in event.metadata.items()}
+        shown = {name: value.value for name, value in event.metadata.items()}
+        return shown | marks_of(event.tags or {}, hour)
 
 
 @pytest.fixture
@@ -143,8 +145,8 @@ def test_a_capture_in_a_shell_is_green_within_one_tick(
     # Hours with messages, and the open one, of which everything is captured: there is nothing.
     assert daemon.tick() == [("chunks", hours[n]) for n in (0, 2, 3)]
     assert [daemon.says(hour)["messages"] for hour in (hours[0], hours[2], hours[3])] == [5, 5, 0]
-    assert daemon.says(hours[0])["from_catalog"] is True
-    assert daemon.says(hours[0])["captured_by"] == "-"
+    assert daemon.says(hours[0])["from_catalog"] == "True"
+    assert daemon.says(hours[0])["captured_by"] == "no run of Dagster"
     assert daemon.tick() == []
     nats3.ok("store", "seal", "events")
     # The hour without a message is complete as well.

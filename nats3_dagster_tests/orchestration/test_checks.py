@@ -7,12 +7,14 @@ import pytest
 from dagster import (
     AssetCheckEvaluation,
     AssetCheckSeverity,
+    AssetMaterialization,
     DagsterInstance,
     SensorResult,
     build_sensor_context,
 )
 
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs import check_sensor
 from nats3_dagster.defs.project import load
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.jetstream.link import Link
@@ -37,6 +39,37 @@ def tick(instance: DagsterInstance) -> SensorResult:
     result = sensor(build_sensor_context(instance=instance, definitions=defs, cursor="ok"))
     assert isinstance(result, SensorResult)
     return result
+
+
+def test_checks_older_than_the_hours_are_asked_for_once_an_hour(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive(settings, bucket)
+    archive(settings, bucket, "other")
+    defs = load()
+    sensor: Any = defs.resolve_sensor_def("check_sensor")
+
+    def asked(cursor: str | None) -> tuple[set[str], str]:
+        """The checks that a tick asks for, and its cursor."""
+        result = sensor(build_sensor_context(instance=instance, definitions=defs, cursor=cursor))
+        assert isinstance(result, SensorResult)
+        keys = [key for request in result.run_requests or () for key in request.asset_check_keys or ()]
+        return {key.to_user_string() for key in keys}, result.cursor or cursor or ""
+
+    every = {f"events/chunks:{name}" for name in ("no_gaps", "chunks_intact", "capture_keeps_up")}
+    # Nothing was ever materialized; then hours are, and may still be followed by others.
+    assert asked(None) == (set(), "")
+    instance.report_runless_asset_event(AssetMaterialization(["events", "chunks"], partition="2026-11-21-07:00"))
+    assert asked(None) == (set(), "")
+    monkeypatch.setattr(check_sensor, "QUIET_S", 0.0)
+    wanted, cursor = asked(None)
+    assert wanted == every
+    assert asked(cursor) == (set(), cursor)
+    # In the next hour again, unless they were evaluated.
+    assert asked('{"events": "2026-11-21-07:00"}')[0] == every
+    check(instance)
+    assert asked(None) == (set(), "")
 
 
 def test_a_stream_that_refuses_what_is_new_deletes_nothing(

@@ -72,8 +72,8 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
     capture = loaded.resolve_job_def("orders_capture").asset_layer.asset_graph
     assert sorted(key.name for key in capture.asset_check_keys) == ["capture_keeps_up", "no_gaps"]
     assert sorted(s.name for s in repository.sensor_defs) == [
-        "audit_capture_sensor", "audit_seal_sensor", "catalog_sensor", "logs_capture_sensor", "logs_seal_sensor",
-        "orders_capture_sensor", "orders_seal_sensor", "sweep_sensor",
+        "audit_capture_sensor", "audit_seal_sensor", "catalog_sensor", "check_sensor", "logs_capture_sensor",
+        "logs_seal_sensor", "orders_capture_sensor", "orders_seal_sensor", "sweep_sensor",
     ]  # fmt: skip
     for name in ("orders_capture", "orders_replay", "replay", "__ASSET_JOB"):
         assert loaded.resolve_job_def(name).executor_def.name == "in_process"

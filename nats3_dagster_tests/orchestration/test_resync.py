@@ -80,7 +80,7 @@ def test_partition_status_is_right_again(
         for key in ASSETS:
             for event in instance.fetch_materializations(key, limit=9).records:
                 assert event.asset_materialization is not None
-                assert event.asset_materialization.metadata["from_catalog"].value is True
+                assert (event.asset_materialization.tags or {})["nats3/from_catalog"] == "True"
     assert nats3.ok("dev", "resync", "-o", "json").json == [{**lacking, "chunks": 0, "sealed": 0, "replay": 0}]
 
 

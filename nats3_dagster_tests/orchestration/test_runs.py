@@ -19,12 +19,14 @@ from dagster._core.definitions.reconstruct import ReconstructableRepository
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.keys import REPLAY_TAG
+from nats3_dagster.defs.marks import MARKS
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
 from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.orchestration.stories import archive
+from nats3_dagster_tests.orchestration.test_catalog_sensor import Daemon
 from nats3_dagster_tests.wire import Wire
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,9 @@ def test_capture_of_several_hours_materializes_each(
     again = materialized(run(instance, "events_capture", tags={"dagster/partition": first}), CHUNKS)
     assert again[first]["messages"] == said["messages"]
     assert again[first]["messages_added"] == 0
+    # By its marks the catalog sensor knows that Dagster has all of it; they are not among what people read.
+    assert {*done[first], *again[first]}.isdisjoint(MARKS)
+    assert Daemon(instance).tick() == []
     observed = instance.fetch_observations(AssetKey(["jetstream", "EV"]), limit=1).records[0].asset_observation
     assert observed is not None
     assert observed.metadata["messages"].value == 500

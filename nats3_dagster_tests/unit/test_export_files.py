@@ -6,6 +6,7 @@ import io
 import json
 import struct
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -154,7 +155,7 @@ def test_hostile_keys_stay_below_the_destination_and_apart(case):
         ("field:k.l", "x", b'{"k": {"l": [1]}}', "The field k.l is missing or has no key in it"),
         ("field:k", "x", b"{}", "The field k is missing or has no key in it"),
         ("subject:2", "x", b"{}", "The subject has no token 2"),
-        ("header:Store", "x", b"{}", "The message has no header Store"),
+        ("header:Store", "x", b"{}", "The message has no header Store, and the key no default: header:Store:DEFAULT"),
     ],
 )
 def test_a_message_without_a_key_is_not_decoded(case, key, subject, data, reason):
@@ -168,6 +169,31 @@ def test_keys_by_several_tokens_header_and_field(case):
     for key, folder in (("subject:1,3", "a.c"), ("header:Store", "s%2F1"), ("field:n.m", "7")):
         case.run(decode="json", key=key)
         assert list(case.by_key()) == [folder]
+
+
+def test_messages_without_the_header_of_the_key_have_its_default(case):
+    case.chunk(("a", b"1", block(Store="s1")), ("a", b"2"), ("a", b"3", block(Store="")))
+    case.run(decode="text", key="header:Store:none")
+    assert {key: len(text.splitlines()) for key, text in case.by_key().items()} == {"none": 2, "s1": 1}
+
+
+def test_raw_and_text_have_the_columns_of_a_chunk_in_parquet(case):
+    """A subject that is not UTF-8 keeps its bytes, in each format."""
+    case.chunk(("a.b", b"1"), ("a.\udcff", b"2"))
+    for decode, content in (("raw", pa.binary()), ("text", pa.string())):
+        case.run(decode=decode, format="parquet")
+        (file,) = case.by_key().values()
+        table = pq.read_table(pa.BufferReader(file))
+        assert {field.name: field.type for field in table.schema} == {
+            "subject": pa.string(), "subject_bytes": pa.binary(), "seq": pa.int64(), "time": pa.timestamp("us", "UTC"),
+            "time_ns": pa.int64(), {"raw": "data"}.get(decode, "text"): content,
+        }  # fmt: skip
+        assert table["subject_bytes"].to_pylist() == [None, b"a.\xff"]
+        assert table["time"].cast(pa.int64()).to_pylist() == [n // 1000 for n in table["time_ns"].to_pylist()]
+    case.run(decode="text")
+    assert [line.get("subject_bytes") for line in case.lines()] == [None, "YS7/"]
+    case.run(format="messages")
+    assert [line.get("subject_bytes") for line in case.lines()] == [None, "YS7/"]
 
 
 def test_only_the_subjects_of_the_export(case):

@@ -24,7 +24,7 @@ def made(**fields):
         ({"decode": "json", "schema": "a.json"}, "schema", "The schema 'a.json' is a relative path: it would"),
         ({"decode": "text", "schema": "a.json"}, "schema", "The decoder text takes no schema"),
         ({"decode": "protobuf", "schema": "a.pb"}, "schema", "'a.pb' does not name a message of a descriptor set"),
-        ({"key": "subject:0"}, "key", "'subject:0' is not a key. Use subject:2, header:Name, field:a.b or decoder"),
+        ({"key": "subject:0"}, "key", "'subject:0' is not a key. Use subject:2, header:Name, header:Name:default, "),
         ({"key": "field:"}, "key", "'field:' is not a key"),
         ({"key": "field:a"}, "key", "The decoder raw makes no fields to split by"),
         ({"key": "decoder", "decode": "json"}, "key", "The decoder json gives no key"),

@@ -63,6 +63,15 @@ def test_every_expression_is_promql() -> None:
         promql.parse(expression.replace("$__rate_interval", "5m").replace("$archive", ".*"))
 
 
+def test_lag_is_late_only_beyond_the_age_at_which_a_capture_is_due() -> None:
+    late = {rule["alert"]: rule["expr"] for rule in rules() if "archive_lag_" in rule["expr"]}
+    assert late.keys() == {"Nats3NoCapture", "Nats3NeverCaptured", "Nats3LagGrows"}
+    beyond = re.compile(
+        r"nats3_archive_lag_seconds > on \(instance, job, archive\) nats3_archive_max_age_seconds \+ \d+\s+and "
+    )
+    assert {alert for alert, expression in late.items() if not beyond.match(expression)} == set()
+
+
 def test_the_rules_are_rules() -> None:
     for rule in rules():
         assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}, rule

@@ -6,7 +6,7 @@ from nats3_dagster.archive.read.edges import expired, times_of, uncaptured, with
 from nats3_dagster.archive.restored import archived_stream
 from nats3_dagster.catalog.subjects import Probe
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import hour_start, hours_between
+from nats3_dagster.hours import format_time, hour_start, hours_between
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import is_exact
@@ -56,7 +56,25 @@ def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chun
     for life in {chunk.meta.incarnation for chunk in chunks}:
         lossy = [chunk.id for chunk in chunks if chunk.meta.incarnation == life and chunk.meta.lost]
         ranges += [(life, r) for absent in catalog.chunks.absent_ranges(lossy) for r in absent]
-    return _joined((life, part) for life, r in ranges for part in clipped([r], every))
+    joined = _joined((life, part) for life, r in ranges for part in clipped([r], every))
+    if not joined or len(catalog.coverage.all(archive)) == 1:
+        return [r for _, r in joined]
+    return [OfIncarnation.of(life, r) for life, r in joined]
+
+
+class OfIncarnation(SeqRange):
+    """A range of an archive of several incarnations: as text it names its own."""
+
+    incarnation: Incarnation
+
+    @classmethod
+    def of(cls, incarnation: Incarnation, seqs: SeqRange) -> "OfIncarnation":
+        named = cls(*seqs)
+        named.incarnation = incarnation
+        return named
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} (stream of {format_time(self.incarnation.created_ns)})"
 
 
 def lost_of_selection(lost: Sequence[SeqRange], hint: Step | None = None) -> OperatorError:
@@ -72,7 +90,7 @@ def listed(ranges: Sequence[SeqRange]) -> str:
     return f"{', '.join(map(str, ranges[:3]))}{' ...' if len(ranges) > 3 else ''}"
 
 
-def _joined(ranges: Iterable[tuple[Incarnation, SeqRange]]) -> list[SeqRange]:
+def _joined(ranges: Iterable[tuple[Incarnation, SeqRange]]) -> list[tuple[Incarnation, SeqRange]]:
     """Ranges of one incarnation that overlap or touch as one; ascending within each incarnation, the oldest first."""
     joined: list[tuple[Incarnation, SeqRange]] = []
     for incarnation, r in sorted(set(ranges), key=lambda found: (found[0].created_ns, found[1])):
@@ -80,7 +98,7 @@ def _joined(ranges: Iterable[tuple[Incarnation, SeqRange]]) -> list[SeqRange]:
             joined[-1] = incarnation, SeqRange(joined[-1][1].first, max(joined[-1][1].last, r.last))
         else:
             joined.append((incarnation, r))
-    return [r for _, r in joined]
+    return joined
 
 
 def _runs(selection: Selection, chunks: Sequence[Chunk]) -> Iterator[tuple[Incarnation, SeqRange]]:

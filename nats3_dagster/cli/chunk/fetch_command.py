@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -49,11 +50,24 @@ def fetch(
         "size": Size(found.meta.stored_bytes), "sha256": found.meta.sha256,
     }  # fmt: skip
     show_one(output, view, lines)
-    note(f"To read it: {_duckdb(file)}")
+    note(f"To read it: {_reading(file)}")
 
 
-def _duckdb(file: Path) -> str:
-    """A line for a shell."""
-    name = str(file).replace("'", "''")
-    query = f"select seq, time, subject, data from '{name}' limit 10"  # noqa: S608  for a person to run
-    return f'duckdb -c "{query}"' if re.fullmatch(r"[\w./ -]+", name) else f"duckdb -c {shlex.quote(query)}"
+def _reading(file: Path) -> str:
+    """A line for a shell, of a program that is here."""
+    if shutil.which("duckdb"):
+        name = str(file).replace("'", "''")
+        return _line("duckdb", "-c", f"select seq, time, subject, data from '{name}' limit 10")  # noqa: S608
+    read = f"import pyarrow.parquet as p; print(p.read_table({str(file)!r}).slice(0, 10).to_pylist())"
+    return _line(_python(), "-c", read)
+
+
+def _python() -> str:
+    """This Python as the shell finds it."""
+    name = Path(sys.executable).name
+    return name if shutil.which(name) == sys.executable else sys.executable
+
+
+def _line(*words: str) -> str:
+    return " ".join(f'"{word}"' if re.fullmatch(r"[\w./, ()';=:-]+", word) and " " in word else shlex.quote(word)
+        for word in words)

@@ -9,9 +9,11 @@ so that `nats3 migrate` and `nats3 dev resync` work without the stack.
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from nats3_dagster.cli.embedded import addresses, open_stack, running, serve, what_next
 from nats3_dagster.cli.ending import take_interrupts
@@ -19,9 +21,9 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, show, show_one
-from nats3_dagster.cli.terminal.progress import bar, note, step, steps
+from nats3_dagster.cli.terminal.progress import bar, note, remark, step, steps
 from nats3_dagster.defs.instance import dagster_home
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import CatalogUnreachable, Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import grant as grant_role
 from nats3_dagster.workspace import migrate as migrate_catalog
@@ -64,11 +66,11 @@ def dev(
     servers_stay = stack_only or any(stack.running().values())
     try:
         with steps() as on_step:
-            stack.start(lambda name: on_step(f"start {name}", 0, 0))
+            stack.start(lambda step: on_step(step, 0, 0))
         if stack_only:
             view = addresses(stack)
             show_one(output, view, view)
-            note("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
+            remark("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
         elif not serve(stack, port, output):
             servers_stay = True
     finally:
@@ -87,9 +89,11 @@ def status(output: Output = Format.table) -> None:
     show(output, items, _STATUS)
     ui = at.pop("dagster")
     if not ui and stack.dagster.find():
-        note("Dagster runs and does not answer. To start another in its place: nats3 dev")
+        remark("Dagster runs and does not answer. To start another in its place: nats3 dev")
     elif not ui and not any(at.values()):
-        note("Nothing runs. To start the servers and the Dagster UI: nats3 dev; without the UI: nats3 dev --stack-only")
+        remark(
+            "Nothing runs. To start the servers and the Dagster UI: nats3 dev; without the UI: nats3 dev --stack-only"
+        )
     elif not all(at.values()):
         note("To start the servers that are missing: nats3 dev --stack-only")
     elif not ui:
@@ -102,9 +106,8 @@ def stop(output: Output = Format.table) -> None:
     stack = open_stack()
     stopped = [name for name, is_running in stack.running().items() if is_running]
     if stack.dagster.find():
-        stack.dagster.stop()
         stopped.append("dagster")
-    stack.stop()
+    stack.stop_all()
     show_one(output, {"stopped": stopped}, {"stopped": stopped or "nothing ran"})
 
 
@@ -128,7 +131,7 @@ def resync(output: Output = Format.table) -> None:
     ]
     show(output, items, _RESYNCED)
     if any(item["wiped"] for item in items):
-        note(
+        remark(
             "Dagster had hours that the catalog does not have. It cannot forget single hours: those assets were wiped, "
             "and what the catalog has of them was reported again"
         )
@@ -143,17 +146,34 @@ def migrate(
             "missing. It may change neither. Needed again after each migration.",
         ),
     ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="Try for this long to reach Postgres.")
+    ] = 0,
     output: Output = Format.table,
 ) -> None:
     """Bring the catalog in Postgres to this release's schema. Running it again changes nothing."""
     settings = Settings.load()
-    view = {"schema": migrate_catalog(settings)}
+    view = {"schema": _reached(lambda: migrate_catalog(settings), wait)}
     if grant is not None:
         from nats3_dagster.defs.storage import make_tables
 
         grant_role(settings, grant, make_tables(settings.postgres))
         view["granted"] = grant
     show_one(output, view, view)
+
+
+def _reached(migrate: Callable[[], str], wait_s: float) -> str:
+    """The result of `migrate`, tried again for `wait_s` while Postgres takes no connection. Raises what the last try
+    raised, and any other error at once."""
+
+    def say(state: RetryCallState) -> None:
+        if state.attempt_number == 1 and state.outcome is not None:
+            note(f"{state.outcome.exception()}. Trying again")
+
+    return Retrying(
+        retry=retry_if_exception_type(CatalogUnreachable), stop=stop_after_delay(wait_s), wait=wait_fixed(1),
+        before_sleep=say, reraise=True,
+    )(migrate)  # fmt: skip
 
 
 def demo(

@@ -23,10 +23,8 @@ LIST: Columns = {
 
 def lines(view: dict[str, Any]) -> dict[str, object]:
     """One replay as a table has it; what was not asked for is left out."""
-    state = view["state"]
     return {
-        "replay": view["id"], "archive": view["archive"],
-        "state": f"{state}; to go on: nats3 load resume {view['id']}" if state in _RESUMABLE else state,
+        "replay": view["id"], "archive": view["archive"], "state": _state(view),
         "error": view["error"], "subjects": f"{view['read_subject']} to {view['write_subject']}",
         "hours": view["hours"] or None, "from": view["from_time"], "to": view["to_time"],
         "sequences": "-".join(map(str, view["sequences"])) if view["sequences"] else None, "order": view["order"],
@@ -47,8 +45,7 @@ def progress_lines(view: dict[str, Any]) -> dict[str, object]:
     """How far a load job is (views.load_jobs.progress) as a table has it."""
     state, eta = view["state"], view["eta_seconds"]
     return {
-        "state": f"{state}; to go on: nats3 load resume {view['id']}" if state in _RESUMABLE else state,
-        "error": view["error"],
+        "state": _state(view), "error": view["error"],
         "messages": f"{view['messages_done']:,} of {view['messages']:,}{' at most' if state != 'succeeded' else ''}",
         "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}", "published": view["published"],
         "found by a later attempt": view["found"] or None, "expired": view["expired"] or None,
@@ -56,6 +53,17 @@ def progress_lines(view: dict[str, Any]) -> dict[str, object]:
         "seconds": view["seconds"] if view["attempt"] else None, "messages a second": view["rate"],
         "ends in": None if eta is None else str(timedelta(seconds=round(eta))), "updated": when(view["updated"]),
     }  # fmt: skip
+
+
+def _state(view: dict[str, Any]) -> str:
+    """The state, and how to go on. A run of Dagster that was interrupted or failed is re-executed by itself."""
+    state = view["state"]
+    if state not in _RESUMABLE:
+        return state
+    resume = f"to go on: nats3 load resume {view['id']}"
+    if state in ("interrupted", "failed") and view.get("dagster_runs"):
+        return f"{state}; Dagster re-executes it as its run retries say, and if it does not, {resume}"
+    return f"{state}; {resume}"
 
 
 def _behind(view: dict[str, Any]) -> str:

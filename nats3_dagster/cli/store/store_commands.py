@@ -82,17 +82,23 @@ def run(
         hours = hours_asked(workspace, name, hour or (), adopt=adopt)
     if not hours:
         note(f"Archive {name} is complete: everything in the stream is captured")
-        show(output, [], views.RUN)
+        if output is not Format.table:
+            show(output, [], views.RUN)
         return
-    results: list[dict[str, object]] = []
+    results: list[dict[str, Any]] = []
     try:
         for result in capture_hours(workspace.settings, name, hours, adopt=adopt):
             results.append(documents.captured(result))
     except (Nats3Error, KeyboardInterrupt):
         if results:  # these hours are committed
-            show(output, results, views.RUN)
+            _show_run(output, results)
         raise
-    show(output, results, views.RUN)
+    _show_run(output, results)
+
+
+def _show_run(output: Format, results: list[dict[str, Any]]) -> None:
+    """The hours of a run, in a table those with gaps and the sum of the others if they are many."""
+    show(output, views.run_rows(results) if output is Format.table else results, views.RUN)
 
 
 @app.command()

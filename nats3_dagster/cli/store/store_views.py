@@ -1,10 +1,13 @@
 """What `nats3 store` shows in a table: columns and lines, made from documents (views.archives)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from nats3_dagster.cli.terminal.output import Columns, Prose, Size, text_of, when
 from nats3_dagster.model.archive_spec import own_durable
 
+# Hours that the table of a run has a row for each of.
+LISTED = 12
 # The state of an archive where its source is not ok.
 _SOURCE_STATES = {
     "missing": "stream missing", "recreated": "stream was made again", "shrunk": "stream lost its end",
@@ -80,7 +83,7 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
                 "stored": Size(view["stored_bytes"]), "ratio": view["ratio"], "chunks": view["chunks"],
             }
         return lines
-    proven = f"{view['hours_sealed']:,} sealed, {view['hours_replayed']:,} replayed"
+    proven = f"{view['hours_covered']:,} covered, {view['hours_sealed']:,} sealed, {view['hours_replayed']:,} replayed"
     lines |= {
         "lost": _losses(view) or "nothing",
         "messages": view["messages"], "size": Size(view["payload_bytes"]), "stored": Size(view["stored_bytes"]),
@@ -164,3 +167,22 @@ RUN: Columns = {
     "MSG/S": lambda r: r["messages_per_s"],
     "CAPTURED BEFORE": lambda r: r["already_captured"],
 }
+
+
+def run_rows(hours: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a run's table: its hours, or of more than LISTED hours those with gaps and the sum of the others."""
+    without = [hour for hour in hours if not hour["gaps"]]
+    if len(without) <= LISTED:
+        return list(hours)
+    sums = {
+        name: sum(hour[name] for hour in without)
+        for name in ("messages", "lost", "stored_bytes", "payload_bytes", "seconds", "already_captured")
+    }
+    seconds, stored = sums["seconds"], sums["stored_bytes"]
+    whole = sums | {
+        "hour": f"{len(without)} hours, {without[0]['hour']} to {without[-1]['hour']}", "gaps": [],
+        "chunks": [chunk for hour in without for chunk in hour["chunks"]],
+        "ratio": round(sums["payload_bytes"] / stored, 2) if stored else 0.0,
+        "messages_per_s": round(sums["messages"] / seconds, 1) if seconds else 0.0,
+    }  # fmt: skip
+    return [whole, *(hour for hour in hours if hour["gaps"])]

@@ -5,7 +5,6 @@ markup.
 """
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from rich.text import Text
 
 from nats3_dagster.cli.global_options import Format as Format
 from nats3_dagster.cli.terminal.progress import note, printable
+from nats3_dagster.cli.terminal.wrapping import wrapped
 from nats3_dagster.hours import SECOND_NS, parse_time
 
 Item = Mapping[str, Any]
@@ -26,8 +26,6 @@ Item = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Any], object]]
 # Bytes: a number in JSON, `1.5 MiB` in a table.
 Size = ByteSize
-# White space at which prose is wrapped: any but that between a date and its time.
-_SPACE = re.compile(r"(?<!\d{4}-\d\d-\d\d) | (?!\d\d:\d\d:\d\d)")
 # Terminal columns between two of a table, and the least that prose is wrapped to.
 BETWEEN, PROSE_LEAST = 2, 24
 
@@ -55,7 +53,7 @@ def show(output: Format, items: Sequence[Any], columns: Columns) -> None:
     shown = _shown(cells, prose)
     _print_table([row[:shown] for row in cells], numeric, prose, has_titles=True)
     if left_out := list(columns)[shown:]:
-        for line in _wrapped(f"Not shown in {_width()} columns: {', '.join(left_out)}. All is in -o json", _width()):
+        for line in wrapped(f"Not shown in {_width()} columns: {', '.join(left_out)}. All is in -o json", _width()):
             note(line)
 
 
@@ -148,28 +146,14 @@ def _print_table(
             widths[at] = max(width - over, min(width, PROSE_LEAST))
             over -= width - widths[at]
     for number, row in enumerate(cells):
-        wrapped = [_wrapped(cell, widths[at]) if prose[at] else [cell] for at, cell in enumerate(row)]
-        for texts in zip_longest(*wrapped, fillvalue=""):
+        folded = [wrapped(cell, widths[at]) if prose[at] else [cell] for at, cell in enumerate(row)]
+        for texts in zip_longest(*folded, fillvalue=""):
             padded = [_padded(text, widths[at], right=numeric[at]) for at, text in enumerate(texts)]
             line = (" " * BETWEEN).join(padded).rstrip()
             if has_titles and number == 0 and sys.stdout.isatty():
                 console.print(Text(line, style="bold"), soft_wrap=True)
             else:
                 print(line)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of `width`; a word that is longer has a line of its own, whole."""
-    if cell_len(text) <= width:
-        return [text]
-    lines = [""]
-    for word in _SPACE.split(text):
-        joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if cell_len(joined) > width and lines[-1]:
-            lines.append(word)
-        else:
-            lines[-1] = joined
-    return lines
 
 
 def _padded(text: str, width: int, *, right: bool) -> str:

@@ -11,10 +11,13 @@ from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingCo
 from rich.table import Column
 from rich.text import Text
 
+from nats3_dagster.cli.terminal.wrapping import error_width, wrapped
 from nats3_dagster.model import OnProgress
 
 # A log of an hour's replay then has 360 lines.
 LINE_EVERY_S = 10.0
+# Columns to the right of a bar.
+_ROOM = 4
 _shown = True
 
 
@@ -34,6 +37,12 @@ def note(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)
 
 
+def remark(text: str) -> None:
+    """A closing sentence: on a terminal its lines break at white space."""
+    for line in wrapped(printable(text), error_width()):
+        note(line)
+
+
 def printable(text: str) -> str:
     """`text` on one line, with control characters spelled out."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split("\n")))
@@ -46,19 +55,20 @@ class OnCount(Protocol):
 
 
 @contextmanager
-def bar(what: str, unit: str = "messages") -> Iterator[OnCount]:
-    """Gives the function to call with (done, total), and with a note while nothing moves."""
+def bar(what: str, unit: str = "messages", *, passing: bool = False) -> Iterator[OnCount]:
+    """Gives the function to call with (done, total), and with a note while nothing moves. A `passing` bar is cleared
+    from the terminal at its end: one of many."""
     if not _shown:
         yield _ignore
         return
-    with _bar(what, unit) if sys.stderr.isatty() else _lines(what, unit) as on_count:
+    with _bar(what, unit, passing) if sys.stderr.isatty() else _lines(what, unit) as on_count:
         yield on_count
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[OnProgress]:
-    """Gives the function to call with the progress of a capture or a replay."""
-    with bar(what) as on_count:
+def progress_bar(what: str, *, passing: bool = False) -> Iterator[OnProgress]:
+    """Gives the function to call with the progress of a capture or a replay; `passing`: see bar."""
+    with bar(what, passing=passing) as on_count:
         yield lambda p: on_count(p.done, p.total, p.note)
 
 
@@ -118,12 +128,15 @@ class _Remaining(TimeRemainingColumn):
 
 
 @contextmanager
-def _bar(what: str, unit: str) -> Iterator[OnCount]:
+def _bar(what: str, unit: str, passing: bool) -> Iterator[OnCount]:
     columns = (
         TextColumn("{task.description}", markup=False), _Middle(None, table_column=Column(max_width=40)),
         TextColumn("{task.fields[count]}"), TextColumn("{task.fields[pace]}"), _Remaining(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    console = Console(stderr=True)
+    # The terminal writes ^C where the bar ends: on a line without room for it the bar would stand twice.
+    console.width -= _ROOM
+    with Progress(*columns, console=console, transient=passing) as progress:
         # Shown once its numbers are known: a bar without a total looks full.
         task = progress.add_task(what, total=None, visible=False, count="", pace="", note="")
         began = time.monotonic()

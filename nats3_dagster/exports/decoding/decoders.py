@@ -1,11 +1,12 @@
 """Decoders: a message as rows of fields, or the reason why not."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from nats3_dagster.exports.decoding.base import Decoder, EachDecoder, json_decode, missing_library
 from nats3_dagster.exports.decoding.message import Message, Undecodable, reason_of
-from nats3_dagster.hours import format_time
+from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.model import ExportSpec
 
 
@@ -23,22 +24,45 @@ def decoder_of(spec: ExportSpec, schema: bytes | None) -> Decoder:
         return EachDecoder(_msgpack())
     if spec.decode == "json":
         return EachDecoder(json_decode(exact=spec.format == "csv"))
-    return EachDecoder(_raw if spec.decode == "raw" else _text, ("subject", "seq", "time", _CONTENT[spec.decode]))
+    envelope = {"parquet": _typed, "csv": _full}.get(spec.format, _sparse)
+    time = ("time", "time_ns") if spec.format == "parquet" else ("time",)
+    columns = ("subject", "subject_bytes", "seq", *time, _CONTENT[spec.decode])
+    content = _raw if spec.decode == "raw" else _text
+    return EachDecoder(lambda message: envelope(message) | content(message), columns)
 
 
 _CONTENT = {"raw": "data", "text": "text"}
 
 
 def _raw(message: Message) -> dict[Any, Any]:
-    return _envelope(message) | {"data": message.data}
+    return {"data": message.data}
 
 
 def _text(message: Message) -> dict[Any, Any]:
-    return _envelope(message) | {"text": message.data.decode()}
+    return {"text": message.data.decode()}
 
 
-def _envelope(message: Message) -> dict[Any, Any]:
-    return {"subject": message.subject, "seq": message.seq, "time": format_time(message.time_ns)}
+def _typed(message: Message) -> dict[Any, Any]:
+    """The columns that a chunk has: a timestamp to the microsecond, as all engines read it, and the nanoseconds."""
+    seconds, rest = divmod(message.time_ns, SECOND_NS)
+    time = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    return {
+        "subject": message.subject, "subject_bytes": message.subject_bytes, "seq": message.seq, "time": time,
+        "time_ns": message.time_ns,
+    }  # fmt: skip
+
+
+def _full(message: Message) -> dict[Any, Any]:
+    return {
+        "subject": message.subject, "subject_bytes": message.subject_bytes, "seq": message.seq,
+        "time": format_time(message.time_ns),
+    }  # fmt: skip
+
+
+def _sparse(message: Message) -> dict[Any, Any]:
+    """Without the bytes of a subject that its text gives."""
+    fields = _full(message)
+    return fields if fields["subject_bytes"] is not None else {n: v for n, v in fields.items() if n != "subject_bytes"}
 
 
 def _msgpack() -> Callable[[Message], dict[Any, Any]]:

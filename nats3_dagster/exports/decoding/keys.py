@@ -58,16 +58,19 @@ def key_of(key: str | None) -> KeyOf:
         of = tokens_of(key)
         return lambda message, row: of(message.exact_subject)
     if kind == "header":
-        return lambda message, row: _header(message, name)
+        header, _, default = name.partition(":")
+        return lambda message, row: _header(message, header, default)
     if kind == "field":
         path = name.split(".")
         return lambda message, row: _field(row.fields, path)
     return lambda message, row: _own(row)
 
 
-def _header(message: Message, name: str) -> str:
-    if (value := message.header_fields().get(name)) is None:
-        raise Undecodable(f"The message has no header {name}")
+def _header(message: Message, name: str, default: str) -> str:
+    """The header's value; the default where the message does not have it, or has it empty."""
+    value = message.header_fields().get(name) or default
+    if not value:
+        raise Undecodable(f"The message has no header {name}, and the key no default: header:{name}:DEFAULT")
     return value
 
 

@@ -28,6 +28,11 @@ class Message(NamedTuple):
         """The subject, which no other subject equals: two may have one text."""
         return self.subject if self.exact is None else self.exact
 
+    @property
+    def subject_bytes(self) -> bytes | None:
+        """The bytes of a subject that is not UTF-8; None of any other."""
+        return None if self.exact is None else self.exact.encode("utf-8", "surrogateescape")
+
     def header_fields(self) -> dict[str, str]:
         """The headers by name; of a name that is there again, the first value."""
         fields: dict[str, str] = {}
@@ -38,9 +43,11 @@ class Message(NamedTuple):
         return fields
 
     def document(self, stream: str) -> dict[str, Any]:
-        """The whole message for JSON: header block and payload in base64."""
+        """The whole message for JSON: header block, payload, and a subject that is not UTF-8, in base64."""
+        raw = self.subject_bytes
         return {
-            "seq": self.seq, "time": format_time(self.time_ns), "subject": self.subject, "stream": stream,
+            "seq": self.seq, "time": format_time(self.time_ns), "subject": self.subject,
+            **({} if raw is None else {"subject_bytes": base64.b64encode(raw).decode()}), "stream": stream,
             "headers": None if self.headers is None else base64.b64encode(self.headers).decode(),
             "data": base64.b64encode(self.data).decode(),
         }  # fmt: skip

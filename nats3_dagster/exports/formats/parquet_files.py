@@ -1,6 +1,6 @@
 """Parquet files: rows of fields as columns, whatever the types of their values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -16,9 +16,13 @@ class ParquetFiles:
 
     whole = False
 
-    def __init__(self, columns: Sequence[str], compression: str) -> None:
+    def __init__(
+        self, columns: Sequence[str], compression: str, types: Mapping[str, pa.DataType] | None = None
+    ) -> None:
+        """`types`: of columns that have one also where all their values are null."""
         self._columns = tuple(columns)
         self._compression = compression
+        self._types = types or {}
 
     def prepare(self, message: Message, row: Row, /) -> dict[str, Any]:
         fields = {str(name): value for name, value in row.fields.items()}
@@ -29,14 +33,15 @@ class ParquetFiles:
         return fields
 
     def new_file(self) -> "ParquetFile":
-        return ParquetFile(self._compression)
+        return ParquetFile(self._compression, self._types)
 
 
 class ParquetFile:
     """Takes fields by name."""
 
-    def __init__(self, compression: str) -> None:
+    def __init__(self, compression: str, types: Mapping[str, pa.DataType]) -> None:
         self._compression = compression
+        self._types = types
         self._pending: list[dict[str, Any]] = []
         self._tables: list[pa.Table] = []
 
@@ -55,12 +60,14 @@ class ParquetFile:
         if not self._pending:
             return
         names = list(dict.fromkeys(name for row in self._pending for name in row))
-        columns = [_column([row.get(name) for row in self._pending]) for name in names]
+        columns = [_column([row.get(name) for row in self._pending], self._types.get(name)) for name in names]
         self._tables.append(pa.Table.from_arrays(columns, names=names))
         self._pending = []
 
 
-def _column(values: list[Any]) -> pa.Array:
+def _column(values: list[Any], known: pa.DataType | None = None) -> pa.Array:
+    if known is not None:
+        return pa.array(values, known)
     try:
         column = pa.array(values)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):

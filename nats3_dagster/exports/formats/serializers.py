@@ -9,6 +9,8 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from nats3_dagster.exports.decoding.message import Message, Row, Undecodable
 from nats3_dagster.exports.formats.csv_files import CsvFiles
 from nats3_dagster.exports.formats.parquet_files import ParquetFiles
@@ -46,7 +48,8 @@ def serializer_of(spec: ExportSpec, stream: str, columns: tuple[str, ...]) -> Se
     if spec.format == "csv":
         return CsvFiles(spec.columns or columns, compress)
     if spec.format == "parquet":
-        return ParquetFiles(spec.columns or columns, spec.compression)
+        types = {"subject_bytes": pa.binary()} if spec.decode in ("raw", "text") else {}
+        return ParquetFiles(spec.columns or columns, spec.compression, types)
     if spec.format == "raw":
         return LineFiles(lambda message, row: _LENGTH.pack(len(message.data)) + message.data, compress, whole=True)
     if spec.format == "messages":

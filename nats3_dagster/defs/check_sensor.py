@@ -1,0 +1,87 @@
+"""The check sensor: asks for the checks of archives whose hours changed after they were evaluated.
+
+A run that captures evaluates two checks, a run that seals the others. What the catalog sensor reports comes from no
+run, and Dagster shows a check that is older than the newest materialization of its asset as not evaluated.
+"""
+
+import json
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from dagster import (
+    AssetCheckKey,
+    DagsterInstance,
+    DefaultSensorStatus,
+    RunRequest,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    sensor,
+)
+
+from nats3_dagster.defs.keys import CHECKS, Naming
+from nats3_dagster.hours import hour_of
+
+INTERVAL_S = 60
+# How long the hours of an archive have not changed: while captures follow each other, each evaluates checks.
+QUIET_S = 60.0
+
+
+def check_sensor(naming: Naming, archives: Collection[str], job: Any) -> SensorDefinition:
+    """`check_sensor`: one for all archives, on unless switched off in the UI."""
+
+    @sensor(
+        name=naming.name("check_sensor"), minimum_interval_seconds=INTERVAL_S, job=job,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Evaluates the checks of archives whose hours changed since: one run for all of them, and for each "
+        "archive once an hour at most.",
+    )  # fmt: skip
+    def evaluate(context: SensorEvaluationContext) -> SensorResult:
+        now = time.time()
+        hour, before = hour_of(int(now * 1e9)), _read(context.cursor)
+        waiting = [name for name in archives if before.get(name) != hour]
+        late = [name for name in waiting if _is_late(context.instance, naming, name, now)]
+        if not late:
+            return SensorResult(skip_reason="The checks are newer than the hours, or were asked for in this hour")
+        asked = {name: at for name, at in before.items() if name in archives} | dict.fromkeys(late, hour)
+        request = RunRequest(asset_check_keys=[key for name in late for key in _keys(naming, name)])
+        return SensorResult(run_requests=[request], cursor=json.dumps(asked))
+
+    return evaluate
+
+
+def _is_late(instance: DagsterInstance, naming: Naming, archive: str, now_s: float) -> bool:
+    """Whether Dagster shows a check of the archive as not evaluated since the newest event of its hours."""
+    records = instance.get_asset_records([naming.chunks_key(archive)])
+    newest = records[0].asset_entry.last_materialization_record if records else None
+    if newest is None or now_s - newest.timestamp < QUIET_S:
+        return False
+    for key in _keys(naming, archive):
+        record = instance.get_latest_asset_check_evaluation_record(key)
+        if record is None or record.evaluation is None:
+            # None is planned, or the run that planned it goes on, or ended before it.
+            run = instance.get_run_by_id(record.run_id) if record else None
+            return run is None or run.is_finished
+        # As Dagster compares them: a run evaluates what it has materialized itself.
+        target = record.evaluation.target_materialization_data
+        if target is None:
+            is_after = record.create_timestamp > newest.timestamp
+        else:
+            is_after = target.storage_id == newest.storage_id
+        if not is_after and record.run_id != newest.run_id:
+            return True
+    return False
+
+
+def _keys(naming: Naming, archive: str) -> list[AssetCheckKey]:
+    return [naming.check_key(archive, check) for check in CHECKS]
+
+
+def _read(cursor: str | None) -> Mapping[str, str]:
+    """By archive, the hour in which its checks were asked for last."""
+    try:
+        read = json.loads(cursor or "{}")
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
