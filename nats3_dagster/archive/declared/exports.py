@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
-from nats3_dagster.archive.declared.document import Table, place, unknown_keys
+from nats3_dagster.archive.declared.document import Table, nearest, place, unknown_keys
 from nats3_dagster.archive.declared.values import count, filters, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ExportSpec
@@ -23,15 +23,14 @@ def read_exports(entry: Table, file: str) -> tuple[tuple[ExportSpec, ...], list[
     problems: list[OperatorError] = []
     exports: dict[str, ExportSpec] = {}
     for table in cast(list[Table], listed):
-        try:
-            spec = _export(table, file)
-            if spec.name in exports:
-                raise OperatorError(
-                    f"{place(file, table.line)}: export {spec.name} is there twice", "Leave one of them out"
-                )
+        spec, wrong = _export(table, file)
+        problems += wrong
+        if spec and spec.name in exports:
+            problems.append(OperatorError(
+                f"{place(file, table.line)}: export {spec.name} is there twice", "Leave one of them out"
+            ))  # fmt: skip
+        elif spec:
             exports[spec.name] = spec
-        except OperatorError as error:
-            problems.append(error)
     return tuple(exports[name] for name in sorted(exports)), problems
 
 
@@ -45,32 +44,35 @@ def entry_of_export(spec: ExportSpec) -> dict[str, Any]:
     return entry
 
 
-def _export(table: Table, file: str) -> ExportSpec:
-    """Raises OperatorError with the line."""
-    unknown_keys(table, [*_FIELDS], file, "an export")
+def _export(table: Table, file: str) -> tuple[ExportSpec | None, list[OperatorError]]:
+    """The export of a table, or its problems with their lines."""
+    problems = unknown_keys(table, [*_FIELDS], file, "an export")
     at = place(file, table.line)
     if table.get("subject") is not None and table.get("subjects") is not None:
-        raise OperatorError(f"{at}: an export has both subject and subjects", "Give one of them")
+        problems.append(OperatorError(f"{at}: an export has both subject and subjects", "Give one of them"))
     values: dict[str, Any] = {}
     for key, value in table.items():
-        if value is None:  # a key with nothing behind it
+        if value is None or key not in _FIELDS:  # a key with no value
             continue
         field, kind = _FIELDS[key]
         try:
             values[field] = kind(key, value)
         except OperatorError as error:
-            raise _at(error, place(file, table.lines.get(key, table.line))) from None
-    if missing := [key for key, field in (("name", "name"), ("to", "destination")) if field not in values]:
-        raise OperatorError(f"{at}: an export without {' and '.join(missing)}", "Add what is missing")
+            problems.append(_at(error, place(file, table.lines.get(key, table.line))))
+    misspelt = {nearest(key, [*_FIELDS]) for key in table if key not in _FIELDS}
+    if missing := [key for key in ("name", "to") if table.get(key) is None and key not in misspelt]:
+        problems.append(OperatorError(f"{at}: an export without {' and '.join(missing)}", "Add what is missing"))
+    if problems:
+        return None, problems
     if "schema" in values:
         values["schema"] = schema_at(values["schema"], Path(file).absolute().parent)
     if values.get("subjects") == (">",):
         values["subjects"] = ()
     try:
-        return ExportSpec(**values)
+        return ExportSpec(**values), []
     except OperatorError as error:
         key = next((key for key, (field, _) in _FIELDS.items() if field == error.field), error.field)
-        raise _at(error, place(file, table.lines.get(key, table.line))) from None
+        return None, [_at(error, place(file, table.lines.get(key, table.line)))]
 
 
 def _at(error: OperatorError, at: str) -> OperatorError:
