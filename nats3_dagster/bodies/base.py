@@ -60,4 +60,3 @@ def _storable(text: str) -> str:
 
 # Postgres takes no NUL.
 Text = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_storable)]
-Count = Annotated[int, Field(ge=1, le=BIGGEST)]

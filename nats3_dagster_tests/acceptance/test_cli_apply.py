@@ -141,8 +141,8 @@ def test_a_file_of_the_peer_is_applied(nats3: Command, wire: Wire, bucket: str) 
 
 def test_what_a_template_left_empty_prunes_nothing(nats3: Command, bucket: str) -> None:
     nats3.ok("store", "create", "--name", "logs", "--stream", "LOGS", "--bucket", bucket)
-    files = {"a.yaml": "archives:\n", "a.json": '{"archives": null}', "config.toml": 'log = "info"\n[s3]\nregion = "a"\n'}
-    for name, text in files.items():
+    setup = 'log = "info"\n[s3]\nregion = "a"\n'
+    for name, text in {"a.yaml": "archives:\n", "a.json": '{"archives": null}', "config.toml": setup}.items():
         Path(name).write_text(text)
         assert nats3("store", "apply", "-f", name, "--prune", "--yes").status == 2
     assert len(nats3.ok("store", "list", "-o", "json").json) == 1

@@ -182,7 +182,7 @@ def test_an_archive_with_a_durable_is_not_removed_where_nats_cannot_be_asked(
             with pytest.raises(OperatorError, match=r"The address of NATS is not set\. Set NATS3_NATS_URL"):
                 list(perform(cut_off, planned))
         else:
-            with pytest.raises(SourceError, match="^Archive jobs was not deleted: its consumer nats3-jobs of stream JO"):
+            with pytest.raises(SourceError, match="^Archive jobs was not deleted: its consumer nats3-jobs of"):
                 plan(cut_off, (), prune=True)
         for purge in (False, True):
             with pytest.raises((OperatorError, SourceError), match=r"^Archive jobs was not deleted.* or to be kept\. "):

@@ -15,7 +15,7 @@ from nats3_dagster.errors import OperatorError
 _YAML_HINTS = tuple((re.compile(pattern), hint) for pattern, hint in (
     (r"alias|block scalar", "Put names and filters that begin with * or > in quotes"),
     (r"'\\t' that cannot start", "Indent with spaces, not with tabs"),
-    (r"cannot start any token|scanning an anchor|tag handle", "Put a text that begins with a special character in quotes"),
+    (r"cannot start any token|scanning an anchor|tag handle", "Put a text that begins with a special sign in quotes"),
     (r"mapping values are not allowed", "Put a text with a colon in quotes, and check the indentation"),
     (r"constructor for the tag", "Write plain text, numbers, lists and tables: there are no tags"),
     (r"is no text", "Write each key as text"),
