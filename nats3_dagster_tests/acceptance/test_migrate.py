@@ -189,7 +189,8 @@ def test_the_configuration_and_readme_of_its_newest_release(
         assert "there are no store jobs in it: GET /store/jobs of its server lists those made over HTTP" in ran.err
     assert "lists no store jobs" in nats3.refused("store", "apply", "-f", str(path), "--prune", "--yes")
 
-    wire.create_stream("jobs", "subjects-1", "subject-1", "destination")
+    wire.create_stream("jobs", "subjects-1", "subject-1")
+    wire.create_stream("copies", "destination")
     wire.publish([("subject-1", b"", b"%d" % n) for n in range(5)])
     loads = Loads(settings, wire, "bucket-1")
     with loads.server() as client:
