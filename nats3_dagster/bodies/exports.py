@@ -43,6 +43,10 @@ class CreateExport(Body):
     interval_minutes: int | None = Field(None, description="1, 5, 15 or 60: minutes whose messages share a file.")
     max_undecoded: int | None = Field(None, description="More messages of an hour that do not decode fail its run.")
 
+    escape_formulas: bool | None = Field(
+        None, description="Put an apostrophe before fields that a spreadsheet would run as a formula; for csv."
+    )
+
     def spec(self, name: str) -> ExportSpec:
         """The export of this name. Raises OperatorError if a field is invalid."""
         return ExportSpec(name=name, **spec_fields(self.model_dump(by_alias=True, exclude_none=True)))

@@ -47,6 +47,9 @@ class ExportDeclaration(Model, Resolvable):
     max_undecoded: Annotated[
         int | None, _doc("More messages of an hour that do not decode fail its run; 0 without it.")
     ] = None
+    escape_formulas: Annotated[
+        bool | None, _doc("Put an apostrophe before what a spreadsheet would run as a formula; for csv.")
+    ] = None
 
     def spec(self) -> ExportSpec:
         """Raises OperatorError if a field is invalid."""

@@ -205,4 +205,5 @@ def _definition_metadata(spec: ExportSpec) -> Metadata:
         "to": spec.destination, "subjects": ", ".join(spec.subjects) or "all", "decode": spec.decode,
         "key": spec.key or "(none)", "format": spec.format, "compression": spec.compression, "path": spec.path,
         "interval_minutes": spec.interval_minutes, "max_undecoded": spec.max_undecoded,
+        "escape_formulas": spec.escape_formulas,
     }  # fmt: skip

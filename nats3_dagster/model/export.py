@@ -72,6 +72,8 @@ class ExportSpec:
     interval_minutes: int = 60
     # More messages of an hour that do not decode fail its run.
     max_undecoded: int = 0
+    # Whether a field or a name that spreadsheets would run as a formula gets an apostrophe in front; for csv.
+    escape_formulas: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]+", self.name):
@@ -185,6 +187,11 @@ class ExportSpec:
             raise OperatorError(
                 f"Files of the format {self.format} have no columns", "Leave them out, or use csv or parquet",
                 field="columns",
+            )
+        if self.escape_formulas and self.format != "csv":
+            raise OperatorError(
+                f"Files of the format {self.format} have no formulas to escape", "Leave it out, or use csv",
+                field="escape_formulas",
             )
         if "" in self.columns or len(set(self.columns)) < len(self.columns):
             raise OperatorError("A column is empty or twice in the columns", "Name each once", field="columns")

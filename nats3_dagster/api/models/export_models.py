@@ -23,6 +23,7 @@ class Export(Answer):
     path: str
     interval_minutes: int
     max_undecoded: int
+    escape_formulas: bool
     version: int
     created_at: str
     updated_at: str

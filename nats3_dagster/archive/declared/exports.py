@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from nats3_dagster.archive.declared.document import Table, nearest, place, unknown_keys
-from nats3_dagster.archive.declared.values import count, filters, text, texts
+from nats3_dagster.archive.declared.values import count, filters, flag, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.model.export import schema_at
@@ -85,4 +85,5 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
     "subject": ("subjects", filters), "decode": ("decode", text), "schema": ("schema", text), "key": ("key", text),
     "format": ("format", text), "compression": ("compression", text), "columns": ("columns", texts),
     "path": ("path", text), "interval_minutes": ("interval_minutes", count), "max_undecoded": ("max_undecoded", count),
+    "escape_formulas": ("escape_formulas", flag),
 }  # fmt: skip

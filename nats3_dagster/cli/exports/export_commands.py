@@ -84,6 +84,14 @@ MaxUndecoded = Annotated[
         "--max-undecoded", metavar="COUNT", help="More messages of an hour that do not decode fail it (default: 0)."
     ),
 ]
+EscapeFormulas = Annotated[
+    bool | None,
+    typer.Option(
+        "--escape-formulas/--keep-formulas",
+        help="Put an apostrophe before CSV fields that a spreadsheet would run as a formula (default: keep them).",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
@@ -91,12 +99,15 @@ def create(
     context: typer.Context, archive: ArchiveName, name: ExportName, to: To = None, subject: Subject = None,
     decode: Decode = None, schema: Schema = None, key: Key = None, format_: FileFormat = None,
     compression: Compression = None, column: Column = None, path: PathOption = None, interval: Interval = None,
-    max_undecoded: MaxUndecoded = None, from_json: FromJson = None, output: Output = Format.table,
+    max_undecoded: MaxUndecoded = None, escape_formulas: EscapeFormulas = None, from_json: FromJson = None,
+    output: Output = Format.table,
 ) -> None:  # fmt: skip
     """Declare an export. Its sensor in Dagster exports each hour when it is sealed; see also `nats3 export run`."""
     from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
 
-    given = _fields(to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded)
+    given = _fields(
+        to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded, escape_formulas
+    )
     body = body_of(CreateExport, context, from_json, given, {"to": "--to"})
     if body.name not in (None, name):
         raise OperatorError(f"The document names the export {body.name}, and the command {name}", "Give one name")
@@ -195,13 +206,15 @@ def set_(
     archive: ArchiveName, name: ExportName, to: To = None, subject: Subject = None, decode: Decode = None,
     schema: Schema = None, key: Key = None, format_: FileFormat = None, compression: Compression = None,
     column: Column = None, path: PathOption = None, interval: Interval = None, max_undecoded: MaxUndecoded = None,
-    output: Output = Format.table,
+    escape_formulas: EscapeFormulas = None, output: Output = Format.table,
 ) -> None:  # fmt: skip
     """Change settings of an export, for hours that are exported from then on. `--subject '>'` is every subject; an
     empty text takes --schema, --key and --column back."""
     from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
 
-    given = _fields(to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded)
+    given = _fields(
+        to, subject, decode, schema, key, format_, compression, column, path, interval, max_undecoded, escape_formulas
+    )
     if not given:
         raise OperatorError("There is nothing to change", "Give a setting with its new value, like --max-undecoded 10")
     wanted = spec_fields(given)
@@ -298,14 +311,14 @@ def _status(archive: str, name: str) -> dict[str, Any]:
 def _fields(
     to: str | None, subject: Sequence[str] | None, decode: str | None, schema: str | None, key: str | None,
     format_: str | None, compression: str | None, column: Sequence[str] | None, path: str | None, interval: int | None,
-    max_undecoded: int | None,
+    max_undecoded: int | None, escape_formulas: bool | None,
 ) -> dict[str, Any]:  # fmt: skip
     """The fields that options give, as a document has them."""
     fields = {
         "to": to, "subjects": list(subject) if subject else None, "decode": decode,
         "schema": None if schema is None else schema_at(schema, Path.cwd()), "key": key,
         "format": format_, "compression": compression, "columns": list(column) if column else None, "path": path,
-        "interval_minutes": interval, "max_undecoded": max_undecoded,
+        "interval_minutes": interval, "max_undecoded": max_undecoded, "escape_formulas": escape_formulas,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -61,6 +61,8 @@ def export_lines(view: dict[str, Any]) -> dict[str, object]:
     lines |= {
         "path": view["path"], "interval": f"{view['interval_minutes']} min", "max undecoded": view["max_undecoded"],
     }  # fmt: skip
+    if view["escape_formulas"]:
+        lines["formulas"] = "escaped"
     if "hours" not in view:
         return lines
     lines |= {
