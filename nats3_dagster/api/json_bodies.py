@@ -1,7 +1,7 @@
 """JSON of requests: no key twice, no number that JSON does not have, and an error that names its place."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
@@ -14,14 +14,14 @@ _NOWHERE = -1
 class JsonRoute(APIRoute):
     """A route whose body is read so. Every router of the API has it (`route_class`)."""
 
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, with a request that reads JSON strictly."""
         handle = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
             return await handle(_Request(request.scope, request.receive))
 
-        return handler  # pyright: ignore[reportReturnType]
+        return handler
 
 
 class _Request(Request):

@@ -231,7 +231,7 @@ def _spec(
     rest = dict(values)
     is_whole = all(key in rest for key in _REQUIRED)
     while True:
-        given = _REQUIRED | rest
+        given: dict[str, Any] = {**_REQUIRED, **rest}
         if given.get("durable"):
             given.setdefault("mode", "consumer")
         try:
