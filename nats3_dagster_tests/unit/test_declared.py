@@ -310,6 +310,7 @@ archives:
         columns: [order, price]
         interval_minutes: 15
         path: "{key}/{date}/{hour}{minute}-{part}.{ext}"
+        escape_formulas: true
       - {name: all, to: "file:///lake", subjects: [">"], format: messages, max_undecoded: }
 """
 
@@ -321,6 +322,7 @@ def test_exports_of_an_archive_come_back_as_they_were_written() -> None:
         ExportSpec(
             "by_store", "s3://lake/pizza", ("orders.>",), "json", key="subject:2", format="csv",
             columns=("order", "price"), interval_minutes=15, path="{key}/{date}/{hour}{minute}-{part}.{ext}",
+            escape_formulas=True,
         ),
     )  # fmt: skip
     for spec in pizza.exports:
@@ -354,8 +356,10 @@ def test_a_schema_is_where_the_file_of_archives_says(file: str, schema: str, pat
         ("key: subject:2", "key: subject", "a.yaml:11: 'subject' is not a key"),
         ("key: subject:2", "subjects: [a]", "a.yaml:7: an export has both subject and subjects"),
         ("subject: orders.>", "subject: orders..a", "a.yaml:9: "),
-        ("name: all", "name: by_store", "a.yaml:16: export by_store is there twice"),
+        ("name: all", "name: by_store", "a.yaml:17: export by_store is there twice"),
         ("format: csv", "format: [csv]", "a.yaml:12: format is a list, and must be text"),
+        ("format: csv", "format: parquet", "a.yaml:16: Files of the format parquet have no formulas to escape"),
+        ("escape_formulas: true", "escape_formulas: 1", "a.yaml:16: escape_formulas is 1"),
     ],
 )
 def test_a_bad_export_is_refused_with_its_line(old: str, new: str, error: str) -> None:
