@@ -1,5 +1,6 @@
-"""What stands before every route: the limit on bodies, and the answer to what nobody foresaw."""
+"""What stands before every route: the limit on bodies, HEAD, and the answer to what nobody foresaw."""
 
+import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -13,7 +14,7 @@ Message = MutableMapping[str, Any]
 
 class Guards:
     """An ASGI middleware. A body over `max_body` bytes is refused by its announced length, or when it has come so far;
-    an exception becomes a problem without its text."""
+    an exception becomes a problem without its text. HEAD is answered as GET is, without the body."""
 
     def __init__(self, app: ASGIApp, max_body: int) -> None:
         self._app = app
@@ -23,6 +24,8 @@ class Guards:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            scope, receive, send = {**scope, "method": "GET"}, *_without_body(send)
         began = False
 
         async def sending(message: Message) -> None:
@@ -54,3 +57,26 @@ class Guards:
             return message
 
         return received
+
+
+def _without_body(send: Send) -> tuple[Receive, Send]:
+    """What the answer to HEAD receives and sends: its client is away as soon as the headers are sent, so that an
+    answer without an end stops."""
+    began = asyncio.Event()
+    has_asked = False
+
+    async def receiving() -> Message:
+        nonlocal has_asked
+        if not has_asked:
+            has_asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await began.wait()
+        return {"type": "http.disconnect"}
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            began.set()
+
+    return receiving, sending

@@ -21,20 +21,24 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 
+from nats3_dagster.api.json_bodies import not_json
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.errors import (
     BucketRefused,
     CatalogError,
+    ChunkError,
     Conflict,
     DagsterError,
     EngineError,
     LostMessages,
     Nats3Error,
+    ObjectMissing,
     OperatorError,
     SourceError,
     StoreError,
     StreamChanged,
     TableError,
+    TargetError,
     Unknown,
     UnknownConsumer,
     WrongState,
@@ -52,6 +56,10 @@ _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
     (StreamChanged, 409, None),
     (UnknownConsumer, 409, None),
     (LostMessages, 409, None),
+    # Servers that answer: what they have is in the way, and asking again does not help.
+    (TargetError, 409, None),
+    (ObjectMissing, 409, None),
+    (ChunkError, 409, None),
     (BucketRefused, 422, None),
     (CatalogError, 503, "postgres"),
     (SourceError, 503, "nats"),
@@ -62,6 +70,8 @@ _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
 )
 # What the operator of the server has not set is no fault of the request.
 _UNSET = {Next.SET_NATS_URL: "nats", Next.SET_POSTGRES_URL: "postgres"}
+# Characters of an error's text and of a name that are repeated: a request may have a value of 1 MiB, which is in both.
+_LONGEST, _LONGEST_NAME = 2000, 200
 # Fields of the model that requests call something else.
 _FIELDS = {"durable": "consumer", "subjects": "subject", "expires_s": "expires"}
 
@@ -94,8 +104,8 @@ class Problem(BaseModel):
 _DESCRIPTIONS = {
     400: "The body cannot be read, or a token is in the address.", 401: "A valid token is needed.",
     403: "The token may only read, or a page of another server asks.", 404: "There is nothing of this id or name.",
-    409: "It is there already, or something else is in the way.", 413: "The body is too large.",
-    421: "The server answers to localhost only.",
+    409: "It is there already, or something else is in the way: the state of a stream, a target or an object.",
+    413: "The body is too large.", 421: "The server answers to localhost only.",
     422: "A field is wrong; `fields` names it.", 500: "A defect of the server; `reference` is in its log.",
     503: "Something that the server needs does not answer; `dependency` names it.",
 }  # fmt: skip
@@ -118,7 +128,7 @@ def problem(error: Nats3Error) -> dict[str, Any]:
         status, type(error).__name__, error.what, detail=error.text_in(WORDS), next=error.hint_in(WORDS) or None,
         code=hint.code.name if isinstance(hint, Step) else None,
         values=jsonable_encoder(dict(hint.values)) if isinstance(hint, Step) else {},
-        fields=[{"field": _FIELDS.get(field, field), "message": error.what}] if field else [],
+        fields=[{"field": _FIELDS.get(field, field), "message": shortened(error.what)}] if field else [],
         dependency=dependency,
     )  # fmt: skip
 
@@ -158,9 +168,11 @@ def add_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         fields = [
+            {"field": "", "message": not_json(one["ctx"]["error"], str(error.body), one["loc"][-1])}
+            if one["type"] == "json_invalid" else
             {
-                "field": ".".join(str(part) for part in one["loc"][1:]) if one["type"] != "json_invalid" else "",
-                "message": str(one["msg"]).removeprefix("Value error, "),
+                "field": shortened(".".join(str(part) for part in one["loc"][1:]), _LONGEST_NAME),
+                "message": shortened(str(one["msg"]).removeprefix("Value error, ")),
             }
             for one in error.errors()
         ]  # fmt: skip
@@ -170,8 +182,8 @@ def add_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> JSONResponse:
         what = {
-            404: f"There is no route {request.url.path}",
-            405: f"{request.url.path} does not take {request.method}",
+            404: f"There is no route {shortened(request.url.path, _LONGEST_NAME)}",
+            405: f"{shortened(request.url.path, _LONGEST_NAME)} does not take {request.method}",
         }.get(error.status_code, str(error.detail))
         hint = "See /docs" if error.status_code in (404, 405) else None
         headers = {"Allow": _methods(request)} if error.status_code == 405 else error.headers
@@ -182,8 +194,14 @@ def answer(document: Mapping[str, Any], headers: Mapping[str, str] | None = None
     return _ProblemResponse(document, document["status"], headers, MEDIA_TYPE)
 
 
+def shortened(text: str, longest: int = _LONGEST) -> str:
+    """The text, or its beginning where it is longer."""
+    return text if len(text) <= longest else f"{text[:longest]}..."
+
+
 def _document(status: int, title: str, what: str, *, detail: str = "", **more: Any) -> dict[str, Any]:
-    hint = more.get("next")
+    hint, what = more.get("next"), shortened(what)
+    detail = shortened(detail)
     return {
         "type": "about:blank", "title": title, "status": status,
         "detail": detail or (f"{what}. {hint}" if hint else what), "error": what, "next": None, "code": None,
@@ -194,11 +212,12 @@ def _document(status: int, title: str, what: str, *, detail: str = "", **more: A
 def _methods(request: Request) -> str:
     """The methods that the path takes: each has a route of its own, and the router names those of one."""
     routes = [route for route in request.app.routes if not isinstance(route, Mount)]
-    methods = [
-        method for method in HTTPMethod
+    methods = {
+        str(method) for method in HTTPMethod
         if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
-    ]  # fmt: skip
-    return ", ".join(sorted(methods)) or "GET, HEAD"  # a file of /docs
+    }  # fmt: skip
+    # What answers GET answers HEAD: guards.py.
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set()))) or "GET, HEAD"  # a file of /docs
 
 
 class _ProblemResponse(JSONResponse):

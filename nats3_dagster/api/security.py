@@ -3,6 +3,7 @@
 Invariant: a route needs a token unless it is named in `_OPEN`, so that a new one is closed.
 """
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
@@ -25,6 +26,8 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 # Parameters that clients of other servers put a token into: an address is in logs and in the history of a browser.
 _IN_ADDRESS = frozenset({"token", "access_token", "api_token", "api_key", "apikey", "bearer", "authorization"})
 _HOW = "Authorization: Bearer TOKEN"
+# A Host header: a name or an address, and a port. urlsplit would take its beginning for all of it.
+_HOST = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?", re.ASCII)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -66,7 +69,8 @@ class Gate:
             scope["query_string"] = b""  # the log of requests comes after this
             return _refuse(400, "Token in the address", "A token does not belong into an address, which logs keep",
                            f"Send it as a header, {_HOW}; and make a new one")  # fmt: skip
-        if self._names is not None and _host(f"//{headers.get('host', '')}")[0] not in self._names:
+        host = headers.get("host", "")
+        if self._names is not None and not (_HOST.fullmatch(host) and _host(f"//{host}")[0] in self._names):
             return _refuse(421, "Wrong host", "This server answers to localhost only",
                            "Ask it as localhost or 127.0.0.1; for other names set NATS3_API_TOKENS")  # fmt: skip
         is_reading = scope["method"] in _READING

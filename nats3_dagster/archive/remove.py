@@ -11,6 +11,7 @@ from nats3_dagster.archive import folder, status
 from nats3_dagster.archive.take.durables import drop
 from nats3_dagster.errors import OperatorError, SourceError, StoreError
 from nats3_dagster.fault_points import fault_point
+from nats3_dagster.jetstream.take.durable import find_durable
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.workspace import Workspace
 
@@ -81,10 +82,12 @@ def delete(
 ) -> Deleted:  # fmt: skip
     """Take the archive out of the catalog, and delete the durable that it made unless `keep_consumer`; with `purge`
     remove its objects too, and those that a purge before left. Raises OperatorError when there is nothing to delete;
-    StoreError: then the next call with `purge` removes the rest. SourceError when NATS does not delete the durable: the
-    archive is gone then, and the durable is not."""
+    StoreError: then the next call with `purge` removes the rest; what `check` raises, and then nothing was done.
+    SourceError when NATS does not delete the durable: the archive is gone then, and the durable is not."""
     held = to_delete(workspace, name, purge=purge).holdings
     spec = held.archive.spec if held else None
+    if spec and not keep_consumer:
+        check(workspace, spec)
     name = spec.name if spec else name
     if spec and purge:
         # No object has this key. Who may not delete shall find it out while the archive is still there.
@@ -96,6 +99,21 @@ def delete(
     owned = spec is not None and spec.owns_durable and not keep_consumer
     consumer = spec.durable if spec and owned and _drop(workspace, spec) else None
     return Deleted(chunks, objects, consumer)
+
+
+def check(workspace: Workspace, spec: ArchiveSpec) -> None:
+    """Raises OperatorError where NATS is not set, SourceError where it does not answer, if the archive has a durable
+    to be deleted with it: without the archive nothing would say that the durable is to go."""
+    if not spec.owns_durable:
+        return
+    try:
+        find_durable(workspace.link, spec.stream, spec.own_durable)
+    except (OperatorError, SourceError) as error:
+        raise type(error)(
+            f"Archive {spec.name} was not deleted: its consumer {spec.durable} of stream {spec.stream} is to go with "
+            f"it, or to be kept. {error.what}",
+            error.hint,
+        ) from error
 
 
 def _drop(workspace: Workspace, spec: ArchiveSpec) -> bool:

@@ -94,6 +94,6 @@ def _field(one: Setting, required: bool) -> tuple[Any, Any]:
 
 
 _TYPES: dict[Kind, Any] = {
-    Kind.TEXT: Text, Kind.FILE: Text, Kind.ADDRESS: Text, Kind.COUNT: int, Kind.TEXTS: list[Text],
-    Kind.FILTERS: list[Text],
+    Kind.TEXT: Text, Kind.FILE: Text, Kind.ADDRESS: Text, Kind.COUNT: int, Kind.FLAG: bool,
+    Kind.TEXTS: list[Text], Kind.FILTERS: list[Text],
 }  # fmt: skip

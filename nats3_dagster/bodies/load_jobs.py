@@ -10,6 +10,7 @@ from nats3_dagster.bodies.base import Body, Text
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Order, Pace, ReplaySpec, Selection, SeqRange
+from nats3_dagster.model.replay import LEAST_PACE, MOST_PACE
 from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.replay.jobs import JobSource
 
@@ -28,7 +29,7 @@ def _time(text: str) -> str:
 
 Time = Annotated[str, AfterValidator(_time), Field(json_schema_extra={"format": "date-time"})]
 Sequence = Annotated[int, Field(ge=1, le=MAX_SEQUENCE)]
-Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Limit = Annotated[float, Field(ge=LEAST_PACE, le=MOST_PACE, allow_inf_nan=False)]
 
 
 class Duration(Body):

@@ -5,18 +5,22 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from nats3_dagster.archive.job_names import archive_name
-from nats3_dagster.bodies.base import Body, Count, Text
+from nats3_dagster.bodies.base import Body, Text
 from nats3_dagster.model import ArchiveSpec, Mode
+from nats3_dagster.model.archive_spec import MOST_AGE_S, MOST_BYTES, MOST_MESSAGES
 
 # Of nats-s3-connector, for a body whose `batch` has one of the two only.
 _MAX_BYTES, _MAX_COUNT = 1_000_000, 1_000
+Messages = Annotated[int, Field(ge=1, le=MOST_MESSAGES)]
+Bytes = Annotated[int, Field(ge=1, le=MOST_BYTES)]
+Seconds = Annotated[int, Field(ge=1, le=MOST_AGE_S)]
 
 
 class Batch(Body):
     """When a capture is due: the names of nats-s3-connector."""
 
-    max_bytes: Count = Field(_MAX_BYTES, description="Bytes of waiting messages; the same as `max_bytes`.")
-    max_count: Count = Field(_MAX_COUNT, description="Waiting messages; the same as `max_messages`.")
+    max_bytes: Bytes = Field(_MAX_BYTES, description="Bytes of waiting messages; the same as `max_bytes`.")
+    max_count: Messages = Field(_MAX_COUNT, description="Waiting messages; the same as `max_messages`.")
 
 
 class Encoding(Body):
@@ -58,9 +62,9 @@ class CreateStoreJob(Body):
         None, description="`stream`: read it. `consumer`: take the messages through a durable, and acknowledge them "
         "once they are in a chunk. Default: `consumer` if `consumer` is given.",
     )  # fmt: skip
-    max_messages: Count | None = Field(None, description="A capture is due at this many uncaptured messages ...")
-    max_bytes: Count | None = Field(None, description="... or at this many bytes of them ...")
-    max_age_s: Count | None = Field(None, description="... or when the oldest is this many seconds old.")
+    max_messages: Messages | None = Field(None, description="A capture is due at this many uncaptured messages ...")
+    max_bytes: Bytes | None = Field(None, description="... or at this many bytes of them ...")
+    max_age_s: Seconds | None = Field(None, description="... or when the oldest is this many seconds old.")
     zstd_level: Annotated[int, Field(ge=1, le=22)] | None = Field(None, description="1 (fast) to 22 (small).")
     create_bucket: bool = Field(False, description="Create the bucket if there is none.")
 

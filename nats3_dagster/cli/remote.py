@@ -18,6 +18,7 @@ from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Incarnation, Message
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
+from nats3_dagster.views.replays import SHARED
 from nats3_dagster.views.values import ratio
 
 # Seconds: a pause of a replay is answered when it has stopped.
@@ -201,15 +202,10 @@ def archive_of(job: dict[str, Any]) -> dict[str, Any]:
 
 def replay_of(job: dict[str, Any]) -> dict[str, Any]:
     """The document of a replay (views.replays.replay) from its load job."""
-    same = (
-        "archive", "state", "error", "read_subject", "write_subject", "hours", "from_time", "to_time", "sequences",
-        "order", "rate", "byte_rate", "speed", "over_gaps", "delete_chunks", "delete_unexported", "live", "marks",
-        "targets", "attempt", "chunks", "chunks_done", "published", "dagster_runs",
-    )  # fmt: skip
     poll = job["poll_interval"]
     return {
-        "id": job["replay"], "job_id": job["id"], "created_at": job["created"],
-        "poll_interval_s": poll and poll["secs"] + poll["nanos"] / 1e9, **{name: job[name] for name in same},
+        "id": job["replay"], "job_id": job["id"], "created_at": job["created"], "error": job["error"],
+        "poll_interval_s": poll and poll["secs"] + poll["nanos"] / 1e9, **{name: job[name] for name in SHARED},
         **dict.fromkeys(
             ("chunks_waiting", "selected", "found", "duplicates", "expired", "started_at", "finished_at", "log")
         ),

@@ -24,6 +24,7 @@ from pydantic import Field
 from nats3_dagster.archive.status import find
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, Naming
+from nats3_dagster.defs.markdown import code
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.wording import STOPPED_CHECKS
 from nats3_dagster.errors import Nats3Error
@@ -143,7 +144,7 @@ def _intact(naming: Naming, workspace: Workspace, archive: Archive, sample: int)
     for verified in verify_chunks(workspace, chunks):
         count += 1
         if verified.error:
-            damaged.append(f"- chunk {verified.chunk.id}: {verified.error.text_in(naming.words)}")
+            damaged.append(f"- chunk {verified.chunk.id}: {code(verified.error.text_in(naming.words))}")
     more = [f"- and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
     return AssetCheckResult(
         asset_key=naming.chunks_key(archive.name), check_name=INTACT, passed=not damaged,

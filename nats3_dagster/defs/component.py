@@ -24,7 +24,7 @@ def _doc(description: str) -> Resolver:
 
 def _fields(spec: type[Any]) -> dict[str, Any]:
     """A field for each setting of a spec; that of a file says so in its name."""
-    types: dict[Kind, Any] = {Kind.COUNT: int, Kind.TEXTS: list[str], Kind.FILTERS: list[str]}
+    types: dict[Kind, Any] = {Kind.COUNT: int, Kind.FLAG: bool, Kind.TEXTS: list[str], Kind.FILTERS: list[str]}
     fields: dict[str, Any] = {}
     for one in settings_of(spec):
         kind = types.get(one.kind, str)

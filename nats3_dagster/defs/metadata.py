@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
 
 from nats3_dagster.archive.status import HourReport
+from nats3_dagster.defs.markdown import cell
 from nats3_dagster.defs.plot import messages_per_minute
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
@@ -142,7 +143,7 @@ def stream_metadata(state: StreamState) -> Metadata:
 
 def plan_table(plan: Mapping[str, object]) -> str:
     """A plan (replay.describe) as Markdown."""
-    return "\n".join(["| what | |", "|---|---|", *(f"| {k.replace('_', ' ')} | {v} |" for k, v in plan.items())])
+    return "\n".join(["| what | |", "|---|---|", *(f"| {k.replace('_', ' ')} | {cell(v)} |" for k, v in plan.items())])
 
 
 def chunk_table(chunks: Sequence[Chunk]) -> str:

@@ -139,7 +139,7 @@ class GroupExport:
         keys, codes = self._subject_keys(batch)
         usable = codes >= 0
         good = np.flatnonzero(valid)
-        table = CsvTable(len(batch))
+        table = CsvTable(len(batch), escape_formulas=self._job.spec.escape_formulas)
         for fields in fields_of(lines, self._job.spec.columns):
             table.add(Fields(good[fields.rows], fields.names, fields.texts))
         rest = np.flatnonzero(~(table.has & usable))

@@ -13,6 +13,8 @@ Mode = Literal["stream", "consumer"]
 
 # Bytes. S3 takes keys of 1,024, and what a key has beside the prefix and the archive's name are 121.
 _MAX_PREFIX, MAX_NAME = 512, 200
+# The largest thresholds: what is beyond would be none, and overflow where it is added to sequences and times.
+MOST_MESSAGES, MOST_BYTES, MOST_AGE_S = 1 << 48, 1 << 48, 3650 * 86_400
 # Of a part, where the store is a folder.
 _MAX_PART = 255
 
@@ -67,9 +69,11 @@ class ArchiveSpec:
                 f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens", field="bucket"
             )
         _check_prefix(self.prefix)
-        for name in ("max_messages", "max_bytes", "max_age_s"):
+        for name, most in (("max_messages", MOST_MESSAGES), ("max_bytes", MOST_BYTES), ("max_age_s", MOST_AGE_S)):
             if getattr(self, name) <= 0:
                 raise OperatorError(f"{name} is {getattr(self, name)}", "A threshold must be above 0", field=name)
+            if getattr(self, name) > most:
+                raise OperatorError(f"{name} is {getattr(self, name)}", f"Use {most} at most", field=name)
         if not 1 <= self.zstd_level <= 22:
             raise OperatorError(f"zstd level {self.zstd_level} does not exist", "Use 1 to 22", field="zstd_level")
 

@@ -114,6 +114,12 @@ class ExportSpec:
             Kind.COUNT, "Fail an hour if more of its messages than this cannot be decoded.", metavar="COUNT"
         ),
     )
+    escape_formulas: bool = field(
+        default=False,
+        metadata=setting(
+            Kind.FLAG, "For csv: put an apostrophe before a field or name that a spreadsheet would run as a formula."
+        ),
+    )
 
     def __post_init__(self) -> None:
         for one in settings_of(ExportSpec):
@@ -230,6 +236,11 @@ class ExportSpec:
             raise OperatorError(
                 f"Files of the format {self.format} have no columns", "Leave them out, or use csv or parquet",
                 field="columns",
+            )
+        if self.escape_formulas and self.format != "csv":
+            raise OperatorError(
+                f"Files of the format {self.format} have no formulas to escape", "Leave it out, or use csv",
+                field="escape_formulas",
             )
         if "" in self.columns or len(set(self.columns)) < len(self.columns):
             raise OperatorError("A column is empty or twice in the columns", "Name each once", field="columns")

@@ -17,6 +17,12 @@ _EVERYTHING = Selection()
 ReplayState = Literal["planned", "running", "succeeded", "failed", "canceled", "paused"]
 
 
+# A pace beyond them is none: one message in 30 years, or no limit at all.
+LEAST_PACE, MOST_PACE = 1e-9, 1e12
+# Seconds. More often a replay that follows its archive would only ask the catalog.
+LEAST_POLL_S = 0.01
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How fast a replay goes; None for no limit. Raises OperatorError if a field is invalid."""
@@ -32,6 +38,10 @@ class Pace:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise OperatorError(f"{name} is {value}", "A pace must be above 0; leave it out for no limit")
+            if value is not None and not LEAST_PACE <= value <= MOST_PACE:
+                raise OperatorError(
+                    f"{name} is {value}", f"Use {LEAST_PACE:g} to {MOST_PACE:g}; leave it out for no limit", field=name
+                )
         if self.speed is not None and (self.rate is not None or self.byte_rate is not None):
             raise OperatorError(
                 "The original timing cannot be kept under a limit of messages or bytes a second",
@@ -100,8 +110,8 @@ class ReplaySpec:
             self._check_follow(self.poll_interval_s)
 
     def _check_follow(self, poll_interval_s: float) -> None:
-        if not 0 < poll_interval_s < math.inf:
-            raise OperatorError(f"The poll interval is {poll_interval_s} s", "Give one above 0, as 5s")
+        if not LEAST_POLL_S <= poll_interval_s < math.inf:
+            raise OperatorError(f"The poll interval is {poll_interval_s} s", f"Give {LEAST_POLL_S:g} s or more, as 5s")
         if self.order != "stream":
             raise OperatorError(
                 f"A replay that follows its archive cannot have the order {self.order}: new messages come in the order "

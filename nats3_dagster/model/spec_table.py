@@ -25,6 +25,7 @@ class Kind(Enum):
     # A URL. It may hold a login by mistake, and is never repeated unchecked.
     ADDRESS = auto()
     COUNT = auto()
+    FLAG = auto()
     TEXTS = auto()
     # NATS subject filters.
     FILTERS = auto()
@@ -73,13 +74,16 @@ class Setting:
     @property
     def description(self) -> str:
         """The help with the default, where there is one."""
-        shown = "" if self.default in (MISSING, None, ()) else f" Default: {self.default}."
-        return self.help + shown
+        if self.default is MISSING or self.default in (None, (), False):
+            return self.help
+        return f"{self.help} Default: {self.shown(self.default)}."
 
     def shown(self, value: Any) -> Any:
         """The value for people, of a spec or a document."""
         if value in (None, (), []):
             return {Kind.FILTERS: ">", Kind.TEXTS: "all"}.get(self.kind, "none")
+        if self.kind is Kind.FLAG:
+            return "yes" if value else "no"
         return ", ".join(value) if self.kind.is_list else value
 
     def cleared(self, value: Any) -> Any:

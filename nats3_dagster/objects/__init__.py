@@ -5,7 +5,7 @@ Nothing here knows what is in them.
 """
 
 from nats3_dagster.objects.bucket import Bucket, ObjectInfo
-from nats3_dagster.objects.buckets import bucket_exists, create_bucket
+from nats3_dagster.objects.buckets import bucket_exists, create_bucket, delete_versions
 from nats3_dagster.objects.identity import identity, profile_place, static_keys
 from nats3_dagster.objects.outlet import Outlet, OutletOptions
 from nats3_dagster.objects.owner_object import OwnerObject
@@ -13,5 +13,5 @@ from nats3_dagster.objects.store_options import StoreOptions
 
 __all__ = [
     "Bucket", "ObjectInfo", "Outlet", "OutletOptions", "OwnerObject", "StoreOptions", "bucket_exists", "create_bucket",
-    "identity", "profile_place", "static_keys",
+    "delete_versions", "identity", "profile_place", "static_keys",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Buckets themselves: whether one is there, and making one."""
+"""Buckets themselves: whether one is there, making one, and removing the versions that it keeps."""
 
 from contextlib import closing
 from typing import Any
@@ -45,6 +45,24 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
     if isinstance(answer, StoreError):
         raise answer
     return True
+
+
+def delete_versions(options: StoreOptions, name: str, prefix: str) -> int:
+    """Delete all versions and delete markers under the prefix for good; the number of those that stay, because these
+    credentials or the store do not delete versions. Raises OperatorError where there is no such profile."""
+    where = faults.Place(options.place, name)
+    if options.folder is not None:
+        return 0
+    answer = _call(options, where, "list_object_versions", Bucket=name, Prefix=prefix)
+    if isinstance(answer, StoreError):  # a store without versions, or credentials that may not list them
+        return 0
+    versions = [*answer.get("Versions", ()), *answer.get("DeleteMarkers", ())]
+    for done, version in enumerate(versions):
+        # One by one: stores differ in the checksum that they want with a list.
+        given = {"Bucket": name, "Key": version["Key"], "VersionId": version["VersionId"]}
+        if isinstance(_call(options, where, "delete_object", **given), StoreError):
+            return len(versions) - done
+    return 0
 
 
 def _call(options: StoreOptions, where: faults.Place, operation: str, **arguments: Any) -> Any:

@@ -4,7 +4,8 @@ from typing import Any
 
 from nats3_dagster.replay.jobs import JobProgress, error_of, status_of
 from nats3_dagster.replay.status import ReplayStatus
-from nats3_dagster.views.values import stamp_of, time_of
+from nats3_dagster.views.replays import shared
+from nats3_dagster.views.values import stamp_of
 
 # Fields of a progress document that move with the clock alone.
 _CLOCKED = {"seconds", "rate", "eta_seconds", "updated"}
@@ -13,24 +14,13 @@ _CLOCKED = {"seconds", "rate", "eta_seconds", "updated"}
 def load_job(status: ReplayStatus) -> dict[str, Any]:
     """A load job. `next` is the request that goes on with it, where one does."""
     record, spec = status.replay, status.replay.spec
-    selection, pace = spec.selection, spec.pace
     return {
         "id": str(record.job_id), "name": record.job_name or f"load-{record.id}", "status": status_of(status),
         "bucket": record.bucket, "prefix": record.prefix or None, "read_stream": record.stream,
-        "read_consumer": record.durable, "read_subject": spec.read_subject, "write_subject": spec.write_subject,
-        "poll_interval": _duration(spec.poll_interval_s), "delete_chunks": spec.delete_chunks,
-        "delete_unexported": spec.delete_unexported,
-        "from_time": time_of(selection.from_ns), "to_time": time_of(selection.to_ns),
+        "read_consumer": record.durable, "poll_interval": _duration(spec.poll_interval_s),
         "created": stamp_of(record.created_at), "updated": stamp_of(record.updated_at),
-        "error": error_of(status), "next": _next(status), "replay": record.id, "state": status.state,
-        "archive": spec.archive, "hours": list(selection.hours),
-        "sequences": list(selection.sequences) if selection.sequences else None, "order": spec.order,
-        "rate": pace.rate, "byte_rate": pace.byte_rate, "speed": pace.speed, "create_stream": spec.create_stream,
-        "into_own_stream": spec.into_own_stream, "over_gaps": spec.over_gaps, "live": spec.live, "marks": spec.marks,
-        "like_source": spec.like_source, "targets": [t.incarnation.stream for t in record.targets],
-        "chunks": record.chunks, "chunks_done": record.chunks_done, "published": record.acknowledged,
-        "attempt": record.attempt, "dagster_runs": list(record.run_ids),
-    }  # fmt: skip
+        "error": error_of(status), "next": _next(status), "replay": record.id,
+    } | shared(status)  # fmt: skip
 
 
 def progress(progress: JobProgress) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def _holdings(archives: Iterable[ArchiveMeasure]) -> Iterator[Metric]:
     payload = _of_archive("nats3_archive_bytes", "Subjects, headers and payloads of the messages in the archive.")
     stored = _of_archive("nats3_archive_stored_bytes", "Size of the objects of the archive's chunks.")
     chunks = _of_archive("nats3_archive_chunks", "Chunks in the archive.")
-    hours = _of_archive("nats3_archive_hours", "Hours with messages; open ones have not ended.", "state")
+    hours = _of_archive("nats3_archive_partitions", "Hours with messages, by state; open ones have not ended.", "state")
     missing = _of_archive("nats3_archive_missing_messages", "Sequences that are lost for good, by reason.", "reason")
     completed = _of_archive(
         "nats3_archive_last_success_timestamp_seconds", "When the newest capture that completed ended."

@@ -39,7 +39,7 @@ def _tables(tables: Iterable[ArchiveTable]) -> Iterator[Metric]:
 
 def _exports(exports: Iterable[ExportLag]) -> Iterator[Metric]:
     hours = _gauge(
-        "nats3_export_waiting_hours", "Sealed hours that are not exported as they are; of failed ones the newest "
+        "nats3_export_waiting_partitions", "Sealed hours that are not exported as they are; of failed ones the newest "
         "attempt failed; retired ones lost chunks after a replay before they were exported.", "export", "state",
     )  # fmt: skip
     failed = _gauge(

@@ -139,6 +139,23 @@ def test_a_file_of_the_peer_is_applied(nats3: Command, wire: Wire, bucket: str) 
     )  # fmt: skip
 
 
+def test_what_a_template_left_empty_prunes_nothing(nats3: Command, bucket: str) -> None:
+    nats3.ok("store", "create", "--name", "logs", "--stream", "LOGS", "--bucket", bucket)
+    setup = 'log = "info"\n[s3]\nregion = "a"\n'
+    for name, text in {"a.yaml": "archives:\n", "a.json": '{"archives": null}', "config.toml": setup}.items():
+        Path(name).write_text(text)
+        assert nats3("store", "apply", "-f", name, "--prune", "--yes").status == 2
+    assert len(nats3.ok("store", "list", "-o", "json").json) == 1
+    shown = nats3.ok("store", "apply", "-f", "config.toml")
+    assert shown.err.splitlines() == [
+        "config.toml: left out log, s3, which set up nats-s3-connector itself: see docs/configuration.md",
+        "config.toml: there are no store jobs in it: GET /store/jobs of its server lists those made over HTTP",
+        "Nothing to do: all archives are as declared",
+    ]
+    Path("a.yaml").write_text("archives: []\n")
+    assert "Deleted logs" in nats3.ok("store", "apply", "-f", "a.yaml", "--prune", "--yes").err
+
+
 def test_exports_are_applied_with_their_archive(nats3: Command, bucket: str) -> None:
     def written(*exports: dict[str, Any]) -> None:
         entry = {"name": "orders", "stream": "ORDERS", "bucket": bucket, "exports": list(exports)}

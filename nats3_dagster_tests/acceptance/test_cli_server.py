@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 
 from nats3_dagster.dev.process import free_port, wait_for
-from nats3_dagster.model import ReplaySpec, Selection
+from nats3_dagster.model import Pace, ReplaySpec, Selection
 from nats3_dagster.replay import jobs
 from nats3_dagster.replay.jobs import JobSource
 from nats3_dagster.settings import Settings
@@ -101,6 +103,13 @@ def test_replays_are_shown_as_the_catalog_has_them(
     replay, _ = jobs.begin_job(workspace, JobSource(archive="events"), spec, name="load-1")
     (here,), (there,) = (nats3.ok("load", "list", *words, "-o", "json").json for words in ((), server))
     assert {**here, **dict.fromkeys(NOT_SENT)} == {**there, **dict.fromkeys(NOT_SENT)}
+    assert (here["create_stream"], here["into_own_stream"], here["like_source"]) == (None, False, False)
+    # What a replay is asked with is in both documents, whichever field is added to it.
+    asked = {field.name for field in (*fields(ReplaySpec), *fields(Pace))} - {"selection", "pace"}
+    assert asked <= set(here)
+    with httpx.Client(base_url=url) as client:
+        (job,) = client.get("/load/jobs").json()
+    assert asked - {"poll_interval_s"} <= set(job)
     for given in (replay.id, "load-1", str(replay.job_id)):
         assert nats3.ok(*server, "load", "get", given, "-o", "json").json == there
     paused = nats3.ok("load", "pause", "load-1", *server, "-o", "json").json

@@ -156,6 +156,63 @@ def test_the_documented_configuration_and_curl_lines_word_for_word(
     assert [m.data for m in wire.messages("jobs") if m.subject == "destination"] == [b"%d" % n for n in range(5)]
 
 
+# At its commit 3912ba1: the keys of `examples/config.toml`, and what its README asks for.
+SETUP = {
+    "server": {"addr": "0.0.0.0:8080"}, "nats": {"url": "nats:4222"},
+    "postgres": {"url": "postgresql://user:pass@postgres:5432/db", "migrate": True},
+    "s3": {"region": "us-east-1", "endpoint": "http://minio:9000", "access": "test-user", "secret": "test-password"},
+}  # fmt: skip
+STORE_JOB = {"name": "job-1", "stream": "jobs", "subject": "subject-1", "bucket": "bucket-1"}
+LOAD_JOB = {
+    "bucket": "bucket-1", "read_stream": "jobs", "read_subject": "subject-1", "write_subject": "destination",
+}  # fmt: skip
+
+
+def options(job: dict[str, str]) -> list[str]:
+    return [word for key, value in job.items() for word in (f"--{key.replace('_', '-')}", value)]
+
+
+def test_the_configuration_and_readme_of_its_newest_release(
+    settings: Settings, workspace: Workspace, wire: Wire, documented_buckets: None, nats3: Command, tmp_path: Path
+) -> None:
+    """Its store jobs are made over HTTP: the file has none. Its curl lines have a comma after the last field."""
+    path = tmp_path / "config.toml"
+    path.write_text('log = "info"\n' + "".join(
+        f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in section.items())
+        for name, section in SETUP.items()
+    ))  # fmt: skip
+    rows = tables()["The server's configuration"]
+    assert {"log", *(f"{name}.{key}" for name, section in SETUP.items() for key in section)} <= set(rows)
+    for words in (("--dry-run",), ("--yes",), ()):
+        ran = nats3.ok("store", "apply", "-f", str(path), *words)
+        assert "left out log, server, nats, s3, postgres, which set up nats-s3-connector itself" in ran.err
+        assert "there are no store jobs in it: GET /store/jobs of its server lists those made over HTTP" in ran.err
+    assert "lists no store jobs" in nats3.refused("store", "apply", "-f", str(path), "--prune", "--yes")
+
+    wire.create_stream("jobs", "subjects-1", "subject-1")
+    wire.create_stream("copies", "destination")
+    wire.publish([("subject-1", b"", b"%d" % n) for n in range(5)])
+    loads = Loads(settings, wire, "bucket-1")
+    with loads.server() as client:
+        for route, job in (("/store/job", STORE_JOB), ("/load/job", LOAD_JOB)):
+            body = json.dumps(job, indent=2)
+            written = client.post(
+                route, content=body.replace('"\n}', '",\n}'), headers={"Content-Type": "application/json"}
+            )
+            assert written.status_code == 422
+            assert re.search(r"It is not JSON: .*\(line \d, column \d+\)", written.json()["error"]), written.text
+            if job is STORE_JOB:
+                assert client.post(route, json=job).status_code == 201
+        archived(workspace, wire, "jobs", "bucket-1", "job_1")
+        assert client.post("/load/job", json=LOAD_JOB | {"dry_run": True}).json()["messages"] == 5
+    nats3.ok("store", "delete", "job_1", "--yes")
+    nats3.ok("store", "create", *options(STORE_JOB | {"subject": "subjects-1"}))
+    nats3.ok("store", "create", *options(STORE_JOB | {"name": "job-2"}))
+    archived(workspace, wire, "jobs", "bucket-1", "job_2")
+    assert nats3.ok("load", "create", *options(LOAD_JOB), "--dry-run", "-o", "json").json["messages"] == 5
+    loads.join()
+
+
 @pytest.mark.parametrize("kind", ["toml", "yaml"])
 def test_a_whole_configuration_file(kind: str, side: Side) -> None:
     """All keys that such a file may have."""

@@ -13,9 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from nats3_dagster.archive.health.store_health import check
 from nats3_dagster.dev.s3server import S3Server
 from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
 from nats3_dagster.objects import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
+from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 
 KEY = "team/archive=logs/date=2026-11-15/hour=07/a.parquet"
@@ -305,3 +307,15 @@ def test_the_endpoint_of_the_options_wins_over_the_environment(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     assert put(Bucket(s3, bucket), KEY, b"x")
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", s3.place)
+
+
+def test_doctor_leaves_no_version_behind(s3_server: S3Server, bucket: str, s3_client: Any, settings: Settings) -> None:
+    """A bucket with versions keeps what is deleted, and a marker that it was."""
+    s3_client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    s3_client.put_object(Bucket=bucket, Key="theirs", Body=b"a")
+    s3_client.delete_object(Bucket=bucket, Key="theirs")
+    found = list(check(settings, [bucket]))
+    assert {finding.status for finding in found} == {"ok"}, found
+    assert "writes, reads, lists and deletes" in str(found)
+    listed = s3_client.list_object_versions(Bucket=bucket)
+    assert [one["Key"] for one in (*listed.get("Versions", ()), *listed.get("DeleteMarkers", ()))] == ["theirs"] * 2

@@ -38,6 +38,55 @@ def test_a_body_that_is_none(client: TestClient, path: str) -> None:
         assert answer.json()["error"]
 
 
+@pytest.mark.parametrize("path", ["/store/job", "/api/v1/load/job"])
+def test_json_has_each_key_once_and_an_error_its_place(client: TestClient, path: str) -> None:
+    cases = {
+        # As the README of nats-s3-connector has it: a comma after the last field.
+        b'{\n  "bucket": "bucket-1",\n  "name": "job-1",\n}': ("(line 4, column 1)", "(line 3, column 18)"),
+        b'{"name": \xc3\xa4}': ("It is not JSON: Expecting value (line 1, column 10)",),
+        b'{"name": "a", "bucket": "b", "name": "c"}': ("It is not JSON: the key 'name' is there twice in one object",),
+        b'{"batch": {"a": 1, "a": 1}}': ("It is not JSON: the key 'a' is there twice in one object",),
+        b'{"rate": NaN}': ("It is not JSON: NaN is no number of JSON",),
+    }
+    for content, errors in cases.items():
+        answer = client.post(path, content=content, headers=JSON)
+        assert answer.status_code == 422, content
+        (field,) = answer.json()["fields"]
+        assert field["field"] == "", content
+        # Versions of Python differ in which of the two places they name.
+        assert field["message"].startswith("It is not JSON: "), content
+        assert any(error in field["message"] for error in errors), (content, field)
+
+
+def test_head_is_get_without_the_body(client: TestClient, jobs_stream: Wire, bucket: str) -> None:
+    job = client.post("/store/job", json=STORE | {"bucket": bucket}).json()
+    asked = {
+        "/ping": {}, "/ready": {}, "/metrics": {}, "/store/jobs": {}, "/store/job": {"job_id": job["id"]},
+        "/load/job": {"job_id": ID}, "/load/jobs": {"limit": 0}, "/openapi.json": {}, "/nowhere": {}, "/docs": {},
+        "/docs/files/swagger-ui.css": {}, "/api/v1/chunks": {"archive": "job_1"},
+    }  # fmt: skip
+    for path, params in asked.items():
+        get, head = client.get(path, params=params), client.head(path, params=params)
+        assert (head.status_code, head.content) == (get.status_code, b""), path
+        assert head.headers["content-type"] == get.headers["content-type"], path
+        if path not in ("/metrics", "/ready", "/store/jobs", "/store/job"):  # they have clocks
+            assert head.headers["content-length"] == str(len(get.content)), path
+
+
+def test_what_is_long_is_not_repeated(client: TestClient) -> None:
+    long = "x" * 10_000
+    answers = [
+        client.get(f"/{long}"), client.put(f"/docs/files/{long}"), client.get("/store/jobs", params={long: "1"}),
+        client.get("/store/jobs", params={"limit": long}), client.get(f"/archive/{long}/message", params={"seq": 1}),
+        client.post("/store/job", json={"name": long * 90, "stream": f"{long}.", "bucket": long[:9], long: 1}),
+        client.post("/store/job", json={"name": "a", "stream": "a", "bucket": "b-1", "subjects": [f"..{long[:1000]}"]}),
+        client.post("/store/job", content=b'{"%s": 1, "%s": 1}' % (long.encode(), long.encode()), headers=JSON),
+    ]
+    for at, answer in enumerate(answers):
+        assert 400 <= answer.status_code < 500, at
+        assert len(answer.content) < 9000, (at, answer.text[:300])
+
+
 STRANGE: list[Any] = [
     "\0", "a\0b", "\ud800", "\U0001f600" * 300, "a\r\nb", "x" * 1025, " ", "\u202e", "../..", "a/b", "$JS.>", "a..b",
     ">.a", -1, 0, 2**63, 2**64, 10**400, 1e400, float("nan"), True, [], {}, [[]], [None],
@@ -96,8 +145,10 @@ def test_a_parameter_given_twice(client: TestClient) -> None:
 
 def test_a_method_that_is_none(client: TestClient) -> None:
     for path in ("/store/job", "/load/job", "/store/jobs", "/chunks", "/ping", "/metrics"):
-        for method in ("HEAD", "OPTIONS", "TRACE", "PATCH", "PUT", "BREW"):
+        for method in ("OPTIONS", "TRACE", "PATCH", "PUT", "BREW"):
             answer = client.request(method, path)
             assert answer.status_code == 405, (method, path)
-            assert answer.headers["allow"] == ("DELETE, GET, POST" if path.endswith("job") else "GET")
+            assert answer.headers["allow"] == ("DELETE, GET, HEAD, POST" if path.endswith("job") else "GET, HEAD")
+    pause = client.head("/store/job/pause")
+    assert (pause.status_code, pause.headers["allow"]) == (405, "POST")
     assert client.put("/docs/files/swagger-ui.css").headers["allow"] == "GET, HEAD"

@@ -234,7 +234,11 @@ BAD: list[tuple[dict[str, Any], int, str]] = [
     ({"poll_interval": {"secs": -1}}, 422, "poll_interval.secs: Input should be greater than or equal to 0"),
     ({"start": -1}, 422, "start: Input should be greater than or equal to 1"),
     ({"start": 5, "end": 2}, 422, "5-2 is not a sequence range"),
-    ({"rate": -1}, 422, "rate: Input should be greater than 0"),
+    ({"rate": -1}, 422, "rate: Input should be greater than or equal to 0.000000001"),
+    ({"rate": 1e-300}, 422, "rate: Input should be greater than or equal to"),
+    ({"speed": 1e-300}, 422, "speed: Input should be greater than or equal to"),
+    ({"byte_rate": 1e300}, 422, "byte_rate: Input should be less than or equal to 1000000000000"),
+    ({"poll_interval": {"nanos": 1}}, 422, "The poll interval is 1e-09 s"),
     ({"read_stream": "NONE"}, 422, "No archive of stream NONE is in bucket "),
     ({"prefix": "other"}, 422, "No archive of stream EV is in bucket "),
     ({"archive": "nobody"}, 404, "There is no archive nobody"),
@@ -260,6 +264,41 @@ def test_what_is_not_right_is_refused_and_leaves_nothing(loads: Loads, workspace
         twice = client.post("/load/job", json=loads.body, headers={"Idempotency-Key": "x"})
         assert twice.status_code == 422
     assert (workspace.catalog.replays.select(), loads.started) == ((), [])
+
+
+def test_what_is_in_the_way_is_no_outage(
+    loads: Loads, workspace: Workspace, wire: Wire, s3_client: Any
+) -> None:
+    """Asked again it would fail again: 409, and no dependency is named."""
+    wire.create_stream("FULL", "full.>", max_msgs=5, discard="new")
+    wire.create_stream("SMALL", "small.>", max_msg_size=1)
+    with loads.server() as client:
+        for target, text in (("full.>", "max_msgs"), ("small.>", "Stream SMALL takes up to 1")):
+            answer = client.post("/load/job", json=loads.body | {"write_subject": target})
+            assert (answer.status_code, answer.json()["dependency"]) == (409, None), answer.text
+            assert text in answer.json()["error"]
+        (chunk,) = client.get("/chunks", params={"archive": "events"}).json()["chunks"]
+        size = s3_client.head_object(Bucket=loads.bucket, Key=chunk["key"])["ContentLength"]
+        for body in (None, bytes(size)):
+            if body is None:
+                s3_client.delete_object(Bucket=loads.bucket, Key=chunk["key"])
+            else:
+                s3_client.put_object(Bucket=loads.bucket, Key=chunk["key"], Body=body)
+            answer = client.get("/archive/events/message", params={"seq": 3})
+            assert (answer.status_code, answer.json().get("dependency")) == (409, None), answer.text
+            assert chunk["key"] in answer.json()["error"]
+    assert (workspace.catalog.replays.select(), loads.started) == ((), [])
+
+
+def test_head_of_progress_ends(loads: Loads) -> None:
+    """A stream of events has no end of its own."""
+    loads.gate.clear()
+    with loads.server() as client:
+        job = client.post("/load/job", json=loads.body).json()
+        asked, headers = {"job_id": job["id"]}, {"Accept": "text/event-stream"}
+        answer = client.head("/load/job/progress", params=asked, headers=headers)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"].startswith("text/event-stream")
 
 
 def test_several_archives_that_fit_are_named(loads: Loads, workspace: Workspace, wire: Wire) -> None:

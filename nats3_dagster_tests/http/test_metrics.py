@@ -94,7 +94,7 @@ def test_every_number_is_that_of_the_archive(
     assert seen.by("state", "nats3_replay_attempts_total", **a) == {"succeeded": 1}
     assert seen("nats3_archive_chunk_bytes_bucket", le="65536.0", **a) == view["chunks"]
     assert seen("nats3_archive_chunk_bytes_sum", **a) == view["stored_bytes"]
-    assert sum(seen.by("state", "nats3_archive_hours", **a).values()) == view["hours"]
+    assert sum(seen.by("state", "nats3_archive_partitions", **a).values()) == view["hours"]
     # The peer's.
     assert seen("nats3_jobs_total", job_type="load", status="completed") == 1
     assert seen("nats3_jobs_total", job_type="load", status="failed") == 0

@@ -1,6 +1,7 @@
 """Who may ask the API: tokens, names, origins, TLS, and how long a connection may take."""
 
 import hashlib
+import json
 import os
 import socket
 import ssl
@@ -139,7 +140,9 @@ def test_the_document_says_which_operations_need_a_token(guarded: TestClient, lo
     [
         ("localhost:8080", True), ("LOCALHOST", True), ("127.0.0.1:9", True), ("[::1]:8080", True),
         ("evil.example:8080", False), ("localhost.evil.example", False), ("127.0.0.1.evil.example", False),
-        ("localhost@evil.example", False), ("", False), ("[", False), ("10.0.0.1:8080", False),
+        ("localhost@evil.example", False), ("evil@localhost", False), ("localhost/evil", False), ("", False),
+        ("localhost?a", False), ("localhost#a", False), ("localhost:8080/evil", False), ("local\thost", False),
+        ("localhost:a", False), ("[::1", False), ("LocalHost:", True), ("[", False), ("10.0.0.1:8080", False),
     ],
 )  # fmt: skip
 def test_a_server_without_tokens_answers_to_localhost_only(local: TestClient, host: str, is_ours: bool) -> None:
@@ -279,9 +282,30 @@ def test_slow_clients_large_headers_and_many_connections(settings: Settings, tmp
             assert httpx.get(f"{url}/ping", headers={"X": "y" * 12_000}).status_code == 200
             with socket.create_connection(address, 20) as large:
                 large.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000)
-                assert _all(large).startswith(b"HTTP/1.1 400")
+                assert _refused(large) == (431, "The request's line and headers have more than 16,384 bytes")
+            # Also in one read, and whatever follows them.
+            begin, end = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n", b"\r\n\r\n"
+            for head in (
+                begin + b"X: " + b"y" * 60_000 + end, b"GET /" + b"y" * 70_000 + begin[9:] + end,
+                begin + b"\r\n".join(b"X%d: y" % n for n in range(3000)) + end + begin + b"\r\n",
+            ):  # fmt: skip
+                with socket.create_connection(address, 20) as large:
+                    large.sendall(head)
+                    assert _refused(large) == (431, "The request's line and headers have more than 16,384 bytes")
+            refusals = [
+                (b"GET /\0 HTTP/1.1\r\n\r\n", (400, "The request is no HTTP/1.1")),
+                (b"\x16\x03\x01\r\n\r\n", (400, "The request is no HTTP/1.1")),
+                (begin + b"Transfer-Encoding: rot13" + end,
+                 (501, "The request's transfer encoding is none that this server knows")),
+            ]  # fmt: skip
+            for head, refusal in refusals:
+                with socket.create_connection(address, 20) as wrong:
+                    wrong.sendall(head)
+                    assert _refused(wrong) == refusal
+            assert httpx.head(f"{url}/ping").headers["content-length"] == "4"
             idle = [socket.create_connection(address, 20) for _ in range(4)]
-            assert httpx.get(f"{url}/ping").status_code == 503
+            busy = httpx.get(f"{url}/ping")
+            assert (busy.status_code, busy.json()["error"]) == (503, "The server has too many connections")
             idle += [socket.create_connection(address, 20) for _ in range(2)]
             with socket.create_connection(address, 20) as more:
                 more.settimeout(0.9)
@@ -290,6 +314,15 @@ def test_slow_clients_large_headers_and_many_connections(settings: Settings, tmp
                 _all(connection)
                 connection.close()
             assert httpx.get(f"{url}/ping").status_code == 200
+
+
+def _refused(connection: socket.socket) -> tuple[int, str]:
+    """The status and the error of the problem that the server answers before it closes."""
+    head, _, body = _all(connection).partition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in head.lower()
+    document = json.loads(body)
+    assert head.startswith(b"HTTP/1.1 %d " % document["status"])
+    return document["status"], document["error"]
 
 
 def _all(connection: socket.socket) -> bytes:

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from nats3_dagster.archive import remove
 from nats3_dagster.archive.create import create
 from nats3_dagster.archive.declared import apply as applying
 from nats3_dagster.archive.declared.apply import Planned, perform, plan
 from nats3_dagster.archive.declared.entries import Declared, entry_of, read
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -159,6 +161,38 @@ def test_two_who_apply_different_files_at_once_do_not_overwrite_each_other(
             f"Another process changed archive ev: max_messages is {value} now, and was 1000000"
             if name == "ev" else "There is an archive logs already"
         )
+
+
+@pytest.mark.parametrize("nats_url", [None, "nats://127.0.0.1:1"])
+def test_an_archive_with_a_durable_is_not_removed_where_nats_cannot_be_asked(
+    two: tuple[Workspace, Workspace], wire: Wire, bucket: str, nats_url: str | None, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    list(perform(two[0], plan(two[0], declared(bucket, EV, JOBS))))
+    monkeypatch.chdir(tmp_path)
+    if nats_url is None:
+        monkeypatch.delenv("NATS3_NATS_URL")
+    else:
+        monkeypatch.setenv("NATS3_NATS_URL", nats_url)
+    with Workspace(Settings.load()) as cut_off:
+        if nats_url is None:
+            planned = plan(cut_off, (), prune=True)
+            assert actions(planned)["ev"] == "remove"
+            assert actions(planned)["jobs"].startswith("refused: Archive jobs was not deleted: its consumer nats3-jobs")
+            with pytest.raises(OperatorError, match=r"The address of NATS is not set\. Set NATS3_NATS_URL"):
+                list(perform(cut_off, planned))
+        else:
+            with pytest.raises(SourceError, match="^Archive jobs was not deleted: its consumer nats3-jobs of"):
+                plan(cut_off, (), prune=True)
+        for purge in (False, True):
+            with pytest.raises((OperatorError, SourceError), match=r"^Archive jobs was not deleted.* or to be kept\. "):
+                remove.delete(cut_off, "jobs", purge=purge)
+        assert {archive.name for archive in cut_off.catalog.archives.all()} == {"ev", "jobs"}
+        # It needs no NATS where the consumer stays.
+        remove.delete(cut_off, "jobs", keep_consumer=True)
+        list(perform(cut_off, plan(cut_off, (), prune=True)))
+    assert two[0].catalog.archives.all() == ()
+    assert wire.api("CONSUMER.NAMES.JOBS")["consumers"] == ["nats3-jobs"]
 
 
 def test_an_archive_that_was_made_again_meanwhile_is_not_removed(

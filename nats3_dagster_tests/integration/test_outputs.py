@@ -79,18 +79,18 @@ def test_exports_wait_fail_and_leave_what_does_not_decode(workspace: Workspace, 
     export = exports.create(archive, ExportSpec("csv", "s3://elsewhere/x"))
     names = ("logs", "csv")
     nothing = {
-        ("nats3_export_waiting_hours", *names, "due"): 0, ("nats3_export_waiting_hours", *names, "failed"): 0,
-        ("nats3_export_waiting_hours", *names, "retired"): 0, ("nats3_export_undecoded_messages", *names): 0,
+        ("nats3_export_waiting_partitions", *names, "due"): 0, ("nats3_export_waiting_partitions", *names, "failed"): 0,
+        ("nats3_export_waiting_partitions", *names, "retired"): 0, ("nats3_export_undecoded_messages", *names): 0,
     }  # fmt: skip
     assert measured(workspace) == nothing
     first, second = (sealed(workspace, archive, hour) for hour in (HOUR, LATER))
-    assert measured(workspace)["nats3_export_waiting_hours", "logs", "csv", "due"] == 2
+    assert measured(workspace)["nats3_export_waiting_partitions", "logs", "csv", "due"] == 2
     record(workspace, archive, export, HOUR, first)
     exports.record_failure(archive, export, LATER, "operator", "no such bucket")
     seen = measured(workspace)
     assert seen.pop(("nats3_export_last_failure_timestamp_seconds", *names)) > 0
     assert seen == nothing | {
-        ("nats3_export_waiting_hours", *names, "failed"): 1, ("nats3_export_undecoded_messages", *names): 3,
+        ("nats3_export_waiting_partitions", *names, "failed"): 1, ("nats3_export_undecoded_messages", *names): 3,
     }  # fmt: skip
     assert found(workspace) == [
         ("warn", "exports", "1 hours of export csv of archive logs failed, and 0 wait: no such bucket")
@@ -101,16 +101,16 @@ def test_exports_wait_fail_and_leave_what_does_not_decode(workspace: Workspace, 
         ("ok", "exports", "No hour of 1 exports failed: 0 hours wait, and 6 messages did not decode")
     ]
     put(workspace, archive, rows(21, 30))  # its hour is due only when it is sealed again
-    assert measured(workspace)["nats3_export_waiting_hours", "logs", "csv", "due"] == 0
+    assert measured(workspace)["nats3_export_waiting_partitions", "logs", "csv", "due"] == 0
     sealed(workspace, archive, HOUR)
-    assert measured(workspace)["nats3_export_waiting_hours", "logs", "csv", "due"] == 1
+    assert measured(workspace)["nats3_export_waiting_partitions", "logs", "csv", "due"] == 1
     states = [one.state for one in exports.hours(archive, export)]
     assert states == ["due", "done"]
     chunks = workspace.catalog.chunks
     chunks.retire(archive, [chunk.id for chunk in chunks.select(archive, hours=[HOUR])])
     states = [one.state for one in exports.hours(archive, export)]
     assert states == ["retired", "done"]
-    assert measured(workspace)["nats3_export_waiting_hours", "logs", "csv", "retired"] == 1
+    assert measured(workspace)["nats3_export_waiting_partitions", "logs", "csv", "retired"] == 1
     exports.delete(archive, export)
     assert measured(workspace) == {}
 

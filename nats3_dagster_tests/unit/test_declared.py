@@ -1,9 +1,11 @@
 """Files of archives: three formats, the peer's shape, and each problem with its line."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nats3_dagster.archive.declared.entries import read
 from nats3_dagster.archive.declared.exports import entry_of_export
@@ -122,6 +124,7 @@ def test_jobs_of_the_peer_keep_their_names() -> None:
         read([("f.yaml", "store:\n- {name: '', stream: EV, bucket: archive}\n")])
 
 
+JOB = "store:\n- {name: a, stream: EV, bucket: archive"
 ENTRY = "archives:\n  - name: a\n    stream: EV\n    bucket: archive\n"
 
 
@@ -146,22 +149,33 @@ ENTRY = "archives:\n  - name: a\n    stream: EV\n    bucket: archive\n"
         (ENTRY + "    prefix: 2026-01-01\n", "f.yaml:5: prefix is datetime.date(2026, 1, 1), and must be text."),
         (ENTRY + "    max_messages: 5.5\n", "f.yaml:5: max_messages is 5.5, and must be a whole number. Write it like"),
         (ENTRY + "    max_messages: true\n", "f.yaml:5: max_messages is True, and must be a whole number."),
-        (ENTRY + "    max_messages: 0\n", "f.yaml:2: max_messages is 0. A threshold must be above 0"),
+        (ENTRY + "    max_messages: 0\n", "f.yaml:5: max_messages is 0. A threshold must be above 0"),
         (ENTRY + "    max_bytes: much\n", "f.yaml:5: 'much' is not a size. Write it as 67108864, 64MiB or 64MB"),
         (ENTRY + "    max_age: 5 minutes\n", "f.yaml:5: '5 minutes' is not a duration. Write it as 60s, 5m,"),
         (ENTRY + "    paused: 'yes'\n", "f.yaml:5: paused is 'yes'. Write true or false"),
-        (ENTRY + "    mode: push\n", "f.yaml:2: There is no mode 'push'. Use stream or consumer"),
-        (ENTRY + "    mode: stream\n    consumer: c\n", "f.yaml:2: An archive of the mode stream has no consumer."),
+        (ENTRY + "    mode: push\n", "f.yaml:5: There is no mode 'push'. Use stream or consumer"),
+        (ENTRY + "    mode: stream\n    consumer: c\n", "f.yaml:6: An archive of the mode stream has no consumer."),
         ("archives:\n  - stream: EV\n", "f.yaml:2: an archive without name and bucket. Add what is missing"),
         (ENTRY + ENTRY.split("\n", 1)[1], "f.yaml:5: archive a is declared at f.yaml:2 already. Leave one of them out"),
         (ENTRY + "    ? [1]\n    : 2\n", "f.yaml:5 is not YAML: the key [1] is no text"),
         ("a: !!python/object/apply:os.getcwd []", "f.yaml:1 is not YAML: could not determine a constructor for"),
-        ("a: \x00", "f.yaml is not YAML: "),
-        ("store:\n- {name: a, steam: EV}\n", "f.yaml:2: a store job has no key 'steam'. Did you mean stream?"),
+        ("a: 1\nb: \x00", "f.yaml:2 is not YAML: unacceptable character #x0000:"),
+        (ENTRY + "    subjects: [a\n", "f.yaml:6 is not YAML: expected ',' or ']', but got '<stream end>'. Check"),
+        (ENTRY + "\tprefix: a\n", "f.yaml:5 is not YAML: found character '\\t' that cannot start any token. Indent"),
+        (ENTRY + "    prefix: a: b\n", "f.yaml:5 is not YAML: mapping values are not allowed here. Put a text"),
+        (ENTRY + "    prefix: @a\n", "f.yaml:5 is not YAML: found character '@' that cannot start any token. Put a"),
+        (ENTRY + "    subject: >.a\n", "f.yaml:5 is not YAML: expected chomping or indentation indicators, but found"),
+        (ENTRY + "    subject: *a\n", "f.yaml:5 is not YAML: found undefined alias 'a'. Put names and filters that"),
+        (ENTRY + "    prefix: 2026-13-41\n", "f.yaml:5 is not YAML: '2026-13-41' is no value: month must be in 1..12."),
+        (ENTRY + "---\n" + ENTRY, "f.yaml:5 is not YAML: but found another document. Write one document"),
+        ("archives:\n", "f.yaml:1: archives has no value. Write a list of tables, or [] for none"),
+        ("archives: null\n", "f.yaml:1: archives has no value."),
+        ("s3: {}\nstore:\n", "f.yaml:2: store has no value. Write a list of tables, or [] for none"),
+        ("store:\n- {name: a, steam: EV, bucket: b-1}\n", "f.yaml:2: a store job has no key 'steam'. Did you mean"),
         ("store: []\njobs: 1\n", "f.yaml:2: a file of nats-s3-connector has no key 'jobs'."),
-        ("store:\n- {name: a, batch: 5}\n", "f.yaml:2: batch is no table. Write it as a table"),
-        ("store:\n- {name: a, batch: {max: 5}}\n", "f.yaml:2: batch has no key 'max'. It has max_count, max_bytes"),
-        ("store:\n- {name: a, encoding: {codec: xml}}\n", "f.yaml:2: there is no codec 'xml'. Write json or binary"),
+        (JOB + ", batch: 5}\n", "f.yaml:2: batch is no table. Write it as a table"),
+        (JOB + ", batch: {max: 5}}\n", "f.yaml:2: batch has no key 'max'. It has max_count, max_bytes"),
+        (JOB + ", encoding: {codec: xml}}\n", "f.yaml:2: there is no codec 'xml'. Write json or binary"),
     ],
 )
 def test_a_problem_has_its_place_and_what_to_do(text: str, problem: str) -> None:
@@ -174,9 +188,12 @@ def test_a_problem_has_its_place_and_what_to_do(text: str, problem: str) -> None
     ("file", "text", "problem"),
     [
         ("f.toml", "archives = [", "f.toml is not TOML: "),
-        ("f.toml", "[[archives]]\nnam = 'a'", "f.toml: an archive has no key 'nam'. Did you mean name?"),
+        ("f.toml", "[[archives]]\nnam = 'a'\nstream = 'EV'\nbucket = 'archive'",
+         "f.toml: an archive has no key 'nam'. Did you mean name?"),
         ("f.json", "{", "f.json is not JSON: "),
-        ("f.json", '{"archives": [{"name": "a", "name": "b"}]}', "f.json has the key 'name' twice in one table."),
+        ("f.json", '{"archives": [{"name": "a", "stream": "EV", "bucket": "archive", "name": "b"}]}',
+         "f.json has the key 'name' twice in one table."),
+        ("f.json", '{"archives": null}', "f.json: archives has no value. Write a list of tables, or [] for none"),
     ],
 )
 def test_other_formats_name_the_file(file: str, text: str, problem: str) -> None:
@@ -194,6 +211,77 @@ def test_all_problems_of_all_files_are_named() -> None:
     )
     with pytest.raises(OperatorError, match=r"^g.yaml:2: archive a is declared at f.yaml:2 already"):
         read([("f.yaml", ENTRY), ("g.yaml", ENTRY)])
+
+
+MANY = """
+defaults: {bucket: archive, max_messages: 0, colour: red, zstd_level: high}
+archives:
+  - {name: a, stream: EV}
+  - {name: a-b, stream: 'E V', max_bytes: x}
+  - name: c
+    stream: EV
+    stream: LOGS
+    max_age: 0
+    max_mesages: 5
+    mode: push
+    consumer: mine
+  - {nam: d}
+  - {name: e, stream: EV, exports: [{name: f, colour: red, format: [csv]}]}
+"""
+
+
+def test_a_problem_is_named_once_and_hides_no_other() -> None:
+    with pytest.raises(OperatorError) as refused:
+        read([("f.yaml", MANY), ("g.json", "[")])
+    assert refused.value.what.split("; ")[0].startswith("16 problems. f.yaml:8 has the key 'stream' a second time (")
+    problems = [text.partition(" (")[0] for text in refused.value.what.split("; ")[1:]]
+    assert problems == [
+        "f.yaml:2: defaults has no key 'colour'", "f.yaml:2: zstd_level is 'high', and must be a whole number",
+        "f.yaml:2: max_messages is 0", "f.yaml:5: 'x' is not a size", "f.yaml:5: 'a-b' is not an archive name",
+        "f.yaml:5: 'E V' is not a stream name", "f.yaml:10: an archive has no key 'max_mesages'",
+        "f.yaml:11: There is no mode 'push'", "f.yaml:9: max_age_s is 0", "f.yaml:13: an archive has no key 'nam'",
+        "f.yaml:13: an archive without stream", "f.yaml:14: an export has no key 'colour'",
+        "f.yaml:14: format is a list, and must be text", "f.yaml:14: an export without to",
+        "g.json is not JSON: Expecting value: line 1 column 2",
+    ]  # fmt: skip
+    # A file may have more problems than a line should.
+    with pytest.raises(OperatorError, match=r"^25 problems\. .*; and 5 more\. Nothing was changed$"):
+        read([("f.yaml", "archives:\n" + "- {}\n" * 25)])
+
+
+SETUP = """
+log = "info"
+
+[server]
+addr = "0.0.0.0:8080"
+
+[nats]
+url = "nats:4222"
+
+[postgres]
+url = "postgresql://user:pass@postgres:5432/db"
+migrate = true
+
+[s3]
+region = "us-east-1"
+endpoint = "http://minio:9000"
+access = "test-user"
+secret = "test-password"
+"""
+
+
+@pytest.mark.parametrize("file", ["config.toml", "config.yaml"])
+def test_a_file_of_the_peer_without_jobs_declares_none_and_prunes_nothing(file: str) -> None:
+    text = SETUP if file.endswith("toml") else yaml.safe_dump(tomllib.loads(SETUP))
+    declared = read([(file, text)])
+    assert declared.archives == ()
+    sections, jobs = declared.left_out
+    assert sections.startswith(f"{file}: left out log, server, nats, s3, postgres, which set up nats-s3-connector")
+    assert jobs.startswith(f"{file}: there are no store jobs in it: GET /store/jobs of its server lists those")
+    with pytest.raises(OperatorError, match=f"^{file} lists no store jobs: to prune by it would delete every archive"):
+        read([("a.yaml", ENTRY), (file, text)], prune=True)
+    assert read([("a.yaml", "archives: []")], prune=True).archives == ()
+    assert read([(file, text), ("a.yaml", ENTRY)]).archives[0].name == "a"
 
 
 def test_anchors_and_merged_defaults() -> None:
@@ -222,6 +310,7 @@ archives:
         columns: [order, price]
         interval_minutes: 15
         path: "{key}/{date}/{hour}{minute}-{part}.{ext}"
+        escape_formulas: true
       - {name: all, to: "file:///lake", subjects: [">"], format: messages, max_undecoded: }
 """
 
@@ -233,6 +322,7 @@ def test_exports_of_an_archive_come_back_as_they_were_written() -> None:
         ExportSpec(
             "by_store", "s3://lake/pizza", ("orders.>",), "json", key="subject:2", format="csv",
             columns=("order", "price"), interval_minutes=15, path="{key}/{date}/{hour}{minute}-{part}.{ext}",
+            escape_formulas=True,
         ),
     )  # fmt: skip
     for spec in pizza.exports:
@@ -266,8 +356,10 @@ def test_a_schema_is_where_the_file_of_archives_says(file: str, schema: str, pat
         ("key: subject:2", "key: subject", "a.yaml:11: 'subject' is not a key"),
         ("key: subject:2", "subjects: [a]", "a.yaml:7: an export has both subject and subjects"),
         ("subject: orders.>", "subject: orders..a", "a.yaml:9: "),
-        ("name: all", "name: by_store", "a.yaml:16: export by_store is there twice"),
+        ("name: all", "name: by_store", "a.yaml:17: export by_store is there twice"),
         ("format: csv", "format: [csv]", "a.yaml:12: format is a list, and must be text"),
+        ("format: csv", "format: parquet", "a.yaml:16: Files of the format parquet have no formulas to escape"),
+        ("escape_formulas: true", "escape_formulas: 1", "a.yaml:16: escape_formulas is 1"),
     ],
 )
 def test_a_bad_export_is_refused_with_its_line(old: str, new: str, error: str) -> None:

@@ -1,5 +1,7 @@
 """CSV of JSON: a batch makes the files that message by message does, byte for byte."""
 
+import csv
+import io
 import json
 
 import pyarrow as pa
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.formats.json_fields import fields_of
 from nats3_dagster.exports.formats.json_lines import json_lines
 from nats3_dagster.exports.group_export import GroupExport
@@ -23,9 +26,10 @@ NUMBERS = [
     "9007199254740993", "123456789012345678901234567890.123456789012345678901234567890", "-0e0", "9" * 601, "9" * 4301,
     "0." + "1" * 700,
 ]  # fmt: skip
-NAMES = ["a", "b", "", "é", "c,d", 'x\\"y', "price", "\\u0061"]
+NAMES = ["a", "b", "", "é", "c,d", 'x\\"y', "price", "\\u0061", "=n", "-1"]
 TEXTS = ["", "a", ",", "a, b", "é€😀", '\\"', "\\\\", "\\n", "\\r\\n", "\\ud83d\\ude00", "{}[]:,", "null", "1.0", " x ",
-         "'", "\x7f", "NaN", "\\u0000", "z" * 700]  # fmt: skip
+         "'", "\x7f", "NaN", "\\u0000", "z" * 700, "=1+1", "=a,b", "=\\u0031", "-5", "+5.5e3", "-5a", "@a", "-", "'=1",
+         '=\\"', "\\t=1", '\\"=1', "5-3", "-5\\n"]  # fmt: skip
 WHITE = st.sampled_from(["", "", " ", "\t", "\n", "\r\n"])
 texts = st.sampled_from(TEXTS) | st.text(max_size=5).map(lambda text: json.dumps(text, ensure_ascii=False)[1:-1])
 scalars = st.one_of(
@@ -68,12 +72,13 @@ SUBJECTS = ["x.a", "x.b", "y"]
 
 def _files(
     payloads: list[str], *, by_batch: bool, key: str | None = None, columns: tuple[str, ...] = (), interval: int = 60,
-    size: int = 7,
+    size: int = 7, escape: bool = False,
 ):  # fmt: skip
     """The files by key and interval, and the undecoded messages."""
     spec = ExportSpec(
         "files", "file:///nowhere", decode="json", format="csv", compression="none", key=key, columns=columns,
         path="{key}/{date}/{hour}/{minute}/{first}", interval_minutes=interval, max_undecoded=10**6,
+        escape_formulas=escape,
     )  # fmt: skip
     job = ExportJob(
         "logs", "", "LOGS", HOUR, spec, None, StoreOptions(url="file:///nowhere"),
@@ -103,15 +108,29 @@ def _files(
 
 
 @given(payloads, st.sampled_from([None, "subject:2"]), st.sampled_from([(), ("b", "a"), ("price",), ("none", "a")]),
-       st.sampled_from([15, 60]), st.sampled_from([3, 100]))  # fmt: skip
-@example(['{"a": 1}', "{}", '{"b": "x\\ry"}', '{"a": null}', '{"a": 2, "b": 3}'], None, (), 60, 100)
-@example([f'{{"a": {number}}}' for number in NUMBERS], None, (), 60, 100)
-@example([f'{{"a": "{text}", "b": {{"c": "{text}"}}}}' for text in TEXTS], None, (), 60, 100)
-@example([f'{{"{name}": {{"{name}": [], "k": {{}}}}}}' for name in NAMES] * 2, "subject:2", (), 60, 100)
-@example(['{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 2}, "c": 1}', '{"a": {"b": 1, "d": 2}, "c": 1}'], None, (), 60, 100)
-def test_a_batch_makes_the_files_that_each_message_by_itself_makes(payloads, key, columns, interval, size):
-    asked = {"key": key, "columns": columns, "interval": interval, "size": size}
+       st.sampled_from([15, 60]), st.sampled_from([3, 100]), st.booleans())  # fmt: skip
+@example(['{"a": 1}', "{}", '{"b": "x\\ry"}', '{"a": null}', '{"a": 2, "b": 3}'], None, (), 60, 100, False)
+@example([f'{{"a": {number}}}' for number in NUMBERS], None, (), 60, 100, True)
+@example([f'{{"a": "{text}", "b": {{"c": "{text}"}}}}' for text in TEXTS], None, (), 60, 100, True)
+@example([f'{{"{name}": {{"{name}": [], "k": {{}}}}}}' for name in NAMES] * 2, "subject:2", (), 60, 100, True)
+@example(['{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 2}, "c": 1}', '{"a": {"b": 1, "d": 2}}'], None, (), 60, 100, False)
+def test_a_batch_makes_the_files_that_each_message_by_itself_makes(payloads, key, columns, interval, size, escape):
+    asked = {"key": key, "columns": columns, "interval": interval, "size": size, "escape": escape}
     assert _files(payloads, by_batch=True, **asked) == _files(payloads, by_batch=False, **asked)
+
+
+def test_fields_that_a_spreadsheet_would_run_are_escaped_and_numbers_are_not():
+    values = ['"=1+1"', '"=a,b"', '"-5"', '"+5.5e3"', "-7.5", '"@x"', '"-a"', '"\\t=1"', '"a=1"', "null", '["=1"]']
+    payloads = [f'{{"a": {value}, "=n": 1}}' for value in values]
+    for by_batch in (True, False):
+        ((data, *_),) = _files(payloads, by_batch=by_batch, key=None, escape=True)[0].values()
+        rows = [row[0] for row in csv.reader(io.StringIO(data.decode(), newline=""))]
+        assert rows == ["a", "'=1+1", "'=a,b", "-5", "+5.5e3", "-7.5", "'@x", "'-a", "'\t=1", "a=1", "", '["=1"]']
+        assert data.startswith(b"a,'=n\n")
+        ((plain, *_),) = _files(payloads, by_batch=by_batch, key=None)[0].values()
+        assert plain.startswith(b'a,=n\n=1+1,1\n"=a,b",1\n')
+    with pytest.raises(OperatorError, match="ndjson have no formulas"):
+        ExportSpec("files", "file:///nowhere", escape_formulas=True)
 
 
 @pytest.mark.parametrize("depth", [5, 99, 101, 900, 3000])

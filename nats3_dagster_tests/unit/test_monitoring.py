@@ -54,6 +54,20 @@ def test_what_is_exported_is_explained(exported: dict[str, list[str]]) -> None:
     assert alerts == {rule["alert"] for rule in rules()}
 
 
+# What `promtool check metrics` finds fault with in a name: units beside the base ones, short ones, kinds of metrics.
+UNFIT = {
+    "minutes", "hours", "days", "weeks", "months", "years", "bits", "miles", "feet", "fahrenheit", "ms", "us", "ns",
+    "sec", "s", "m", "h", "d", "b", "kb", "mb", "gb", "tb", "pb", "counter", "gauge", "histogram", "summary",
+}  # fmt: skip
+
+
+def test_names_are_as_prometheus_wants_them(exported: dict[str, list[str]]) -> None:
+    prefixes = re.compile("milli|micro|nano|kilo|mega|giga|kibi|mebi")
+    wrong = {name for name in exported if UNFIT & set(name.split("_")) or prefixes.search(name)}
+    assert wrong == set()
+    assert [name for name in exported if not re.fullmatch(r"[a-z0-9_]+", name)] == []
+
+
 def test_every_expression_is_promql() -> None:
     promql = pytest.importorskip("promql_parser")
     expressions = [rule["expr"] for rule in rules()]

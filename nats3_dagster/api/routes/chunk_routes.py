@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.models.bodies import JobId
 from nats3_dagster.api.models.chunk_models import ChunkDetail, ChunkPage
 from nats3_dagster.api.parameters import time_in
@@ -18,7 +19,7 @@ from nats3_dagster.views import chunks as views
 from nats3_dagster.workspace import Workspace
 
 MOST = 1000
-router = APIRouter(prefix="/chunks", tags=["chunks"])
+router = APIRouter(prefix="/chunks", tags=["chunks"], route_class=JsonRoute)
 
 
 @router.get("", response_model=ChunkPage)

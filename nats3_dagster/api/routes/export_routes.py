@@ -5,13 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.models.export_models import ExportDetail, ExportList
 from nats3_dagster.bodies.base import Text
 from nats3_dagster.exports.hours import state_of, states
 from nats3_dagster.views import exports as views
 
 MOST_HOURS = 10_000
-router = APIRouter(prefix="/archive/{name}/exports", tags=["exports"])
+router = APIRouter(prefix="/archive/{name}/exports", tags=["exports"], route_class=JsonRoute)
 Name = Annotated[Text, Path(description="Name of the archive.", examples=["logs"])]
 
 

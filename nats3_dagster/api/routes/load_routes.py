@@ -10,6 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.models.bodies import JobId
 from nats3_dagster.api.models.load_models import LoadJob, LoadPlan, LoadProgress
 from nats3_dagster.api.routes.load_events import events
@@ -24,7 +25,7 @@ from nats3_dagster.runs import loads
 from nats3_dagster.settings import Settings
 from nats3_dagster.views import load_jobs as documents
 
-router = APIRouter(tags=["load"])
+router = APIRouter(tags=["load"], route_class=JsonRoute)
 
 
 def starts() -> Callable[[Settings, ReplaySpec], loads.Starter]:

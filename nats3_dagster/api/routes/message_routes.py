@@ -7,6 +7,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic_core import to_json
 
 from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.models.message_models import Message, MessagePage, MessageReference
 from nats3_dagster.api.parameters import time_in
 from nats3_dagster.archive.read import answers
@@ -19,7 +20,7 @@ from nats3_dagster.views import messages as views
 # Messages of a page, and bytes of their headers and payloads unless a single message has more.
 MOST, MOST_BYTES = 1000, 1 << 20
 LINES = "application/x-ndjson"
-router = APIRouter(prefix="/archive/{name}", tags=["messages"])
+router = APIRouter(prefix="/archive/{name}", tags=["messages"], route_class=JsonRoute)
 
 Name = Annotated[Text, Path(description="Name of the archive.", examples=["logs"])]
 Incarnation = Annotated[

@@ -4,9 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 
+from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.scrapes import Scrapes
 
-router = APIRouter(tags=["status"])
+router = APIRouter(tags=["status"], route_class=JsonRoute)
 
 
 async def _scrapes(request: Request) -> Scrapes:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
+from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.models.bodies import Answer
 from nats3_dagster.api.security import ACCESS
 from nats3_dagster.api.wording import WORDS
@@ -22,7 +23,7 @@ PATIENCE_S = 4.0
 # Apart from the threads of requests: a server with much to do says that it is ready, and what hangs keeps no more.
 _ASKING = ThreadPoolExecutor(8, thread_name_prefix="ready")
 _Asks = Callable[[Workspace], None]
-router = APIRouter(tags=["status"])
+router = APIRouter(tags=["status"], route_class=JsonRoute)
 
 
 class Part(Answer):

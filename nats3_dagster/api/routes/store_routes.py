@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 
 from nats3_dagster.api.context import Document, Recent, Work
+from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.models.bodies import JobId
 from nats3_dagster.api.models.store_models import CreatedStoreJob, DeletedStoreJob, StoreJob, StoreLag
 from nats3_dagster.api.wording import WORDS
@@ -21,7 +22,7 @@ from nats3_dagster.tables.follow import ANSWER_S, followed
 from nats3_dagster.views import store_jobs as views
 
 log = logging.getLogger(__name__)
-router = APIRouter(prefix="/store", tags=["store"])
+router = APIRouter(prefix="/store", tags=["store"], route_class=JsonRoute)
 
 
 @router.post("/job", status_code=201, response_model=CreatedStoreJob)

@@ -5,12 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.models.table_models import Table
 from nats3_dagster.bodies.base import Text
 from nats3_dagster.tables import tables
 from nats3_dagster.views import tables as views
 
-router = APIRouter(prefix="/archive/{name}", tags=["tables"])
+router = APIRouter(prefix="/archive/{name}", tags=["tables"], route_class=JsonRoute)
 
 
 @router.get("/table", response_model=Table)

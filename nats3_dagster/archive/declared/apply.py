@@ -119,6 +119,8 @@ def _checked(workspace: Workspace, one: Planned) -> Planned:
             create.check(workspace, one.declared.spec, create_bucket=one.declared.create_bucket)
         if one.action == "change" and one.archive and not one.refusal:
             change.check(workspace, one.archive, one.differences)
+        if one.action == "remove" and one.archive:
+            remove.check(workspace, one.archive.spec)
     except (OperatorError, Conflict) as error:
         if one.declared and one.archive is None:
             again = _compared(workspace.catalog.archives.totals(), one.declared)

@@ -1,6 +1,7 @@
 """The text of a file as tables, lists and values: YAML, JSON or TOML; where the format says it, with line numbers."""
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -10,7 +11,20 @@ import yaml
 
 from nats3_dagster.errors import OperatorError
 
-_QUOTES = "Put names and filters that begin with * or > in quotes"
+# What to do about a text that is not YAML, by what the parser says of it.
+_YAML_HINTS = tuple((re.compile(pattern), hint) for pattern, hint in (
+    (r"alias|block scalar", "Put names and filters that begin with * or > in quotes"),
+    (r"'\\t' that cannot start", "Indent with spaces, not with tabs"),
+    (r"cannot start any token|scanning an anchor|tag handle", "Put a text that begins with a special sign in quotes"),
+    (r"mapping values are not allowed", "Put a text with a colon in quotes, and check the indentation"),
+    (r"constructor for the tag", "Write plain text, numbers, lists and tables: there are no tags"),
+    (r"is no text", "Write each key as text"),
+    (r"is no value", "Put it in quotes if it is text"),
+    (r"special characters|decode", "Save the file as UTF-8 text without control characters"),
+    (r"single document", "Write one document: the file has a second one after ---"),
+))  # fmt: skip
+_YAML_HINT = "Check the indentation, and that all quotes and brackets are closed"
+_NO_LIST = "Write a list of tables, or [] for none"
 
 
 class Table(dict[str, Any]):
@@ -25,18 +39,19 @@ class Table(dict[str, Any]):
         self.lines: dict[str, int] = lines or {}
 
 
-def parse(text: str, file: str) -> Table:
-    """The file's table: TOML or JSON by the ending of its name, else YAML. Raises OperatorError, with the line, for a
-    text that is none, and for a key that a table has twice."""
+def parse(text: str, file: str) -> tuple[Table, list[OperatorError]]:
+    """Returns the file's table (TOML or JSON by the ending of its name, else YAML), and a problem for each key that a
+    table has twice; the first of them counts. Raises OperatorError, with the line, for a text that is none."""
+    twice: list[OperatorError] = []
     if file.endswith(".toml"):
         parsed = _toml(text, file)
     elif file.endswith(".json"):
-        parsed = _json(text, file)
+        parsed = _json(text, file, twice)
     else:
-        parsed = _yaml(text, file)
+        parsed = _yaml(text, file, twice)
     if not isinstance(parsed, Table):
         raise OperatorError(f"{file} is no table of archives", "Begin it with archives: and a list below it")
-    return parsed
+    return parsed, twice
 
 
 def place(file: str, line: int) -> str:
@@ -45,22 +60,32 @@ def place(file: str, line: int) -> str:
 
 
 def tables_of(root: Table, key: str, file: str) -> list[Table]:
-    """The tables of the list under a key. Raises OperatorError if it is something else."""
-    listed: Any = root[key] if root[key] is not None else []
+    """The tables of the list under a key. Raises OperatorError if it is something else, also for a key without a
+    value: an empty list means none, and nothing at all may be what a template left."""
+    listed: Any = root[key]
+    at = place(file, root.lines.get(key, 0))
+    if listed is None:
+        raise OperatorError(f"{at}: {key} has no value", _NO_LIST)
     if not isinstance(listed, list) or not all(isinstance(entry, Table) for entry in cast(list[Any], listed)):
-        raise OperatorError(
-            f"{place(file, root.lines.get(key, 0))}: {key} is no list of tables", "Begin each archive with - name:"
-        )
+        raise OperatorError(f"{at}: {key} is no list of tables", "Begin each archive with - name:")
     return cast(list[Table], listed)
 
 
-def unknown_keys(table: Table, known: Sequence[str], file: str, of: str) -> None:
-    """Raises OperatorError, with the nearest known key, for the first key of the table that is not known."""
+def unknown_keys(table: Table, keys: Sequence[str], file: str, of: str) -> list[OperatorError]:
+    """A problem, with the nearest key, for each key of the table that is not one of `keys`."""
+    problems: list[OperatorError] = []
     for key in table:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}"
-            raise OperatorError(f"{place(file, table.lines.get(key, table.line))}: {of} has no key {key!r}", hint)
+        if key not in keys:
+            near = nearest(key, keys)
+            hint = f"Did you mean {near}?" if near else f"It has {', '.join(keys)}"
+            at = place(file, table.lines.get(key, table.line))
+            problems.append(OperatorError(f"{at}: {of} has no key {key!r}", hint))
+    return problems
+
+
+def nearest(key: str, keys: Sequence[str]) -> str | None:
+    """The key that a misspelt one may mean."""
+    return next(iter(get_close_matches(key, keys, n=1)), None)
 
 
 def _toml(text: str, file: str) -> Any:
@@ -70,13 +95,14 @@ def _toml(text: str, file: str) -> Any:
         raise OperatorError(f"{file} is not TOML: {error}", "Correct it: nothing was changed") from None
 
 
-def _json(text: str, file: str) -> Any:
+def _json(text: str, file: str, twice: list[OperatorError]) -> Any:
     def table(pairs: list[tuple[str, Any]]) -> Table:
         made = Table()
         for key, value in pairs:
             if key in made:
-                raise OperatorError(f"{file} has the key {key!r} twice in one table", "Leave one of them out")
-            made[key] = value
+                twice.append(OperatorError(f"{file} has the key {key!r} twice in one table", "Leave one of them out"))
+            else:
+                made[key] = value
         return made
 
     try:
@@ -92,23 +118,35 @@ def _tables(value: Any) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML, of which tables know their lines, and have no key twice."""
+    """Safe YAML with tables that know their lines."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        # Keys that a table has a second time, with the line of it.
+        self.twice: list[tuple[str, int]] = []
 
-class _Twice(Exception):
-    """A key that a table has twice, and the line of the second one."""
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        except ValueError as error:  # a date or a number that does not exist
+            text = f"{getattr(node, 'value', '')!r} is no value: {error}"
+            raise yaml.MarkedYAMLError(None, None, text, node.start_mark) from None
 
 
 def _table(loader: _Loader, node: yaml.MappingNode) -> Any:
-    own: set[Any] = set()
-    for key, _ in node.value:
+    pairs: list[tuple[yaml.Node, yaml.Node]] = []
+    own: set[str] = set()
+    for key, value in node.value:
         if key.tag != "tag:yaml.org,2002:merge":
             name: Any = _value(loader, key)
             if not isinstance(name, str):
                 raise yaml.MarkedYAMLError(None, None, f"the key {name!r} is no text", key.start_mark)
             if name in own:
-                raise _Twice(name, key.start_mark.line + 1)
+                loader.twice.append((name, key.start_mark.line + 1))
+                continue
             own.add(name)
+        pairs.append((key, value))
+    node.value = pairs
     loader.flatten_mapping(node)
     made = Table(line=node.start_mark.line + 1)
     # Built later than it is referred to: an alias inside of it may be itself.
@@ -120,21 +158,34 @@ def _table(loader: _Loader, node: yaml.MappingNode) -> Any:
 
 
 def _value(loader: _Loader, node: yaml.Node) -> Any:
-    return loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return loader.construct_object(node, deep=True)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _table)
 
 
-def _yaml(text: str, file: str) -> Any:
+def _yaml(text: str, file: str, twice: list[OperatorError]) -> Any:
     try:
-        return yaml.load(text, _Loader)  # noqa: S506  it is a SafeLoader
-    except _Twice as twice:
-        key, line = twice.args
-        raise OperatorError(f"{place(file, line)} has the key {key!r} a second time", "Leave one of them out") from None
+        loader = _Loader(text)
+        parsed: Any = loader.get_single_data()  # pyright: ignore[reportUnknownMemberType]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = place(file, mark.line + 1 if mark else 0)
-        raise OperatorError(f"{at} is not YAML: {error.problem or error.context}", _QUOTES) from None
+        hint = _yaml_hint(f"{error.context} {error.problem}")
+        raise OperatorError(f"{at} is not YAML: {error.problem or error.context}", hint) from None
+    except yaml.reader.ReaderError as error:
+        at = place(file, text.count("\n", 0, error.position) + 1)
+        reason = str(error).splitlines()[0]
+        raise OperatorError(f"{at} is not YAML: {reason}", _yaml_hint(reason)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise OperatorError(f"{file} is not YAML: {str(error).splitlines()[0]}", _QUOTES) from None
+        reason = str(error).splitlines()[0]
+        raise OperatorError(f"{file} is not YAML: {reason}", _yaml_hint(reason)) from None
+    twice += [
+        OperatorError(f"{place(file, line)} has the key {key!r} a second time", "Leave one of them out")
+        for key, line in loader.twice
+    ]
+    return parsed
+
+
+def _yaml_hint(reason: str) -> str:
+    return next((hint for pattern, hint in _YAML_HINTS if pattern.search(reason)), _YAML_HINT)

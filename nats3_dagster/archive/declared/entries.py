@@ -5,20 +5,22 @@ silence.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nats3_dagster.archive.declared import peer
-from nats3_dagster.archive.declared.document import Table, parse, place, tables_of, unknown_keys
+from nats3_dagster.archive.declared.document import Table, nearest, parse, place, tables_of, unknown_keys
 from nats3_dagster.archive.declared.exports import entry_of_export, read_exports
 from nats3_dagster.archive.declared.values import count, duration, filters, flag, size, text
 from nats3_dagster.archive.job_names import archive_name
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
 
-# Problems of a file that an error names.
-_NAMED = 5
-_REQUIRED = ("name", "stream", "bucket")
+# Problems that an error names.
+_NAMED = 20
+# What each archive must have, with a valid value that stands in for one which is missing or wrong while the rest is
+# checked.
+_REQUIRED = {"name": "name", "stream": "stream", "bucket": "bucket"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +75,54 @@ class Declarations:
     left_out: tuple[str, ...] = ()
 
 
-def read(files: Iterable[tuple[str, str]]) -> Declarations:
-    """The archives of these files, each its name and its text. Raises OperatorError that names every problem with its
-    file and line, five of them at most."""
+@dataclass(slots=True)
+class _Written:
+    """What a table of a file says of an archive."""
+
+    # By field of ArchiveSpec or Declared, without those that have a problem.
+    values: dict[str, Any] = field(default_factory=dict)
+    # Where each field was written, wrong ones included.
+    places: dict[str, str] = field(default_factory=dict)
+    problems: list[OperatorError] = field(default_factory=list)
+    # Keys that misspelt ones may mean.
+    misspelt: set[str | None] = field(default_factory=set)
+
+
+def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declarations:
+    """The archives of these files, each its name and its text. With `prune` a file that lists no archives is refused:
+    only an empty list means none. Raises OperatorError that names every problem once with its file and line, twenty of
+    them at most."""
     problems: list[OperatorError] = []
     archives: list[Declared] = []
     left_out: list[str] = []
     for file, content in files:
         try:
-            root = parse(content, file)
-            is_peers = "store" in root and "archives" not in root
-            entries, defaults, notes = peer.entries(root, file) if is_peers else _entries(root, file)
+            root, twice = parse(content, file)
+            problems += twice
+            is_peers = peer.is_peers(root)
+            if prune and is_peers and "store" not in root:
+                raise OperatorError(
+                    f"{file} lists no store jobs: to prune by it would delete every archive",
+                    "Apply it without prune, or declare the archives that stay",
+                )
+            entries, defaults, notes = peer.entries(root, file, problems) if is_peers else _entries(root, file)
+        except _Problems as several:
+            problems += several.errors
+            continue
         except OperatorError as error:
             problems.append(error)
             continue
         left_out += notes
+        common = _written(defaults, [key for key in _KEYS if key not in ("name", "exports")], file, "defaults")
+        problems += common.problems
         for entry in entries:
             try:
-                archives.append(_declared(entry, defaults, file, is_job=is_peers))
+                archives.append(_declared(entry, common, file, is_job=is_peers))
             except _Problems as several:
                 problems += several.errors
     problems += _twice(archives)
+    # A value of `defaults` may be wrong for several archives.
+    problems = list({error.what: error for error in problems}.values())
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -132,60 +161,90 @@ class _Problems(Exception):
 
 
 def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
-    """The entries of a file in our own shape, their defaults, and what is left out."""
-    unknown_keys(root, ("archives", "defaults"), file, "a file of archives")
-    if "archives" not in root:
-        raise OperatorError(f"{file} declares no archives", "Begin it with archives: and a list below it")
+    """The entries of a file in our own shape, their defaults, and what is left out. Raises _Problems."""
+    problems = unknown_keys(root, ("archives", "defaults"), file, "a file of archives")
+    if "archives" not in root and not any(nearest(key, ("archives",)) for key in root):
+        problems.append(OperatorError(f"{file} declares no archives", "Begin it with archives: and a list below it"))
     defaults = root.get("defaults") or Table()
     if not isinstance(defaults, Table):
-        raise OperatorError(
+        problems.append(OperatorError(
             f"{place(file, root.lines.get('defaults', 0))}: defaults is no table",
             "Write below it the fields that all archives of the file have",
-        )
+        ))  # fmt: skip
+    if problems:
+        raise _Problems(problems)
     return tables_of(root, "archives", file), defaults, []
 
 
-def _declared(entry: Table, defaults: Table, file: str, *, is_job: bool) -> Declared:
-    """The archive of an entry; `is_job`: its name is that of a job. Raises _Problems."""
-    errors: list[OperatorError] = []
-    values: dict[str, Any] = {}
-    exports, problems = read_exports(entry, file)
-    errors += problems
-    for table, of in ((defaults, "defaults"), (entry, "an archive")):
-        try:
-            unknown_keys(table, [key for key in _KEYS if table is entry or key not in ("name", "exports")], file, of)
-        except OperatorError as error:
-            errors.append(error)
+def _written(table: Table, keys: Sequence[str], file: str, of: str) -> _Written:
+    """What a table says, with every problem of its keys and values."""
+    misspelt = {nearest(key, keys) for key in table if key not in keys}
+    written = _Written(problems=unknown_keys(table, keys, file, of), misspelt=misspelt)
+    if table.get("subject") is not None and table.get("subjects") is not None:
+        where = place(file, table.lines.get("subjects", table.line))
+        written.problems.append(OperatorError(f"{where}: {of} has both subject and subjects", "Give one of them"))
+    for key, value in table.items():
+        if value is None or key not in _FIELDS or key not in keys:  # a key with no value, and what others read
             continue
-        if table.get("subject") is not None and table.get("subjects") is not None:
-            where = place(file, table.lines.get("subjects", table.line))
-            errors.append(OperatorError(f"{where}: {of} has both subject and subjects", "Give one of them"))
-        for key, value in table.items():
-            if value is None or key == "exports":  # a key with nothing behind it, and what was read above
-                continue
-            field, kind = _FIELDS[key]
-            try:
-                values[field] = kind(key, value)
-            except OperatorError as error:
-                errors.append(_at(error, place(file, table.lines.get(key, table.line))))
+        field_name, kind = _FIELDS[key]
+        written.places[field_name] = place(file, table.lines.get(key, table.line))
+        try:
+            written.values[field_name] = kind(key, value)
+        except OperatorError as error:
+            written.problems.append(_at(error, written.places[field_name]))
+    return written
+
+
+def _declared(entry: Table, defaults: _Written, file: str, *, is_job: bool) -> Declared:
+    """The archive of an entry; `is_job`: its name is that of a job. Raises _Problems: those of the entry, without
+    those of `defaults`."""
     at = place(file, entry.line)
-    missing = [key for key in _REQUIRED if key not in values and not errors]
-    if missing:
-        errors.append(OperatorError(f"{at}: an archive without {' and '.join(missing)}", "Add what is missing"))
-    if errors:
-        raise _Problems(errors)
+    own = _written(entry, _KEYS, file, "an archive")
+    exports, problems = read_exports(entry, file)
+    problems = [*own.problems, *problems]
+    places, values = defaults.places | own.places, defaults.values | own.values
+    misspelt = own.misspelt | defaults.misspelt
+    if missing := [key for key in _REQUIRED if key not in places and key not in misspelt]:
+        problems.append(OperatorError(f"{at}: an archive without {' and '.join(missing)}", "Add what is missing"))
     paused, create_bucket = values.pop("paused", None), values.pop("create_bucket", False)
-    if values.get("durable"):
-        values.setdefault("mode", "consumer")
     if ">" in values.get("subjects", ()):
         values["subjects"] = ()
-    job_name = str(values["name"]) if is_job else None
-    try:
-        if job_name is not None:
+    job_name = str(values["name"]) if is_job and "name" in values else None
+    if job_name is not None:
+        try:
             values["name"] = archive_name(job_name)
-        return Declared(ArchiveSpec(**values), paused, create_bucket, at, job_name, exports)
-    except OperatorError as error:
-        raise _Problems([_at(error, at)]) from None
+        except OperatorError as error:
+            problems.append(_at(error, places["name"]))
+            del values["name"]
+    spec = _spec(values, places, at, problems)
+    if problems or (defaults.problems and spec is None):
+        raise _Problems(problems)
+    assert spec
+    return Declared(spec, paused, create_bucket, at, job_name, exports)
+
+
+def _spec(
+    values: Mapping[str, Any], places: Mapping[str, str], at: str, problems: list[OperatorError]
+) -> ArchiveSpec | None:
+    """The archive of these values; None, with its problems added, if they do not make one. What is missing or wrong is
+    left out, so that all the other values are checked as well."""
+    rest = dict(values)
+    is_whole = all(key in rest for key in _REQUIRED)
+    while True:
+        given: dict[str, Any] = {**_REQUIRED, **rest}
+        if given.get("durable"):
+            given.setdefault("mode", "consumer")
+        try:
+            spec = ArchiveSpec(**given)
+        except OperatorError as error:
+            is_whole = False
+            # A consumer may be right for the mode that was meant.
+            if error.field != "durable" or "mode" in rest or "mode" not in places:
+                problems.append(_at(error, places.get(error.field, at)))
+            if rest.pop(error.field, None) is None:
+                return None
+        else:
+            return spec if is_whole else None
 
 
 def _twice(archives: Sequence[Declared]) -> list[OperatorError]:

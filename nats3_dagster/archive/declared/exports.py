@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from nats3_dagster.archive.declared.document import Table, place, unknown_keys
-from nats3_dagster.archive.declared.values import address, count, filters, text, texts
+from nats3_dagster.archive.declared.document import Table, nearest, place, unknown_keys
+from nats3_dagster.archive.declared.values import address, count, filters, flag, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.model.spec_table import Kind, Setting, file_at, settings_of, to_document
@@ -22,15 +22,14 @@ def read_exports(entry: Table, file: str) -> tuple[tuple[ExportSpec, ...], list[
     problems: list[OperatorError] = []
     exports: dict[str, ExportSpec] = {}
     for table in cast(list[Table], listed):
-        try:
-            spec = _export(table, file)
-            if spec.name in exports:
-                raise OperatorError(
-                    f"{place(file, table.line)}: export {spec.name} is there twice", "Leave one of them out"
-                )
+        spec, wrong = _export(table, file)
+        problems += wrong
+        if spec and spec.name in exports:
+            problems.append(OperatorError(
+                f"{place(file, table.line)}: export {spec.name} is there twice", "Leave one of them out"
+            ))  # fmt: skip
+        elif spec:
             exports[spec.name] = spec
-        except OperatorError as error:
-            problems.append(error)
     return tuple(exports[name] for name in sorted(exports)), problems
 
 
@@ -40,30 +39,35 @@ def entry_of_export(spec: ExportSpec) -> dict[str, Any]:
     return {one.key: document[one.key] for one in settings_of(ExportSpec) if getattr(spec, one.name) != one.default}
 
 
-def _export(table: Table, file: str) -> ExportSpec:
-    """Raises OperatorError with the line."""
-    unknown_keys(table, [*_KEYS], file, "an export")
+def _export(table: Table, file: str) -> tuple[ExportSpec | None, list[OperatorError]]:
+    """The export of a table, or its problems with their lines."""
+    problems = unknown_keys(table, [*_KEYS], file, "an export")
     at = place(file, table.line)
     values: dict[str, Any] = {}
     for key, value in table.items():
-        if value is None:  # a key without a value
+        if value is None or key not in _KEYS:  # a key without a value
             continue
         one = _KEYS[key]
         if one.name in values:
-            raise OperatorError(f"{at}: an export has both {one.singular} and {one.key}", "Give one of them")
+            problems.append(OperatorError(f"{at}: an export has both {one.singular} and {one.key}", "Give one of them"))
         try:
             values[one.name] = one.cleared(_READ[one.kind](key, value))
         except OperatorError as error:
-            raise _at(error, place(file, table.lines.get(key, table.line))) from None
-        if one.kind is Kind.FILE:
+            problems.append(_at(error, place(file, table.lines.get(key, table.line))))
+    misspelt = {nearest(key, [*_KEYS]) for key in table if key not in _KEYS}
+    needed = [one.key for one in settings_of(ExportSpec) if one.required]
+    if missing := [key for key in needed if table.get(key) is None and key not in misspelt]:
+        problems.append(OperatorError(f"{at}: an export without {' and '.join(missing)}", "Add what is missing"))
+    if problems:
+        return None, problems
+    for one in settings_of(ExportSpec):
+        if one.kind is Kind.FILE and one.name in values:
             values[one.name] = file_at(values[one.name], Path(file).absolute().parent)
-    if missing := [one.key for one in settings_of(ExportSpec) if one.required and one.name not in values]:
-        raise OperatorError(f"{at}: an export without {' and '.join(missing)}", "Add what is missing")
     try:
-        return ExportSpec(**values)
+        return ExportSpec(**values), []
     except OperatorError as error:
-        key = next((key for key, one in _KEYS.items() if one.name == error.field and key in table), error.field)
-        raise _at(error, place(file, table.lines.get(key or "", table.line))) from None
+        key = next((key for key, one in _KEYS.items() if one.name == error.field and key in table), "")
+        return None, [_at(error, place(file, table.lines.get(key, table.line)))]
 
 
 def _at(error: OperatorError, at: str) -> OperatorError:
@@ -75,6 +79,6 @@ _KEYS: Mapping[str, Setting] = {one.key: one for one in settings_of(ExportSpec)}
     one.singular: one for one in settings_of(ExportSpec) if one.kind is Kind.FILTERS
 }
 _READ: Mapping[Kind, Callable[[str, Any], Any]] = {
-    Kind.TEXT: text, Kind.FILE: text, Kind.ADDRESS: address, Kind.COUNT: count, Kind.TEXTS: texts,
-    Kind.FILTERS: filters,
+    Kind.TEXT: text, Kind.FILE: text, Kind.ADDRESS: address, Kind.COUNT: count, Kind.FLAG: flag,
+    Kind.TEXTS: texts, Kind.FILTERS: filters,
 }  # fmt: skip

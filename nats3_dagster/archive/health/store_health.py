@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.errors import StoreError
-from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, identity
+from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, delete_versions, identity
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 
@@ -81,6 +81,13 @@ def _try(options: StoreOptions, name: str) -> Iterator[Finding]:
     finally:
         for key in keys:
             bucket.delete(key)
+        left = delete_versions(options, name, f"{folder}/")
+    if left:
+        yield Finding(
+            "ok", AREA,
+            f"Bucket {name} keeps versions, and these credentials may not delete them: {left} of {folder}/ stay until "
+            "the bucket's own rules remove them",
+        )  # fmt: skip
 
 
 def _race(bucket: Bucket, keys: list[str], data: bytes) -> Finding:

@@ -75,7 +75,7 @@ def apply(
 ) -> None:
     """Create and change archives as files declare them. It shows the difference, and asks; applying again does
     nothing."""
-    declarations = read([_text(name) for name in file])
+    declarations = read([_text(name) for name in file], prune=prune)
     for sentence in declarations.left_out:
         note(sentence)
     with Workspace(Settings.load()) as workspace:

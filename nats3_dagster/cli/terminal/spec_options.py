@@ -45,9 +45,13 @@ def _name(one: Setting) -> str:
 
 
 def _option(one: Setting) -> inspect.Parameter:
-    kind = int if one.kind is Kind.COUNT else list[str] if one.kind.is_list else str
-    repeated = " May be repeated." if one.kind.is_list else ""
-    option = typer.Option(one.option, metavar=one.metavar, help=one.description + repeated)
+    types: dict[Kind, Any] = {Kind.COUNT: int, Kind.FLAG: bool, Kind.TEXTS: list[str], Kind.FILTERS: list[str]}
+    kind = types.get(one.kind, str)
+    if one.kind is Kind.FLAG:
+        option = typer.Option(f"{one.option}/--no-{one.option[2:]}", help=one.description, show_default=False)
+    else:
+        repeated = " May be repeated." if one.kind.is_list else ""
+        option = typer.Option(one.option, metavar=one.metavar, help=one.description + repeated)
     return inspect.Parameter(
         _name(one), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )

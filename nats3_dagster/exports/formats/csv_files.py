@@ -1,6 +1,7 @@
 """CSV files: of rows by name, and of lines that are made already."""
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,34 +13,49 @@ from nats3_dagster.exports.decoding.message import Message, Row
 from nats3_dagster.exports.formats.json_lines import bytes_of
 from nats3_dagster.exports.formats.values import AS_THEY_ARE, PENDING_ROWS, to_field
 
+# How a field begins that spreadsheets run as a formula; and a number, which they do not run. One rule for texts one by
+# one and for Arrow's, which have their quotation mark already.
+_BEGINS, _NUMBER = r"([=+\-@\t\r])", r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+_FORMULA, _IS_NUMBER = re.compile(_BEGINS), re.compile(_NUMBER)
+_FORMULA_FIELD, _NUMBER_FIELD = f'^("?){_BEGINS}', f"^{_NUMBER}$"
+
 
 class CsvFiles:
-    """CSV with a line of names, fields quoted where they must be (RFC 4180), lines that end with a line feed."""
+    """CSV with a line of names, fields quoted where they must be (RFC 4180), lines that end with a line feed. With
+    `escape_formulas` no field and no name is a formula for a spreadsheet."""
 
     whole = False
 
-    def __init__(self, columns: Sequence[str], compress: Callable[[bytes], bytes]) -> None:
+    def __init__(
+        self, columns: Sequence[str], compress: Callable[[bytes], bytes], *, escape_formulas: bool = False
+    ) -> None:
         self._columns = tuple(columns)
         self._compress = compress
+        self._escape = escape_formulas
 
     def prepare(self, message: Message, row: Row, /) -> dict[str, Any]:
         fields = row.fields
         if self._columns:
-            return {name: to_field(fields[name]) for name in self._columns if name in fields}
-        return {
-            name if type(name) is str else str(name): value if type(value) in AS_THEY_ARE else to_field(value)
-            for name, value in fields.items()
-        }
+            prepared = {name: to_field(fields[name]) for name in self._columns if name in fields}
+        else:
+            prepared = {
+                name if type(name) is str else str(name): value if type(value) in AS_THEY_ARE else to_field(value)
+                for name, value in fields.items()
+            }
+        return {name: escaped(value) for name, value in prepared.items()} if self._escape else prepared
 
     def new_file(self) -> "CsvFile":
-        return CsvFile(self._columns, self._compress)
+        return CsvFile(self._columns, self._compress, escape_formulas=self._escape)
 
 
 class CsvFile:
     """Takes fields by name. Without columns it has the names of all rows, in the order in which they first came."""
 
-    def __init__(self, columns: tuple[str, ...], compress: Callable[[bytes], bytes]) -> None:
+    def __init__(
+        self, columns: tuple[str, ...], compress: Callable[[bytes], bytes], *, escape_formulas: bool = False
+    ) -> None:
         self._columns = dict.fromkeys(columns)
+        self._escape = escape_formulas
         self._fixed = bool(columns)
         self._compress = compress
         # Lines without their ends, each part with the number of columns that were known when they came.
@@ -70,7 +86,7 @@ class CsvFile:
     def finish(self) -> bytes:
         self._flush()
         head: list[str] = []
-        csv_writer(head).writerow(self._columns)
+        csv_writer(head).writerow(map(escaped, self._columns) if self._escape else self._columns)
         out = [head[0][:-2].encode("utf-8", "surrogatepass") + b"\n"]
         for columns, lines in self._parts:
             # Columns that came later are empty in these lines.
@@ -85,6 +101,23 @@ class CsvFile:
         if self._pending:
             self._parts.append((len(self._columns), pa.array(csv_texts(self._pending), pa.large_binary())))
             self._pending.clear()
+
+
+def escaped(value: Any) -> Any:
+    """A field with an apostrophe in front where a spreadsheet would run it as a formula."""
+    if isinstance(value, str) and _FORMULA.match(value) and not _IS_NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+def escaped_fields(fields: pa.Array) -> pa.Array:
+    """The same of fields as CSV has them (binary), quoted or not."""
+    formulas = pc.match_substring_regex(fields, _FORMULA_FIELD)
+    if not pc.any(formulas).as_py():
+        return fields
+    runs = pc.and_(formulas, pc.invert(pc.match_substring_regex(fields, _NUMBER_FIELD)))
+    safe = pc.replace_substring_regex(fields, _FORMULA_FIELD, r"\1'\2", max_replacements=1)
+    return pc.if_else(runs, safe, fields)
 
 
 def csv_writer(lines: list[str]) -> Any:

@@ -7,15 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.exports.formats.csv_files import CsvFile, csv_texts, csv_writer
+from nats3_dagster.exports.formats.csv_files import CsvFile, csv_texts, csv_writer, escaped_fields
 from nats3_dagster.exports.formats.json_fields import Fields
 from nats3_dagster.model.numbers import Int64s
 
 
 class CsvTable:
-    """Takes rows by their places in a batch of `size` messages, a place at most once."""
+    """Takes rows by their places in a batch of `size` messages, a place at most once. With `escape_formulas` as
+    CsvFiles: those of `add_row` are escaped already."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, escape_formulas: bool = False) -> None:
+        self._escape = escape_formulas
         # Which places have a row.
         self.has = np.zeros(size, np.bool_)
         self._fields: list[Fields] = []
@@ -25,7 +27,9 @@ class CsvTable:
     def add(self, fields: Fields) -> None:
         """Rows of one shape."""
         self.has[fields.rows] = True
-        self._fields.append(fields)
+        self._fields.append(
+            fields._replace(texts=tuple(map(escaped_fields, fields.texts))) if self._escape else fields
+        )
 
     def add_row(self, place: int, prepared: dict[str, Any]) -> None:
         """One row, as `CsvFile.add` takes it; it replaces one of `add`."""

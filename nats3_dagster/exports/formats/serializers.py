@@ -46,7 +46,7 @@ def serializer_of(spec: ExportSpec, stream: str, columns: tuple[str, ...]) -> Se
     """The serializer of an export; `columns` are those of its decoder."""
     compress = compressor_of(spec.compression)
     if spec.format == "csv":
-        return CsvFiles(spec.columns or columns, compress)
+        return CsvFiles(spec.columns or columns, compress, escape_formulas=spec.escape_formulas)
     if spec.format == "parquet":
         types = {"subject_bytes": pa.binary()} if spec.decode in ("raw", "text") else {}
         return ParquetFiles(spec.columns or columns, spec.compression, types)

@@ -38,6 +38,10 @@ def _gets(field: str, wanted: Any, *words: str) -> Callable[[Side], None]:
 
 
 def _create_consumer(side: Side) -> None:
+    words = ("--name", side.name, "--stream", "jobs", "--subject", "subject.1", "--bucket", side.bucket)
+    refused = side.nats3.refused("store", "create", *words, "--consumer", "not-there")
+    assert "Stream jobs has no consumer not-there" in refused
+    assert side.created("--mode", "consumer")["durable"].startswith("nats3-")
     peers_durable(side.wire, "jobs", "theirs", "subject.1")
     assert side.created("--consumer", "theirs", "--max-messages", "1000")["durable"] == "theirs"
 

@@ -28,6 +28,11 @@ def _in_file(field: str, wanted: Any, **job: Any) -> Callable[[Side], None]:
 
 
 def _file_consumer(side: Side) -> None:
+    path = side.folder / "consumer.yaml"
+    job = f"{{name: a, stream: jobs, bucket: {side.bucket}, subject: subject.1, consumer: not-there}}"
+    path.write_text(f"store:\n- {job}\n")
+    ran = side.nats3("store", "apply", "-f", str(path), "--yes")
+    assert (ran.status, "has no consumer not-there" in ran.err) == (2, True)
     peers_durable(side.wire, "jobs", "theirs", "subject.1")
     assert side.applied(consumer="theirs", **{"batch.max_count": 1000})["durable"] == "theirs"
 

@@ -38,6 +38,8 @@ def _name(side: Side) -> None:
 
 
 def _consumer(side: Side) -> None:
+    body = {"name": side.name, "stream": "jobs", "subject": "subject.1", "bucket": side.bucket, "consumer": "not-there"}
+    assert "has no consumer not-there" in side.refused("/store/job", "consumer", **body)
     peers_durable(side.wire, "jobs", "theirs", "subject.1")
     job = side.store(consumer="theirs", batch={"max_count": 1000})
     assert (job["consumer"], job["mode"]) == ("theirs", "consumer")
