@@ -55,8 +55,8 @@ def nats_fault(text: str) -> str | None:
 
 
 def postgres_fault(text: str) -> str | None:
-    """Why the text is no URL of a Postgres, and what to write. None if it is one. A connection string of keywords is
-    for libpq to parse, and what it says for `postgres_parts_fault`."""
+    """Why the text is no URL of a Postgres, and what to write. None if it is one. libpq parses connection
+    strings of keywords: see `postgres_parts_fault`."""
     scheme = re.match(r"postgres(?:ql)?://", text)
     if not scheme:
         return f"not the URL of a Postgres. {_POSTGRES}"

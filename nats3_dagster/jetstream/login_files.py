@@ -33,7 +33,7 @@ LoginFile = str | Embedded
 
 
 def check_file(file: LoginFile | None, what: str, *parts: bytes) -> None:
-    """Raises OperatorError if the file cannot be read or lacks one of these parts."""
+    """Raises OperatorError if the file cannot be read or does not have each of these parts."""
     if file is None:
         return
     content = _read(file, what)

@@ -90,7 +90,7 @@ NO_ARCHIVE = [
     ({"--prefix": "."}, "2 Error: The parts . and .. cannot be in the prefix '.'. Write it like team/logs"),
     ({"--prefix": ".."}, "2 Error: The parts . and .. cannot be in the prefix '..'. Write it like team/logs"),
     ({"--prefix": "a/../b"}, "2 Error: The parts . and .. cannot be in the prefix 'a/../b'. Write it like team/logs"),
-    ({"--prefix": "a\nb"}, "2 Error: The prefix 'a\\nb' has a character that no key may have. Write it like team/logs"),
+    ({"--prefix": "a\nb"}, "2 Error: The prefix holds more than one line, and wants a name."),
     ({"--prefix": "a\udcff"}, "2 Error: The prefix 'a\\udcff' has a character that no key may have."),
     ({"--prefix": "team/archive=x"}, "2 Error: The prefix 'team/archive=x' has a part archive=, date= or hour=."),
     ({"--prefix": "a" * 900}, "2 Error: The prefix 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'... is too long: 900 bytes. Use"),

@@ -229,7 +229,7 @@ def test_the_subjects_of_the_api(monkeypatch):
 
 @pytest.mark.parametrize(("fields", "what"), [
     ({"domain": "a", "api_prefix": "b"}, "A JetStream domain and a prefix of its API are given"),
-    *(({"domain": d}, "The JetStream domain") for d in ("", "a.b", "a b", "*", ">", "a\t")),
+    *(({"domain": d}, "The JetStream domain") for d in ("", "a.b", "a b", "*", ">", "a\xa0")),
     *(({"api_prefix": p}, "The prefix of JetStream's API") for p in ("", "a.", ".a", "a..b", "a b", "a.*", "a.>")),
     *(({"inbox_prefix": p}, "The inbox prefix") for p in ("", "_INBOX.", "_INBOX.*", "_INBOX.>", "_IN BOX", "a..b")),
 ])  # fmt: skip
