@@ -180,7 +180,7 @@ def test_closing_words_break_between_words_and_a_bar_leaves_room_for_an_interrup
     assert said[1] == "at http://127.0.0.1:23456. To stop them: nats3 dev stop"
     shown = [part for line in lines if "replay" in line for part in re.split(r"\r|\x1b\[[\d?]*[A-Za-z]", line) if part]
     assert shown
-    assert max(map(len, shown)) <= 76
+    assert max(map(len, shown)) <= 78
 
 
 def test_the_table_of_many_hours_is_short() -> None:
