@@ -157,6 +157,9 @@ def test_a_capture_in_a_shell_is_green_within_one_tick(
         hours_of = graph.get(key).partitions_def
         assert hours_of is not None
         assert set(hours_of.get_partition_keys()) == daemon.known(key)
+    # The command counts as Dagster does.
+    view = nats3.ok("store", "get", "events", "-o", "json").json
+    assert (view["hours"], view["hours_covered"]) == (2, len(daemon.known()))
     count = len(daemon.instance.fetch_materializations(CHUNKS, limit=100).records)
     assert daemon.tick() == []
     assert len(daemon.instance.fetch_materializations(CHUNKS, limit=100).records) == count == 4

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from nats3_dagster.cli.store.store_views import run_rows
+
 # Every list that a command shows, with long names and numbers of 16 digits.
 LISTS = """
 from nats3_dagster.cli.chunk import chunk_views
@@ -159,3 +161,41 @@ show_one(Format.table, {{}}, {{"covered": {words!r}}})
     assert on_terminal(43, program).splitlines() == [
         "covered  complete from 1 to 2;", "         2026-11-22 02:04:24 to", "         2026-11-22 02:04:25",
     ]  # fmt: skip
+
+
+CLOSING = """
+from nats3_dagster.cli.terminal.progress import bar, remark
+remark("Still running: NATS at nats://127.0.0.1:29876, Postgres at 127.0.0.1:12345, S3 at http://127.0.0.1:23456. To "
+       "stop them: nats3 dev stop")
+with bar("replay 0123456789abcdef of a long name, that takes its place") as count:
+    count(500_000, 1_000_000)
+"""
+
+
+def test_closing_words_break_between_words_and_a_bar_leaves_room_for_an_interrupt() -> None:
+    """The terminal writes ^C after the bar: on a full line the bar would stand twice."""
+    lines = on_terminal(80, CLOSING).splitlines()
+    said = [line for line in lines if "replay" not in line and "\x1b" not in line]
+    assert said[0] == "Still running: NATS at nats://127.0.0.1:29876, Postgres at 127.0.0.1:12345, S3"
+    assert said[1] == "at http://127.0.0.1:23456. To stop them: nats3 dev stop"
+    shown = [part for line in lines if "replay" in line for part in re.split(r"\r|\x1b\[[\d?]*[A-Za-z]", line) if part]
+    assert shown
+    assert max(map(len, shown)) <= 78
+
+
+def test_the_table_of_many_hours_is_short() -> None:
+    hours = [
+        {
+            "hour": f"2026-11-{20 + n // 24}-{n % 24:02d}:00", "messages": 10, "payload_bytes": 30, "stored_bytes": 20,
+            "ratio": 1.5, "messages_per_s": 20.0, "seconds": 0.5, "already_captured": 1, "lost": 0, "chunks": [n],
+            "gaps": [{"sequences": 3, "reason": "expired"}] if n == 7 else [],
+        }
+        for n in range(48)
+    ]  # fmt: skip
+    assert run_rows(hours[8:20]) == hours[8:20]
+    whole, lossy = run_rows(hours)
+    assert lossy == hours[7]
+    assert whole["hour"] == "47 hours, 2026-11-20-00:00 to 2026-11-21-23:00"
+    sums = ("messages", "stored_bytes", "seconds", "messages_per_s", "ratio", "already_captured")
+    assert [whole[name] for name in sums] == [470, 940, 23.5, 20.0, 1.5, 47]
+    assert whole["chunks"] == [n for n in range(48) if n != 7]

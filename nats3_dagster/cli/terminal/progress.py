@@ -17,7 +17,7 @@ from nats3_dagster.model import OnProgress
 # A log of an hour's replay then has 360 lines.
 LINE_EVERY_S = 10.0
 # Columns to the right of a bar.
-_ROOM = 4
+_ROOM = 2
 _shown = True
 
 
@@ -120,18 +120,19 @@ class _Middle(BarColumn):
         return note if note else super().render(task)
 
 
-class _Remaining(TimeRemainingColumn):
-    """Nothing beside a note: nobody knows."""
+class _Pace(TimeRemainingColumn):
+    """How fast it goes and how long it still takes; nothing beside a note: neither is known."""
 
     def render(self, task: Task) -> Text:
-        return Text("") if task.fields["note"] else super().render(task)
+        pace = task.fields["pace"]
+        return Text.assemble(pace, " ", super().render(task)) if pace else Text("")
 
 
 @contextmanager
 def _bar(what: str, unit: str, passing: bool) -> Iterator[OnCount]:
     columns = (
         TextColumn("{task.description}", markup=False), _Middle(None, table_column=Column(max_width=40)),
-        TextColumn("{task.fields[count]}"), TextColumn("{task.fields[pace]}"), _Remaining(),
+        TextColumn("{task.fields[count]}"), _Pace(table_column=Column(no_wrap=True)),
     )  # fmt: skip
     console = Console(stderr=True)
     # The terminal writes ^C where the bar ends: on a line without room for it the bar would stand twice.
