@@ -21,8 +21,8 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 
-from nats3_dagster.api.json_bodies import not_json
 from nats3_dagster.api.wording import WORDS
+from nats3_dagster.bodies.strict_json import not_json
 from nats3_dagster.errors import (
     BucketRefused,
     CatalogError,
@@ -168,7 +168,7 @@ def add_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         fields = [
-            {"field": "", "message": not_json(one["ctx"]["error"], str(error.body), one["loc"][-1])}
+            {"field": "", "message": f"It is {not_json(one['ctx']['error'], str(error.body), one['loc'][-1])}"}
             if one["type"] == "json_invalid" else
             {
                 "field": shortened(".".join(str(part) for part in one["loc"][1:]), _LONGEST_NAME),

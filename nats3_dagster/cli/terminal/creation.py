@@ -1,9 +1,9 @@
 """What a create command creates: the fields that its options give, a document, or both from answers on a terminal."""
 
-import json
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -11,6 +11,7 @@ import typer
 from pydantic import BaseModel
 
 from nats3_dagster.bodies.base import validated
+from nats3_dagster.bodies.strict_json import loads, not_json
 from nats3_dagster.cli.terminal.options import UsageFault
 from nats3_dagster.errors import OperatorError
 
@@ -45,9 +46,10 @@ def body_of(
         )
     name, text = _read(from_json)
     try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise OperatorError(f"{name} is not JSON: {error}", "Give the body that POST of the HTTP API takes") from None
+        document = loads(text)
+    except (JSONDecodeError, RecursionError) as error:
+        reason = not_json(error.msg, text, error.pos) if isinstance(error, JSONDecodeError) else "nested too deeply"
+        raise OperatorError(f"{name} is {reason}", "Give the body that POST of the HTTP API takes") from None
     return validated(model, document, name)
 
 
