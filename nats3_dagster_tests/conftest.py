@@ -6,6 +6,7 @@ the session; streams, databases and buckets are not.
 
 import asyncio
 import atexit
+import importlib.metadata
 import os
 import shutil
 import signal
@@ -96,11 +97,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what the nats-server of this run is too old for: `@pytest.mark.needs_nats("2.14")`."""
+    """Skip what the nats-server or the PySpark of this run is too old for: `@pytest.mark.needs_nats("2.14")`."""
     for marker in item.iter_markers("needs_nats"):
         needed = tuple(int(part) for part in marker.args[0].split("."))
         if (found := version_of(find_nats_server())) < needed:
             pytest.skip(f"needs nats-server {marker.args[0]}, and this is {'.'.join(map(str, found))}")
+    for marker in item.iter_markers("needs_spark"):
+        version = importlib.metadata.version("pyspark")
+        if [int(part) for part in version.split(".")[:2]] < [int(part) for part in marker.args[0].split(".")]:
+            pytest.skip(f"needs PySpark {marker.args[0]}, and this is {version}")
 
 
 @atexit.register
