@@ -7,6 +7,7 @@ the session; streams, databases and buckets are not.
 import asyncio
 import atexit
 import importlib.metadata
+import json
 import os
 import shutil
 import signal
@@ -358,3 +359,16 @@ def spark() -> Iterator[Any]:
 
     with session() as running:
         yield running
+
+
+@pytest.fixture
+def spark_with_settings(spark: Any, settings: Any) -> Iterator[Any]:
+    """The session's Spark, in which planners of sources have the test's settings. Its JVM was started before there were
+    any, but it looks for those of an embedded stack, as every process does."""
+    names = ("nats_url", "postgres_url", "s3_endpoint", "s3_region", "s3_access_key_id", "s3_secret_access_key")
+    values = {name: getattr(settings, name) for name in names}
+    plain = {name: v.get_secret_value() if hasattr(v, "get_secret_value") else v for name, v in values.items()}
+    file = Path(os.environ["NATS3_HOME"], "stack.json")
+    file.write_text(json.dumps(plain))
+    yield spark
+    file.unlink()

@@ -25,14 +25,10 @@ PUSH = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture
-def session(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+def session(spark_with_settings: SparkSession) -> Iterator[SparkSession]:
     """A session whose planners and tasks have the test's settings."""
-    for name in ("nats_url", "postgres_url", "s3_endpoint", "s3_region", "s3_access_key_id", "s3_secret_access_key"):
-        value = getattr(settings, name)
-        text = value.get_secret_value() if hasattr(value, "get_secret_value") else str(value)
-        monkeypatch.setitem(spark.sparkContext.environment, f"NATS3_{name.upper()}", text)
-    yield spark
-    spark.conf.unset(PUSH)
+    yield spark_with_settings
+    spark_with_settings.conf.unset(PUSH)
 
 
 def examples(page: str) -> list[str]:

@@ -16,6 +16,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.contract.test_direct_readers import ERRORS, message
+from nats3_dagster_tests.stored_case import made, store
 from nats3_dagster_tests.table_case import LATER, logs, numbers, put, rows
 
 ROOT = Path(__file__).parents[2]
@@ -34,16 +36,17 @@ spark = builder.getOrCreate()
 """
 
 
-def jars(page: str) -> str:
-    """The jars that the row of this Spark names, joined by commas."""
+def jars(page: str) -> list[str]:
+    """The jars that the row of this Spark names."""
     row = re.search(rf"^\| {re.escape(SPARK)} \| (.*) \|$", page, re.MULTILINE)
     if not row:
         pytest.skip(f"there are no jars of this kind for PySpark {SPARK}")
-    names = [coordinate.partition(":")[2].replace(":", "-") for coordinate in re.findall(r"`(\S+:\S+)`", row[1])]
-    files = [JARS / f"{name}.jar" for name in names]
+    files: list[Path] = []
+    for group, name, release in re.findall(r"`([\w.]+):([\w.-]+):([\d.]+)`", row[1]):
+        files.append(JARS.joinpath(*group.split("."), name, release, f"{name}-{release}.jar"))
     if not all(file.is_file() for file in files):
         pytest.skip("needs jars that make spark-versions fetches")
-    return ",".join(map(str, files))
+    return [str(file) for file in files]
 
 
 def run(script: str, conf: dict[str, str], environment: dict[str, str]) -> Any:
@@ -89,8 +92,33 @@ seqs = sorted(row.seq for row in spark.table("nats3.nats3.orders").where("hour =
 (ancestors,) = spark.sql(f"{procedure}").count(),
 print(json.dumps([counts, before, seqs, ancestors]))
 """
-    answer = run(script, conf | here | {"spark.jars": given}, login(workspace))
+    answer = run(script, conf | here | {"spark.jars": ",".join(given)}, login(workspace))
     counts, before, seqs, ancestors = answer
     assert sum(count for _, count in counts) == before == 20
     assert seqs == numbers((11, 20))
     assert ancestors >= 1
+
+
+@pytest.mark.timeout(300)
+def test_chunks_by_s3a(nats3: Command, workspace: Workspace, bucket: str, tmp_path: Path) -> None:
+    given = jars(QUERY)
+    archive = made(workspace, bucket, "logs", last=150)
+    store(workspace, archive, 10, [message(seq) for seq in range(1, 101)])
+    store(workspace, archive, 11, [message(seq) for seq in range(101, 151)])
+    live = tmp_path / "live.json"
+    live.write_text(nats3.ok("chunk", "list", "logs", "-o", "json").out)
+    (block,) = re.findall(r"```\n(spark\.driver.*?)```", QUERY, re.DOTALL)
+    conf = dict(line.split("=", 1) for line in block.splitlines() if not line.startswith("#"))
+    path = ":".join(given)
+    here = {
+        "spark.driver.extraClassPath": path, "spark.executor.extraClassPath": path,
+        "spark.hadoop.fs.s3a.endpoint": str(workspace.settings.store.endpoint),
+    }  # fmt: skip
+    assert here.keys() <= conf.keys()
+    examples = re.findall(r"```python\n(.*?)```", QUERY, re.DOTALL)
+    (example,) = (text for text in examples if "import SparkSession" in text)
+    for old, new in (('"cold/"', f'"s3a://{bucket}/"'), ('"cold"', f'"s3a://{bucket}/"'), ("live.json", str(live))):
+        assert old in example
+        example = example.replace(old, new)
+    answer = run(f"{example}\nprint(json.dumps(errors))\n", conf | here, login(workspace))
+    assert [tuple(row) for row in answer] == ERRORS

@@ -20,14 +20,10 @@ PUSH = "spark.sql.python.filterPushdown.enabled"
 
 @pytest.fixture
 def session(
-    spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch, wire: Wire, workspace: Workspace,
-    bucket: str,
-) -> Iterator[SparkSession]:  # fmt: skip
+    spark_with_settings: SparkSession, wire: Wire, workspace: Workspace, bucket: str
+) -> Iterator[SparkSession]:
     """A session whose planners have the test's settings, and an archive of 20 messages in two chunks."""
-    for name in ("nats_url", "postgres_url", "s3_endpoint", "s3_region", "s3_access_key_id", "s3_secret_access_key"):
-        value = getattr(settings, name)
-        text = value.get_secret_value() if hasattr(value, "get_secret_value") else str(value)
-        monkeypatch.setitem(spark.sparkContext.environment, f"NATS3_{name.upper()}", text)
+    spark = spark_with_settings
     register(spark)
     wire.create_stream("EV", "ev.>")
     for chunk in range(2):

@@ -12,7 +12,9 @@ class LimitedStreamReader(JetStreamStreamReader, SupportsTriggerAvailableNow):
 
     _target: int | None = None  # the last sequence of a query that reads what is available now
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+    def latestOffset(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, start: Offset, limit: ReadLimit
+    ) -> Offset:
         seq = self._checked(start)
         state = self._state(self._reading.incarnation)
         self._prove(start, state)
