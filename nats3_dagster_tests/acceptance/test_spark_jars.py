@@ -52,7 +52,7 @@ def jars(page: str) -> list[str]:
 def run(script: str, conf: dict[str, str], environment: dict[str, str]) -> Any:
     """What the script prints last, as JSON."""
     ran = subprocess.run(
-        [sys.executable, "-c", SESSION + script, json.dumps(conf)], capture_output=True, text=True, timeout=240,
+        [sys.executable, "-c", SESSION + script, json.dumps(conf)], capture_output=True, text=True, timeout=500,
         env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable} | environment, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-4000:]
@@ -64,7 +64,7 @@ def login(workspace: Workspace) -> dict[str, str]:
     return {"AWS_ACCESS_KEY_ID": store.access_key_id or "", "AWS_SECRET_ACCESS_KEY": store.secret_access_key or ""}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_table_of_iceberg(nats3: Command, workspace: Workspace, bucket: str, postgres_url: str) -> None:
     given = jars(ICEBERG)
     archive = logs(workspace, bucket, "orders")
@@ -99,7 +99,7 @@ print(json.dumps([counts, before, seqs, ancestors]))
     assert ancestors >= 1
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_chunks_by_s3a(nats3: Command, workspace: Workspace, bucket: str, tmp_path: Path) -> None:
     given = jars(QUERY)
     archive = made(workspace, bucket, "logs", last=150)
