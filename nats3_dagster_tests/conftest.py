@@ -6,6 +6,8 @@ the session; streams, databases and buckets are not.
 
 import asyncio
 import atexit
+import importlib.metadata
+import json
 import os
 import shutil
 import signal
@@ -96,11 +98,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what the nats-server of this run is too old for: `@pytest.mark.needs_nats("2.14")`."""
+    """Skip what the nats-server or the PySpark of this run is too old for: `@pytest.mark.needs_nats("2.14")`."""
     for marker in item.iter_markers("needs_nats"):
         needed = tuple(int(part) for part in marker.args[0].split("."))
         if (found := version_of(find_nats_server())) < needed:
             pytest.skip(f"needs nats-server {marker.args[0]}, and this is {'.'.join(map(str, found))}")
+    for marker in item.iter_markers("needs_spark"):
+        version = importlib.metadata.version("pyspark")
+        if [int(part) for part in version.split(".")[:2]] < [int(part) for part in marker.args[0].split(".")]:
+            pytest.skip(f"needs PySpark {marker.args[0]}, and this is {version}")
 
 
 @atexit.register
@@ -353,3 +359,16 @@ def spark() -> Iterator[Any]:
 
     with session() as running:
         yield running
+
+
+@pytest.fixture
+def spark_with_settings(spark: Any, settings: Any) -> Iterator[Any]:
+    """The session's Spark, in which planners of sources have the test's settings. Its JVM was started before there were
+    any, but it looks for those of an embedded stack, as every process does."""
+    names = ("nats_url", "postgres_url", "s3_endpoint", "s3_region", "s3_access_key_id", "s3_secret_access_key")
+    values = {name: getattr(settings, name) for name in names}
+    plain = {name: v.get_secret_value() if hasattr(v, "get_secret_value") else v for name, v in values.items()}
+    file = Path(os.environ["NATS3_HOME"], "stack.json")
+    file.write_text(json.dumps(plain))
+    yield spark
+    file.unlink()

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from nats3_dagster.pipeline.pyspark_features import READ_LIMITS
+
 # Pages of Spark's UI, and of its REST API.
 PAGES = ("/SQL/", "/StreamingQuery/", "/environment/", "/jobs/", "/stages/", "/executors/")
 ASKED = ("environment", "sql?details=true&planDescription=true&length=1000", "jobs", "stages", "allexecutors")
@@ -43,8 +45,9 @@ def main(master: str, url: str, folder: Path) -> None:
     slow = {"maxPending": "2", **login}
     copied.write.format("jetstream").mode("append").options(stream="COPY", **slow).save()
 
+    limit = {"maxMessagesPerTrigger": "1500"} if READ_LIMITS.is_there else {}
     streamed = spark.readStream.format("jetstream").options(
-        stream="EV", columns="subject,data", numPartitions="2", maxMessagesPerTrigger="1500", **login
+        stream="EV", columns="subject,data", numPartitions="2", **limit, **login
     ).load()  # fmt: skip
     streamed = streamed.selectExpr("concat('again.', substring(subject, 4)) AS subject", "data")
     streamed.explain(True)

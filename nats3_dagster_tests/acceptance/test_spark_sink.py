@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+from nats3_dagster.pipeline.sources import register
 from nats3_dagster_tests.wire import Wire
 
 # A session that starts a task again. Every partition's first try kills its worker when some of its rows are stored.
@@ -21,7 +21,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import subject_counts
 from nats3_dagster.pipeline import session
-from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+from nats3_dagster.pipeline.sources import register
 url, marks = sys.argv[1:]
 
 def rows(batches):
@@ -44,7 +44,7 @@ def rows(batches):
             os.kill(os.getpid(), 9)
 
 with session.session("local[2,3]") as spark:
-    spark.dataSource.register(JetStreamDataSource)
+    register(spark)
     frame = spark.range(0, 2000, 1, 2).mapInArrow(rows, "subject string, data string")
     frame.write.format("jetstream").mode("append").options(url=url, stream="EV").save()
 """
@@ -57,7 +57,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.streams import subject_counts
 from nats3_dagster.pipeline import session
-from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+from nats3_dagster.pipeline.sources import register
 url, folder = sys.argv[1:]
 
 def rows(batches):
@@ -73,7 +73,7 @@ def rows(batches):
             os.kill(os.getpid(), 9)
 
 with session.session("local[2,3]") as spark:
-    spark.dataSource.register(JetStreamDataSource)
+    register(spark)
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")
     lines = spark.readStream.schema("value string").text(f"{folder}/in").coalesce(1)
     lines.mapInArrow(rows, "subject string, data string, msg_id string").writeStream.format("jetstream").options(
@@ -84,7 +84,7 @@ with session.session("local[2,3]") as spark:
 
 @pytest.fixture
 def session(spark: SparkSession, wire: Wire) -> SparkSession:
-    spark.dataSource.register(JetStreamDataSource)
+    register(spark)
     wire.create_stream("EV", "ev.>")
     return spark
 

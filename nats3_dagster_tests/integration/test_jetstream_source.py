@@ -2,8 +2,10 @@
 
 import logging
 import pickle
+import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, StreamChanged, UnknownStream
 from nats3_dagster.hours import parse_time
+from nats3_dagster.pipeline.pyspark_features import FILTERS, READ_LIMITS, arrow_schema
+from nats3_dagster.pipeline.sources import jetstream, options
 from nats3_dagster.pipeline.sources.columns import Columns
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
+from nats3_dagster.pipeline.sources.jetstream_reader import FilteringReader
 from nats3_dagster_tests.wire import Wire
 
 Load = Callable[..., JetStreamDataSource]
@@ -46,7 +49,7 @@ def events(wire: Wire) -> Wire:
     return wire
 
 
-def rows(source: JetStreamDataSource, *filters: ds.Filter, schema: StructType | None = None) -> list[dict[str, Any]]:
+def rows(source: JetStreamDataSource, *filters: Any, schema: StructType | None = None) -> list[dict[str, Any]]:
     """What all partitions of a batch give."""
     schema = schema or source.schema()
     reader = source.reader(schema)
@@ -63,11 +66,11 @@ def given(reader: Any, partitions: Any, schema: StructType) -> list[dict[str, An
         for batch in pickle.loads(pickle.dumps(reader)).read(pickle.loads(pickle.dumps(each)))
     ]
     for batch in batches:
-        assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"))
-    return pa.Table.from_batches(batches, to_arrow_schema(schema, timezone="UTC")).to_pylist()
+        assert batch.schema.equals(arrow_schema(schema))
+    return pa.Table.from_batches(batches, arrow_schema(schema)).to_pylist()
 
 
-def seqs(source: JetStreamDataSource, *filters: ds.Filter) -> list[int]:
+def seqs(source: JetStreamDataSource, *filters: Any) -> list[int]:
     return [row["seq"] for row in rows(source, *filters)]
 
 
@@ -144,6 +147,7 @@ def test_a_loaded_frame_stays_as_it_is(load: Load, events: Wire) -> None:
     assert len(rows(load())) == 101
 
 
+@pytest.mark.needs_spark("4.1")
 def test_filters_narrow_what_is_read(load: Load, events: Wire) -> None:
     assert type(load().reader(load().schema())).pushFilters is ds.DataSourceReader.pushFilters
     source = load(pushFilters="true")
@@ -256,6 +260,29 @@ def streaming(source: JetStreamDataSource) -> Any:
     return source.streamReader(source.schema())
 
 
+@pytest.fixture(params=["with read limits", "without"])
+def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader for a PySpark with read limits, and that for one without."""
+    if request.param == "without":
+        monkeypatch.setattr(jetstream, "READ_LIMITS", replace(READ_LIMITS, is_there=False))
+    elif not READ_LIMITS.is_there:
+        pytest.skip("needs PySpark 4.2: read limits")
+
+
+def latest(reader: Any, start: Any, most: int | None = None) -> Any:
+    """The end of the batch that begins at `start`, asked for as PySpark does."""
+    if not jetstream.READ_LIMITS.is_there:
+        return reader.latestOffset()
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+    return reader.latestOffset(start, ReadMaxRows(most) if most else ReadAllAvailable())
+
+
+def plan(reader: Any, start: Any) -> Any:
+    """The partitions of the batch that begins at `start`."""
+    return reader.partitions(start, latest(reader, start))
+
+
 def test_offsets_are_sequences(load: Load, events: Wire) -> None:
     def start(starting: str) -> int:
         return streaming(load(startingOffsets=starting)).initialOffset()["seq"]
@@ -267,13 +294,14 @@ def test_offsets_are_sequences(load: Load, events: Wire) -> None:
     assert start("earliest") == 30
 
 
+@pytest.mark.needs_spark("4.2")
 def test_batches_of_a_query_are_limited_and_can_be_read_again(load: Load, events: Wire) -> None:
     source = load(maxMessagesPerTrigger="40", numPartitions="2", columns="seq")
-    reader, limit = streaming(source), ReadMaxRows(40)
-    assert reader.getDefaultReadLimit() == limit
-    assert streaming(load()).getDefaultReadLimit() == ReadAllAvailable()
+    reader = streaming(source)
+    assert reader.getDefaultReadLimit().max_rows == 40
+    assert not hasattr(streaming(load()).getDefaultReadLimit(), "max_rows")
     offset, read = reader.initialOffset(), []
-    while (end := reader.latestOffset(offset, limit)) != offset:
+    while (end := latest(reader, offset, 40)) != offset:
         batch = [row["seq"] for row in given(reader, reader.partitions(offset, end), source.schema())]
         # After a restart, of a reader that planned nothing.
         again = streaming(load(columns="seq"))
@@ -288,45 +316,49 @@ def test_batches_of_a_query_are_limited_and_can_be_read_again(load: Load, events
     reader.stop()
 
 
+@pytest.mark.needs_spark("4.2")
 def test_what_comes_later_is_not_available_now(load: Load, events: Wire) -> None:
     reader = streaming(load())
     reader.prepareForTriggerAvailableNow()
     events.publish([("ev.later", b"", b"x")])
-    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["seq"] == 100
-    assert streaming(load()).latestOffset(reader.initialOffset(), ReadAllAvailable())["seq"] == 101
+    assert latest(reader, reader.initialOffset())["seq"] == 100
+    assert latest(streaming(load()), reader.initialOffset())["seq"] == 101
 
 
+@pytest.mark.usefixtures("either")
 def test_a_query_that_is_behind_what_the_stream_has(load: Load, events: Wire) -> None:
     reader = streaming(load(columns="seq"))
     start = reader.initialOffset()
     events.api("STREAM.PURGE.EV", seq=31)
-    end = reader.latestOffset(start, ReadMaxRows(10))
-    assert end["seq"] == 40
+    end = latest(reader, start, 10)
+    assert end["seq"] == (40 if jetstream.READ_LIMITS.is_there else 100)
     assert "no longer has sequences 1-30" in refused(lambda: reader.partitions(start, end), SourceError)
     lenient = streaming(load(columns="seq", failOnDataLoss="false"))
     assert [r["seq"] for r in given(lenient, lenient.partitions(start, end), load(columns="seq").schema())] == list(
-        range(31, 41)
+        range(31, end["seq"] + 1)
     )
 
 
+@pytest.mark.usefixtures("either")
 def test_a_checkpoint_of_another_stream_is_refused(load: Load, events: Wire) -> None:
     events.create_stream("B", "b.>")
     reader = streaming(load())
     start = reader.initialOffset()
     other = streaming(load(stream="B"))
-    what = refused(lambda: other.latestOffset(start, ReadAllAvailable()), SourceError)
+    what = refused(lambda: plan(other, start), SourceError)
     assert what.startswith("The checkpoint is of stream EV, and the option stream is B. Start the query with a new")
     events.api("STREAM.DELETE.EV")
     assert "was deleted since this was loaded" in refused(
-        lambda: reader.latestOffset(start, ReadAllAvailable()), StreamChanged
+        lambda: latest(reader, start), StreamChanged
     )
     events.create_stream("EV", "ev.>")
-    assert "made again" in refused(lambda: reader.latestOffset(start, ReadAllAvailable()), StreamChanged)
-    what = refused(lambda: streaming(load()).latestOffset(start, ReadAllAvailable()), StreamChanged)
+    assert "made again" in refused(lambda: plan(reader, start), StreamChanged)
+    what = refused(lambda: plan(streaming(load()), start), StreamChanged)
     assert what.startswith("Stream EV was made again: the checkpoint is of the one of 20")
     reader.stop()
 
 
+@pytest.mark.usefixtures("either")
 def test_a_query_goes_on_after_the_server_was_away(load: Load, own_nats: NatsServer) -> None:
     with Wire(own_nats.url) as wire:
         wire.create_stream("EV", "ev.>")
@@ -336,10 +368,11 @@ def test_a_query_goes_on_after_the_server_was_away(load: Load, own_nats: NatsSer
     own_nats.start()
     with Wire(own_nats.url) as wire:
         wire.publish([("ev.a", b"", b"x")])
-    assert reader.latestOffset(start, ReadAllAvailable())["seq"] == 1
+    assert latest(reader, start)["seq"] == 1
     reader.stop()
 
 
+@pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("more", [100, 0])
 def test_a_checkpoint_of_what_the_server_forgot_is_refused(
     load: Load, own_nats: NatsServer, tmp_path: Path, more: int
@@ -358,7 +391,7 @@ def test_a_checkpoint_of_what_the_server_forgot_is_refused(
     source = load(url=own_nats.url, columns="seq,data")
     reader = streaming(source)
     start = reader.initialOffset()
-    end = reader.latestOffset(start, ReadAllAvailable())
+    end = latest(reader, start)
     assert end["seq"] == 100
     reader.stop()
     # The files of before, with the stream's own time of creation.
@@ -374,27 +407,98 @@ def test_a_checkpoint_of_what_the_server_forgot_is_refused(
         else "ends at sequence 80, before 100, and the query has read one of .* newest messages"
     )
     with pytest.raises(StreamChanged, match=f"{reason}.*new checkpoint and startingOffsets"):
-        again.latestOffset(end, ReadAllAvailable())
+        plan(again, end)
     with pytest.raises(StreamChanged, match=reason):  # a batch that was planned before the restart
         again.partitions(start, end)
     again.stop()
 
 
+@pytest.mark.usefixtures("either")
 def test_an_offset_has_a_message_that_the_stream_still_has(load: Load, events: Wire) -> None:
     for seq in range(91, 101):
         events.api("STREAM.MSG.DELETE.EV", seq=seq)
     reader = streaming(load())
     start = reader.initialOffset()
-    offset = reader.latestOffset(start, ReadAllAvailable())
+    offset = latest(reader, start)
     assert (start["witness"], offset["seq"]) == (None, 100)
     assert 80 < offset["witness"]["seq"] <= 90
-    assert reader.latestOffset(offset, ReadAllAvailable()) == offset
+    assert latest(reader, offset) == offset
     events.publish([("ev.a", b"", b"x")])
-    following = reader.latestOffset(offset, ReadAllAvailable())
+    following = latest(reader, offset)
     assert following["witness"]["seq"] == 101
     # What the stream removes since says nothing.
     events.api("STREAM.PURGE.EV")
-    assert reader.latestOffset(following, ReadAllAvailable()) == following
+    assert latest(reader, following) == following
     events.publish([("ev.a", b"", b"x")])
-    assert reader.latestOffset(following, ReadAllAvailable())["seq"] == 102
+    assert latest(reader, following)["seq"] == 102
+    reader.stop()
+
+
+# PySpark before 4.2
+
+
+@pytest.fixture
+def older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PySpark 4.0 has."""
+    monkeypatch.setattr(jetstream, "READ_LIMITS", replace(READ_LIMITS, is_there=False))
+    monkeypatch.setattr(options, "PUSH_DOWN", replace(FILTERS, is_there=False))
+
+
+@pytest.mark.usefixtures("older")
+def test_what_pyspark_does_not_have_is_said_where_it_is_asked_for(
+    load: Load, events: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    what = refused(lambda: streaming(load(maxMessagesPerTrigger="40")))
+    assert re.fullmatch(
+        r"The option maxMessagesPerTrigger of jetstream needs PySpark 4\.2, and this is [\d.]+\. Leave it out, or use "
+        r"a newer PySpark", what,
+    )  # fmt: skip
+    with caplog.at_level(logging.WARNING):
+        assert seqs(load(pushFilters="true", startSeq="99")) == [99, 100]
+    assert "pushFilters of jetstream needs PySpark 4.1" in caplog.text
+    assert "all of the selection is read, and Spark filters afterwards" in caplog.text
+    assert not isinstance(load(pushFilters="true").reader(load().schema()), FilteringReader)
+
+
+@pytest.mark.usefixtures("older")
+def test_the_first_batch_begins_before_its_end_also_where_its_end_is_asked_for_first(load: Load, events: Wire) -> None:
+    """PySpark before 4.2 asks for the end of the first batch, and then where it begins."""
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    last = 100
+    for starting, first in (("earliest", 0), ("latest", None), (later, None), ("40", 39)):
+        reader = streaming(load(startingOffsets=starting))
+        end = reader.latestOffset()
+        events.publish([("ev.later", b"", b"x")])
+        start = reader.initialOffset()
+        assert (start["seq"], end["seq"]) == (last if first is None else first, last)
+        reader.partitions(start, end)
+        last += 1
+        assert latest(reader, end)["seq"] == last
+        reader.stop()
+
+
+@pytest.mark.usefixtures("either")
+def test_a_stream_without_messages_gives_an_empty_batch_until_there_are_some(load: Load, wire: Wire) -> None:
+    wire.create_stream("EV", "ev.>")
+    reader = streaming(load(columns="seq"))
+    if jetstream.READ_LIMITS.is_there:
+        start = reader.initialOffset()
+        end = latest(reader, start)
+    else:
+        end = latest(reader, None)
+        start = reader.initialOffset()
+    assert reader.partitions(start, end) == []
+    wire.publish([("ev.a", b"", b"x")] * 2)
+    following = latest(reader, end)
+    given_rows = given(reader, reader.partitions(end, following), load(columns="seq").schema())
+    assert [row["seq"] for row in given_rows] == [1, 2]
+    reader.stop()
+
+
+@pytest.mark.usefixtures("older")
+def test_a_batch_that_goes_back_is_refused_also_after_the_stream_has_grown_again(load: Load, events: Wire) -> None:
+    reader = streaming(load())
+    whole = reader.latestOffset()
+    part = whole | {"seq": 80, "witness": None}
+    assert "goes back from sequence 100 to 80" in refused(lambda: reader.partitions(whole, part), SourceError)
     reader.stop()

@@ -4,14 +4,22 @@ PySpark finds them by the packages `pyspark_jetstream` and `pyspark_nats3` once 
 is for sessions that do not look, and lets filters reach the sources.
 """
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 
 def register(spark: SparkSession) -> None:
     """Make both formats known to a session, and let Spark hand filters to sources that are written in Python."""
+    from nats3_dagster.pipeline.pyspark_features import FILTERS
     from nats3_dagster.pipeline.sources.archive_source import Nats3DataSource
     from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    spark.dataSource.register(JetStreamDataSource)
-    spark.dataSource.register(Nats3DataSource)
+    if FILTERS.is_there:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    for source in (JetStreamDataSource, Nats3DataSource):
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:
+            # PySpark 4.0 refuses the name of a source that it has found by itself.
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise

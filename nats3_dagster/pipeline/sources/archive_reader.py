@@ -5,13 +5,12 @@ Invariant: an executor asks the object store alone, and gives on nothing that is
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from nats3_dagster.archive.read.fetch import fetch_chunks
@@ -19,12 +18,16 @@ from nats3_dagster.errors import ObjectMissing
 from nats3_dagster.model import Chunk, Selection
 from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.objects import Bucket, StoreOptions
+from nats3_dagster.pipeline.pyspark_features import arrow_schema
 from nats3_dagster.pipeline.sources.archive_partitions import ChunkGroup, partitions_of
 from nats3_dagster.pipeline.sources.header_maps import as_maps
 from nats3_dagster.pipeline.sources.narrowing import Narrowing
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import readable
 from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 # Columns of every message of a chunk alike. The others are the chunk's own.
 _OF_CHUNK = ("hour", "stream_created_ns")
@@ -50,7 +53,7 @@ class ArchiveReader(DataSourceReader):
         self._read = read
         # It travels to the executors with this reader: see StoreOptions.
         self._store: StoreOptions = settings.store
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
         self._narrowing = Narrowing()
 
     def partitions(self) -> list[InputPartition]:
@@ -118,7 +121,7 @@ class ArchiveReader(DataSourceReader):
 class FilteringArchiveReader(ArchiveReader):
     """A reader that Spark's filters narrow. Only where that is asked for: see options.PUSH_FILTERS."""
 
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+    def pushFilters(self, filters: "list[Filter]") -> "list[Filter]":
         """All of them are given back: Spark applies them as well."""
         self._narrowing = Narrowing.of(filters)
         return filters

@@ -32,6 +32,7 @@ from nats3_dagster.pipeline.sources.options import (
     choice,
     not_given,
     parse_options,
+    pushes_filters,
 )
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -115,7 +116,7 @@ class Nats3DataSource(DataSource):
 
     One `load()` reads one state of the archive: that of its first query. With pushFilters, of the columns seq, time,
     time_ns, subject and hour, and in sessions with `spark.sql.python.filterPushdown.enabled`, load the archive again
-    for each query: PySpark 4.3 plans the queries of one frame once, and what the filters of one leave is all that
+    for each query: PySpark plans the queries of one frame once, and what the filters of one leave is all that
     another gets.
     """
 
@@ -140,7 +141,7 @@ class Nats3DataSource(DataSource):
             values["archive"], _selection(values), values.get("failOnDataLoss", True),
             values.get("partitionBytes", PARTITION_BYTES),
         )  # fmt: skip
-        kind = FilteringArchiveReader if values.get("pushFilters") else ArchiveReader
+        kind = FilteringArchiveReader if pushes_filters(SOURCE, values) else ArchiveReader
         return kind(read, Settings.load(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -5,11 +5,11 @@ Invariant: nothing here touches single messages but the map of headers.
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM
+from nats3_dagster.pipeline.pyspark_features import arrow_schema
 from nats3_dagster.pipeline.sources.header_maps import as_maps
 
 # What a server adds to the headers of a message that it sends without its payload, at their end. A message without
@@ -34,7 +34,7 @@ class Columns:
 
     def batch(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of messages of the schema MESSAGES, which were read with payloads unless `headers_only`."""
-        target = to_arrow_schema(self._schema, timezone="UTC")
+        target = arrow_schema(self._schema)
         sizes = None
         if self.headers_only and {"headers", "size"} & set(target.names):
             messages, sizes = _without_size(messages)

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from nats3_dagster.errors import Nats3Error, OperatorError, from_json
+from nats3_dagster.pipeline.pyspark_features import READ_LIMITS, require
 from nats3_dagster.pipeline.sources.jetstream_options import (
     SOURCE,
     batch_values,
@@ -23,6 +24,7 @@ from nats3_dagster.pipeline.sources.jetstream_options import (
 from nats3_dagster.pipeline.sources.jetstream_reader import FilteringReader, JetStreamReader
 from nats3_dagster.pipeline.sources.jetstream_stream import JetStreamStreamReader
 from nats3_dagster.pipeline.sources.jetstream_writer import stream_writer, writer
+from nats3_dagster.pipeline.sources.options import pushes_filters
 from nats3_dagster.pipeline.sources.reading import Reading
 from nats3_dagster.pipeline.sources.snapshot import Snapshot, take_snapshot
 
@@ -132,12 +134,19 @@ class JetStreamDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         values = batch_values(self.options)
         snapshot = self._loaded_stream()
-        kind = FilteringReader if values.get("pushFilters") else JetStreamReader
+        kind = FilteringReader if pushes_filters(SOURCE, values) else JetStreamReader
         return kind(Reading.of(values, snapshot, schema), values, snapshot.state, self.loaded)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         values = streaming_values(self.options)
-        return JetStreamStreamReader(Reading.of(values, self._loaded_stream(), schema), values, self.loaded)
+        if READ_LIMITS.option in values:
+            require(READ_LIMITS, SOURCE)
+        kind = JetStreamStreamReader
+        if READ_LIMITS.is_there:
+            from nats3_dagster.pipeline.sources.limited_stream import LimitedStreamReader
+
+            kind = LimitedStreamReader
+        return kind(Reading.of(values, self._loaded_stream(), schema), values, self.loaded)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return writer(self.options, schema, overwrite)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from nats3_dagster.hours import LAST_NS
 from nats3_dagster.jetstream.link import Link
@@ -15,6 +15,9 @@ from nats3_dagster.model import SeqRange, StreamState
 from nats3_dagster.pipeline.sources.bounds import batch_bounds
 from nats3_dagster.pipeline.sources.pushdown import Narrowed
 from nats3_dagster.pipeline.sources.reading import Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 class JetStreamReader(DataSourceReader):
@@ -54,7 +57,7 @@ class JetStreamReader(DataSourceReader):
 class FilteringReader(JetStreamReader):
     """Applies filters of Spark itself. Spark refuses it while spark.sql.python.filterPushdown.enabled is false."""
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":
         rest = self._narrowed.take(filters)
         if self._narrowed.subjects is not None:
             self._reading = replace(self._reading, subjects=self._narrowed.subjects)

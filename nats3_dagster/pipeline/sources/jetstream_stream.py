@@ -1,4 +1,4 @@
-"""The streaming reader of a stream: its offsets are stream sequences."""
+"""The streaming reader of a stream, as every PySpark has it: its offsets are stream sequences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from nats3_dagster.errors import OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import parse_time
@@ -20,24 +19,29 @@ from nats3_dagster.pipeline.sources.reading import Reading, ended_early
 Offset = dict[str, Any]
 
 
-class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class JetStreamStreamReader(DataSourceStreamReader):
     """Reads what a stream gets. An offset is `{"stream": name, "created_ns": n, "seq": n, "witness": ...}`: which
-    stream it is of, when that one was made, the last sequence before it, and a message up to there (offset_witness)."""
+    stream it is of, when that one was made, the last sequence before it, and a message up to there (offset_witness).
+
+    PySpark without read limits does not tell the reader where a batch begins until the batch is planned and noted in
+    the checkpoint. limited_stream has the reader for PySpark with them."""
 
     def __init__(self, reading: Reading, values: Mapping[str, Any], loaded: datetime) -> None:
         self._reading, self._values, self._loaded = reading, values, loaded
         self._link: Link | None = None  # of the driver
-        self._target: int | None = None  # the last sequence of a query that reads what is available now
+        # What the stream was when the end of a first batch was asked for. PySpark without read limits asks for its
+        # beginning after that, and the beginning must not lie after the end.
+        self._first: StreamState | None = None
         self._latest: Offset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_link": None}
+        return self.__dict__ | {"_link": None, "_first": None, "_latest": None}
 
     def initialOffset(self) -> Offset:
-        state = self._state(self._reading.incarnation)
+        state = self._first or self._state(self._reading.incarnation)
         starting = self._values.get("startingOffsets", "earliest")
         if starting == "earliest":
-            seq = state.first_seq
+            seq = max(1, state.first_seq)  # an empty stream may say 0
         elif starting == "latest":
             seq = state.last_seq + 1
         elif starting.isdecimal():
@@ -48,40 +52,39 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                     "Give a smaller one, or latest", field="startingOffsets",
                 )  # fmt: skip
         else:
-            seq = first_seq_at(self._connected(), state.name, parse_time(starting, self._loaded))
+            at = first_seq_at(self._connected(), state.name, parse_time(starting, self._loaded))
+            seq = min(at, state.last_seq + 1)
         return self._offset(seq - 1, witness_of(self._connected(), state, seq - 1, None))
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        seq = self._checked(start)
+    def latestOffset(self) -> Offset:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The end of a batch that begins anywhere. `partitions` proves the beginning."""
         state = self._state(self._reading.incarnation)
-        self._prove(start, state)
-        self._latest = self._offset(state.last_seq, None)
-        last = state.last_seq if self._target is None else max(seq, min(self._target, state.last_seq))
-        if isinstance(limit, ReadMaxRows):
-            # What the stream no longer has does not count: a batch of it alone would be empty.
-            last = min(last, max(seq, state.first_seq - 1) + limit.max_rows)
-        if last <= seq:  # the very same: for Spark any other offset is one with new messages
-            return start
-        return self._offset(last, witness_of(self._connected(), state, last, start.get("witness")))
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._values.get("maxMessagesPerTrigger")
-        return ReadMaxRows(most) if most else ReadAllAvailable()
-
-    def reportLatestOffset(self) -> Offset | None:
+        self._first = self._first or state
+        if self._latest:
+            # Here, because what this returns is noted in the checkpoint.
+            self._prove(self._latest, state)
+            if self._latest["seq"] == state.last_seq:  # the very same: for Spark any other offset has new messages
+                return self._latest
+        earlier = self._latest and self._latest["witness"]
+        self._latest = self._offset(
+            state.last_seq, witness_of(self._connected(), state, state.last_seq, earlier)
+        )  # fmt: skip
         return self._latest
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._state(self._reading.incarnation).last_seq
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         seqs = SeqRange(self._checked(start) + 1, self._checked(end))
-        if seqs.size < 1:
+        if seqs.size == 0:
             return []
         # Also of a batch that was planned before a restart: its end was asked for then, and not now.
         state = self._state(self._reading.incarnation)
         self._prove(start, state)
         self._prove(end, state)
+        if seqs.size < 0:
+            raise SourceError(
+                f"A batch of the checkpoint goes back from sequence {start['seq']} to {end['seq']} of stream "
+                f"{state.name}: the server did not have its newest messages when the batch was planned",
+                HINT,
+            )
         self._reading.lost("no longer has sequences", clipped([seqs], SeqRange(1, state.first_seq - 1)))
         self._reading.lost("has lost, with damaged blocks, sequences", clipped(state.damaged, seqs))
         return self._reading.cut(SeqRange(max(seqs.first, state.first_seq), seqs.last))

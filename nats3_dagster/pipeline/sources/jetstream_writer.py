@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from nats3_dagster.errors import EngineError, OperatorError, SourceError, TargetError
@@ -22,6 +22,7 @@ from nats3_dagster.jetstream.publish.write_records import WriteRecords, ensure_r
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import StreamState
 from nats3_dagster.model.quantities import parse_duration
+from nats3_dagster.pipeline.pyspark_features import StreamArrowWriter
 from nats3_dagster.pipeline.sources.connection import CONNECTION, nats_options
 from nats3_dagster.pipeline.sources.options import COUNT, FLAG, STREAM, Kind, Option, choice, not_given, parse_options
 from nats3_dagster.pipeline.sources.sink_columns import check_columns
@@ -114,7 +115,7 @@ class JetStreamWriter(DataSourceArrowWriter):
             log.info("The records of a write to stream %s stay: %s", self._plan.stream, error)
 
 
-class JetStreamStreamWriter(DataSourceStreamArrowWriter):
+class JetStreamStreamWriter(StreamArrowWriter):
     """Writes the batches of a streaming query."""
 
     def __init__(self, values: Mapping[str, Any], plan: SinkPlan) -> None:

@@ -5,27 +5,28 @@ Invariant: it only takes away what the filters refuse. Spark applies every filte
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-from pyspark.sql import datasource as ds
+from typing import TYPE_CHECKING, Any
 
 from nats3_dagster.hours import LAST_NS
 from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.model.stream import MAX_SEQUENCE
-from nats3_dagster.pipeline.sources.comparisons import bounds_of, cut
+from nats3_dagster.pipeline.sources.comparisons import bounds_of, cut, kind
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 # What a comparison with a text leaves.
-_ACCEPTS: dict[type[ds.Filter], Callable[[str, Any], bool]] = {
-    ds.EqualTo: lambda text, value: text == value,
-    ds.EqualNullSafe: lambda text, value: text == value,
-    ds.In: lambda text, value: text in value,
-    ds.GreaterThan: lambda text, value: text > value,
-    ds.GreaterThanOrEqual: lambda text, value: text >= value,
-    ds.LessThan: lambda text, value: text < value,
-    ds.LessThanOrEqual: lambda text, value: text <= value,
-    ds.StringStartsWith: lambda text, value: text.startswith(value),
-    ds.StringEndsWith: lambda text, value: text.endswith(value),
-    ds.StringContains: lambda text, value: value in text,
+_ACCEPTS: dict[str, Callable[[str, Any], bool]] = {
+    "EqualTo": lambda text, value: text == value,
+    "EqualNullSafe": lambda text, value: text == value,
+    "In": lambda text, value: text in value,
+    "GreaterThan": lambda text, value: text > value,
+    "GreaterThanOrEqual": lambda text, value: text >= value,
+    "LessThan": lambda text, value: text < value,
+    "LessThanOrEqual": lambda text, value: text <= value,
+    "StringStartsWith": lambda text, value: text.startswith(value),
+    "StringEndsWith": lambda text, value: text.endswith(value),
+    "StringContains": lambda text, value: value in text,
 }
 
 
@@ -37,18 +38,18 @@ class Narrowing:
     # Nanoseconds since 1970.
     times_ns: tuple[int, int] = (-LAST_NS, LAST_NS - 1)
     # Filters of one text, all of which must accept it.
-    subject_filters: tuple[ds.Filter, ...] = field(default=())
-    hour_filters: tuple[ds.Filter, ...] = field(default=())
+    subject_filters: tuple["Filter", ...] = field(default=())
+    hour_filters: tuple["Filter", ...] = field(default=())
 
     @classmethod
-    def of(cls, filters: Iterable[ds.Filter]) -> "Narrowing":
+    def of(cls, filters: Iterable["Filter"]) -> "Narrowing":
         """What all of these filters leave together. Those that it has no use for leave everything."""
         narrowing = cls()
         for each in filters:
             narrowing = narrowing.and_(each)
         return narrowing
 
-    def and_(self, each: ds.Filter) -> "Narrowing":
+    def and_(self, each: "Filter") -> "Narrowing":
         """What one more filter leaves."""
         value: Any = getattr(each, "value", None)
         column = getattr(each, "attribute", ())
@@ -62,7 +63,7 @@ class Narrowing:
             (first, last), _ = bounds_of(each, value)
             # A microsecond is a thousand nanoseconds, of which a message may have any.
             return replace(self, times_ns=cut(self.times_ns, (first * 1000, last * 1000 + 999)))
-        if type(each) not in _ACCEPTS:
+        if kind(each) not in _ACCEPTS:
             return self
         if column == ("subject",):
             return replace(self, subject_filters=(*self.subject_filters, each))
@@ -106,5 +107,5 @@ class Narrowing:
         return _accepted(self.subject_filters, subject)
 
 
-def _accepted(filters: Iterable[ds.Filter], text: str) -> bool:
-    return all(_ACCEPTS[type(each)](text, getattr(each, "value", None)) for each in filters)
+def _accepted(filters: Iterable["Filter"], text: str) -> bool:
+    return all(_ACCEPTS[kind(each)](text, getattr(each, "value", None)) for each in filters)

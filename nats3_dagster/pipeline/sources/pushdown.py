@@ -7,15 +7,16 @@ applies the others.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-
-from pyspark.sql import datasource as ds
+from typing import TYPE_CHECKING, Any
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.model.stream import MAX_SEQUENCE
-from nats3_dagster.pipeline.sources.comparisons import MOST, bounds_of, cut
+from nats3_dagster.pipeline.sources.comparisons import MOST, bounds_of, cut, kind
 from nats3_dagster.subjects import check_filter, covers, is_exact, matches
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 # More subjects than a consumer should have filters.
 _SUBJECTS = 64
@@ -34,13 +35,13 @@ class Narrowed:
     # Store times in nanoseconds, both included, as the stream's clocks may err.
     times_ns: tuple[int, int] = (-MOST, MOST)
 
-    def take(self, filters: Iterable[ds.Filter]) -> list[ds.Filter]:
+    def take(self, filters: Iterable["Filter"]) -> "list[Filter]":
         """Narrow by these, all of which a row must pass. Returns those that Spark must apply."""
         return [each for each in filters if not self._take(each)]
 
-    def _take(self, each: ds.Filter) -> bool:
+    def _take(self, each: "Filter") -> bool:
         column, value = getattr(each, "attribute", ()), getattr(each, "value", None)
-        if isinstance(each, ds.IsNotNull):
+        if kind(each) == "IsNotNull":
             return column in (("seq",), ("time",), ("time_ns",), ("subject",), ("data",), ("size",))
         if value is None:
             return False
@@ -57,14 +58,14 @@ class Narrowed:
             return False
         return column == ("subject",) and self._take_subject(each, value)
 
-    def _take_subject(self, each: ds.Filter, value: Any) -> bool:
-        if isinstance(each, ds.EqualTo | ds.EqualNullSafe | ds.In):
-            names = list(dict.fromkeys(value if isinstance(each, ds.In) else (value,)))
+    def _take_subject(self, each: "Filter", value: Any) -> bool:
+        if kind(each) in ("EqualTo", "EqualNullSafe", "In"):
+            names = list(dict.fromkeys(value if kind(each) == "In" else (value,)))
             if len(names) > _SUBJECTS or not all(_is_name(name) for name in names):
                 return False
             self.subjects = self._intersected(names)
             return True
-        if isinstance(each, ds.StringStartsWith) and "." in value:
+        if kind(each) == "StringStartsWith" and "." in value:
             folder = value.rpartition(".")[0]
             return _is_name(folder) and self._narrow(f"{folder}.>") and value == f"{folder}."
         return False
