@@ -13,7 +13,8 @@ fi
 # 48 hexadecimal digits after a letter: a number would be one in the configuration of nats-server.
 random() { printf 's%s' "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"; }
 hash() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d ' ' -f 1; }
-token=$(random)
+# As nats3 token create makes them: scanners of repositories know them by how they begin.
+token=nats3_$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 postgres=$(random)
 cat >.env <<END
 NATS_PASSWORD=$(random)

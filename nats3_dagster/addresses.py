@@ -31,7 +31,7 @@ def http_fault(text: str) -> str | None:
     parts = _split(text)
     if "@" in text:
         return f"not an address: an @ is in it, and it takes no user and no password. {_HTTP}"
-    if parts is None or parts.scheme not in ("http", "https") or {"?", "#"} & set(text) or ":" in parts.path:
+    if parts is None or parts.scheme not in ("http", "https") or {"?", "#", ";"} & set(text) or ":" in parts.path:
         return f"not an address. {_HTTP}"
     return f"not an address. {_HTTP}" if _place_fault(parts, text) else None
 

@@ -1,12 +1,14 @@
 """Every failure that we foresee, as one tree named by whose fault it is.
 
-Invariant: an error says what happened and what to do next, in one line each, and never holds a secret.
+Invariant: an error says what happened and what to do next, in one line each, and never holds a secret: its texts pass
+the filter (redaction.py), because they may repeat those of a library or a server.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from nats3_dagster.redaction import redacted
 from nats3_dagster.steps import Next, Step
 
 
@@ -17,16 +19,16 @@ class Nats3Error(Exception):
     exit_status: ClassVar[int] = 1
 
     def __init__(self, what: str, hint: str | Step = "") -> None:
-        super().__init__(what, hint)
-        self.what = what
-        self.hint = hint
+        self.what = redacted(what)
+        self.hint = redacted(hint) if isinstance(hint, str) else hint
+        super().__init__(self.what, self.hint)
 
     def __str__(self) -> str:
-        return f"{self.what}. {self.hint}" if self.hint else self.what
+        return f"{self.what}. {redacted(str(self.hint))}" if self.hint else self.what
 
     def hint_in(self, texts: Mapping[Next, str]) -> str:
         """The hint in the words of a face."""
-        return self.hint.worded(texts) if isinstance(self.hint, Step) else self.hint
+        return redacted(self.hint.worded(texts)) if isinstance(self.hint, Step) else self.hint
 
     def text_in(self, texts: Mapping[Next, str]) -> str:
         """What happened and what to do next, in the words of a face."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.redaction import API_TOKEN, JWT, SEED
 
 
 class Want(NamedTuple):
@@ -26,15 +27,9 @@ FOLDER: Final = Want("the path of a folder", "Give the path of a folder")
 NAME: Final = Want("a name", "Correct it: a secret has a setting of its own")
 VARIABLE: Final = Want("the name of a variable", "Set the variable to the secret, and give the variable's name")
 
-# The seed of an nkey: S, the kind of key, and base32.
-_SEED = re.compile(r"(?<![A-Z2-7])S[ACNOUX]A[A-Z2-7]{24,}")
-# A token of JSON in base64: `{"` is eyJ.
-_JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{16,}")
-# A token of the HTTP API (api.tokens).
-_API_TOKEN = re.compile(r"(?<![A-Za-z0-9_-])nats3_[A-Za-z0-9_-]{40,}")
 _KINDS: Final = (
     (re.compile(r"-----BEGIN|BEGIN [A-Z ]+-----"), "the content of a key or creds file"),
-    (_SEED, "the seed of an nkey"), (_JWT, "a JWT"), (_API_TOKEN, "a token of the API"),
+    (SEED, "the seed of an nkey"), (JWT, "a JWT"), (API_TOKEN, "a token of the API"),
 )  # fmt: skip
 # Linux takes no longer one.
 _LONGEST = 4096

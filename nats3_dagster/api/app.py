@@ -14,6 +14,7 @@ from nats3_dagster import __version__
 from nats3_dagster.api.guards import Guards
 from nats3_dagster.api.models.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
+from nats3_dagster.api.request_log import RequestLog
 from nats3_dagster.api.routes import (
     chunk_routes,
     export_routes,
@@ -24,7 +25,7 @@ from nats3_dagster.api.routes import (
     store_routes,
     table_routes,
 )
-from nats3_dagster.api.security import Gate, document_tokens
+from nats3_dagster.api.security import PREFIX, Gate, document_tokens
 from nats3_dagster.api.tokens import Tokens
 from nats3_dagster.archive.captures.recent import RecentConditions
 from nats3_dagster.settings import Settings
@@ -36,7 +37,7 @@ ROUTERS = (
     store_routes.router, load_routes.router, chunk_routes.router, message_routes.router, export_routes.router,
     table_routes.router, metrics_routes.router,
 )  # fmt: skip
-PREFIXES = ("", "/api/v1")
+PREFIXES = ("", PREFIX)
 # Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;
 # a creation uses two more.
 THREADS = 32
@@ -63,6 +64,7 @@ def create_app(settings: Settings, names: frozenset[str] | None = None) -> FastA
     app.state.ending = threading.Event()
     app.add_middleware(Guards, max_body=settings.api_max_body)
     app.add_middleware(Gate, tokens=tokens, names=names)
+    app.add_middleware(RequestLog, routes=[route for each in (app, *OPEN_ROUTERS, *ROUTERS) for route in each.routes])
     add_problems(app)
     add_pages(app)
     for prefix in PREFIXES:

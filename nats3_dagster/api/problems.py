@@ -1,7 +1,7 @@
 """Errors as answers: RFC 9457 problem details (`application/problem+json`).
 
 Invariant: every error is answered so, and the text of an exception that nobody foresaw is not in the answer: a
-reference is, and the log has a line with the same.
+reference is, and the log has a line with the same. Every answer passes the filter of texts (redaction.py).
 """
 
 import json
@@ -43,6 +43,7 @@ from nats3_dagster.errors import (
     UnknownConsumer,
     WrongState,
 )
+from nats3_dagster.redaction import redacted_value
 from nats3_dagster.steps import Next, Step
 
 log = logging.getLogger(__name__)
@@ -191,7 +192,7 @@ def add_problems(app: FastAPI) -> None:
 
 
 def answer(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return _ProblemResponse(document, document["status"], headers, MEDIA_TYPE)
+    return _ProblemResponse(redacted_value(document), document["status"], headers, MEDIA_TYPE)
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:

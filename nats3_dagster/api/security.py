@@ -19,7 +19,7 @@ from nats3_dagster.errors import OperatorError
 
 # What a scope is told of the request: what its token allows.
 ACCESS = "nats3.access"
-_PREFIX = "/api/v1"
+PREFIX = "/api/v1"
 _OPEN = frozenset({"/ping", "/ready", "/docs", "/docs/start.js", "/openapi.json"})
 _OPEN_BELOW = "/docs/files/"
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -66,7 +66,6 @@ class Gate:
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         """The answer where the request is refused; otherwise `scope` gets what the request may do."""
         if _IN_ADDRESS & {name.lower() for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))}:
-            scope["query_string"] = b""  # the log of requests comes after this
             return _refuse(400, "Token in the address", "A token does not belong into an address, which logs keep",
                            f"Send it as a header, {_HOW}; and make a new one")  # fmt: skip
         host = headers.get("host", "")
@@ -115,7 +114,7 @@ def document_tokens(document: dict[str, Any], tokens: Tokens) -> None:
 
 
 def _is_open(path: str) -> bool:
-    return path.removeprefix(_PREFIX) in _OPEN or path.startswith(_OPEN_BELOW)
+    return path.removeprefix(PREFIX) in _OPEN or path.startswith(_OPEN_BELOW)
 
 
 def _is_foreign(headers: Headers) -> bool:

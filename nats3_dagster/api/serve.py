@@ -43,10 +43,11 @@ def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str]
             log.warning("Tokens come unencrypted. Set NATS3_API_TLS_CERT and NATS3_API_TLS_KEY, or put TLS before it")
         url = f"{'https' if tls else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{actual}"
         app = create_app(settings, names_of(tokens, host))
-        # Its own lines and those of each request are for --debug: what concerns the operator is logged by us.
+        # Its own lines are for --debug: what concerns the operator is logged by us. Its log of requests would have
+        # their addresses as they came, tokens included: request_log.py has ours.
         config = uvicorn.Config(
             app, log_config=None, server_header=False,
-            timeout_graceful_shutdown=GRACE_S, access_log=logging.getLogger().isEnabledFor(logging.DEBUG),
+            timeout_graceful_shutdown=GRACE_S, access_log=False,
             ssl_context_factory=(lambda *_: tls) if tls else None, **limits(),
         )  # fmt: skip
         server = _Server(config, lambda: on_listening(url), app.state.ending.set)

@@ -7,22 +7,26 @@ from typing import Any
 from urllib.parse import urlencode
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.addresses import is_url, postgres_fault, postgres_parts_fault
 from nats3_dagster.catalog.multirange import SeqRangeLoader
 from nats3_dagster.catalog.refusals import cannot_connect
 from nats3_dagster.errors import CatalogError
+from nats3_dagster.redaction import learn
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 # A host that vanished is noticed within a minute; the system's own keepalive begins after two hours.
 _PATIENCE = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+
+_SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
 
 def open_connection(url: str, *, autocommit: bool = True) -> Connection:
     """A connection, whatever is in the database. Raises CatalogError."""
     where = address(url)
     given = conninfo_to_dict(url)
+    learn(*(str(given[name]) for name in _SECRETS if name in given))
     patience: dict[str, Any] = {name: value for name, value in _PATIENCE.items() if name not in given}
     try:
         # prepare_threshold: a plan made once for all values would not use the index that fits the filters given.
@@ -48,6 +52,29 @@ def address(url: str) -> str:
         raise CatalogError(f"NATS3_POSTGRES_URL is {what}", hint)
     host = given.get("host") or given.get("hostaddr") or "the local socket"
     return f"{host}:{given.get('port') or 5432}/{given.get('dbname') or given.get('user') or ''}"
+
+
+def read_keywords(url: str) -> dict[str, str] | None:
+    """The parameters of a connection string or URL, by libpq's own parser; None if it is malformed."""
+    try:
+        return {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except psycopg.Error:
+        return None
+
+
+def write_keywords(given: dict[str, str]) -> str:
+    """The connection string with these parameters."""
+    return make_conninfo(**given)
+
+
+def may_be_unencrypted(url: str) -> list[str]:
+    """The hosts to which libpq would send a password without TLS. Raises CatalogError if the address is invalid."""
+    address(url)
+    given = conninfo_to_dict(url)
+    mode = str(given.get("sslmode") or "prefer")
+    if "password" not in given or mode in ("require", "verify-ca", "verify-full"):
+        return []
+    return str(given.get("host") or given.get("hostaddr") or "").split(",")
 
 
 def sqlalchemy_url(url: str) -> str:

@@ -9,6 +9,7 @@ import aiosql
 from psycopg.rows import class_row, scalar_row
 
 from nats3_dagster.catalog.connection import Connection
+from nats3_dagster.redaction import redacted
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ class Statements:
     def rows(self, kind: type[T], statement: str, /, **values: object) -> list[T]:
         """The rows, each as a `kind` that has a field for each column. Raises TypeError where the two differ."""
         with self.connection.cursor(row_factory=class_row(kind)) as cursor:
-            return cursor.execute(_text(statement), values or None).fetchall()
+            return cursor.execute(_text(statement), _given(values)).fetchall()
 
     def row(self, kind: type[T], statement: str, /, **values: object) -> T | None:
         """The first row, None when there is none."""
@@ -33,7 +34,7 @@ class Statements:
     def values(self, kind: type[T], statement: str, /, **values: object) -> list[T]:
         """The first column of each row."""
         with self.connection.cursor(row_factory=scalar_row) as cursor:
-            column: list[Any] = cursor.execute(_text(statement), values or None).fetchall()
+            column: list[Any] = cursor.execute(_text(statement), _given(values)).fetchall()
         assert all(isinstance(value, kind) for value in column), f"{statement} does not answer with {kind.__name__}"
         return column
 
@@ -49,7 +50,7 @@ class Statements:
 
     def run(self, statement: str, /, **values: object) -> int:
         """How many rows the statement wrote, or read."""
-        return self.connection.execute(_text(statement), values or None).rowcount
+        return self.connection.execute(_text(statement), _given(values)).rowcount
 
     def copy(self, statement: str, types: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Write the rows by `copy ... from stdin (format binary)`; `types`: those of the columns."""
@@ -57,6 +58,13 @@ class Statements:
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
+
+
+def _given(values: dict[str, object]) -> dict[str, object] | None:
+    """The values, with the text of an error filtered: it may be that of a library."""
+    if isinstance(error := values.get("error"), str):
+        values["error"] = redacted(error)
+    return values or None
 
 
 def _text(statement: str) -> bytes:

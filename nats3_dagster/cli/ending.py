@@ -21,6 +21,7 @@ from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.plausible import secret_in
+from nats3_dagster.redaction import redact_logs, redacted
 from nats3_dagster.steps import Next
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -48,10 +49,10 @@ def _run(command: Callable[[], object], debug: bool, words: Mapping[Next, str]) 
         if isinstance(error, SystemExit | GeneratorExit):
             raise
         if debug:
-            traceback.print_exc()
+            print(redacted(traceback.format_exc()), file=sys.stderr, end="")
         line, status = _ending(error, words)
         if line:
-            note(line)
+            note(redacted(line))
         return status
     if status == INTERRUPTED:
         note("Interrupted")
@@ -115,6 +116,7 @@ def take_interrupts() -> None:
 def _logs(*, debug: bool) -> Iterator[None]:
     """Our own warnings are lines on stderr. What libraries log we report in our own words: it is shown with `--debug`
     only."""
+    redact_logs()
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s" if debug else "Warning: %(message)s"))
     logger = logging.getLogger() if debug else logging.getLogger("nats3_dagster")

@@ -21,6 +21,7 @@ from nats3_dagster.defs.internals import REPOSITORY_LABEL_TAG, DagsterUserCodePr
 from nats3_dagster.defs.keys import PROJECT, REPLAY_TAG, Naming
 from nats3_dagster.defs.wording import STOPPED_REPLAY
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.redaction import redact_error
 
 Context = AssetExecutionContext | AssetCheckExecutionContext | OpExecutionContext
 
@@ -74,6 +75,9 @@ def tick_failures(naming: Naming) -> Iterator[None]:
         yield
     except Nats3Error as error:
         raise CannotTick(error, naming) from None
+    except Exception as error:
+        redact_error(error)  # Dagster stores its text
+        raise
 
 
 @contextmanager
@@ -95,3 +99,6 @@ def step_failures(context: Context, naming: Naming, stopped: str) -> Iterator[No
         run = context.instance.get_run_by_id(context.run.run_id)
         replay = run.tags.get(REPLAY_TAG) if run else None
         raise Stopped(STOPPED_REPLAY.format(replay=replay) if replay else stopped) from None
+    except Exception as error:
+        redact_error(error)  # Dagster stores its text
+        raise

@@ -27,6 +27,7 @@ from nats3_dagster.defs.sweep_sensor import sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.exports.status import all_exports
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec
+from nats3_dagster.redaction import redact_logs
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -56,6 +57,7 @@ def read(naming: Naming, declared: Mapping[str, Declaration | None] | None = Non
     """The archives to define, by name: all of the catalog, or the `declared` ones; and how they are named, with the
     owners of the settings where it has none. Raises CannotLoad."""
     try:
+        redact_logs()  # of code servers, the daemon and runs: each loads the definitions
         settings = Settings.load()
         owners = owners_of(settings.owners)
         with Workspace(settings) as workspace:

@@ -32,6 +32,7 @@ async def connect(options: NatsOptions, *, reconnect: bool = True, echo: bool = 
     """A connection to one of the servers. Raises OperatorError if a file of the login is invalid, SourceError if no
     server takes us."""
     options.check_files()
+    options.learn_secrets()
     client = Connection(options)
     try:
         await client.open(reconnect, echo)

@@ -13,6 +13,7 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream import login_files
 from nats3_dagster.jetstream.login_files import Embedded, LoginFile, check_file
 from nats3_dagster.plausible import NAME, PATH, check
+from nats3_dagster.redaction import learn
 
 # The subjects of JetStream's API of the server and account that a connection is made to.
 API = "$JS.API"
@@ -33,13 +34,13 @@ class NatsOptions:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
-    creds: LoginFile | None = None  # a creds file
-    nkey: LoginFile | None = None  # the file of an nkey's seed
+    creds: LoginFile | None = field(default=None, repr=False)  # a creds file
+    nkey: LoginFile | None = field(default=None, repr=False)  # the file of an nkey's seed
     user_jwt: str | None = field(default=None, repr=False)  # what a creds file holds
     user_seed: str | None = field(default=None, repr=False)
-    tls_ca: LoginFile | None = None  # the authority's certificate, PEM
-    tls_cert: LoginFile | None = None  # our certificate, PEM
-    tls_key: LoginFile | None = None  # its key, PEM and unencrypted
+    tls_ca: LoginFile | None = field(default=None, repr=False)  # the authority's certificate, PEM
+    tls_cert: LoginFile | None = field(default=None, repr=False)  # our certificate, PEM
+    tls_key: LoginFile | None = field(default=None, repr=False)  # its key, PEM and unencrypted
     tls_first: bool = False  # TLS before the server's INFO
     connect_timeout_s: float = 5.0  # seconds for each attempt at a server
     domain: str | None = None  # the JetStream domain of the streams; None: that of the server
@@ -55,6 +56,8 @@ class NatsOptions:
                 logins.add(login)
         if len(logins) > 1:
             raise OperatorError("The NATS servers' URLs hold different logins", "Give one login for all of them")
+        learn(*(part for first, second in logins for part in (first if second is None else second,)))
+        self.learn_secrets()
         if self.tls_key and not self.tls_cert:
             raise OperatorError("A TLS key is given without its certificate", "Set NATS3_NATS_TLS_CERT as well")
         if bool(self.user_jwt) != bool(self.user_seed):
@@ -72,6 +75,10 @@ class NatsOptions:
             else:
                 object.__setattr__(self, "user", first)
                 object.__setattr__(self, "password", second)
+
+    def learn_secrets(self) -> None:
+        """Teach the filter of texts the login: where options are made, and in a worker, to which they were pickled."""
+        learn(self.password, self.token, self.user_jwt, self.user_seed)
 
     @property
     def api(self) -> str:
@@ -123,7 +130,7 @@ class NatsOptions:
             )
         if self.domain is not None and (not self.domain or _NO_TOKEN.search(self.domain)):
             raise OperatorError(
-                f"The JetStream domain {self.domain!r} is invalid",
+                "The JetStream domain is invalid",
                 "Set NATS3_NATS_DOMAIN to the domain's name: one word without dots, spaces, * and >",
             )
         for what, name, prefix in (
@@ -132,7 +139,7 @@ class NatsOptions:
         ):
             if prefix is not None and not all(t and not _NO_TOKEN.search(t) for t in prefix.split(".")):
                 raise OperatorError(
-                    f"The {what} {prefix!r} is invalid",
+                    f"The {what} is invalid",
                     f"Set {name} to words joined by dots, without spaces, *, > and a dot at its end",
                 )
 

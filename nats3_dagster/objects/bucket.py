@@ -21,6 +21,7 @@ from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.objects import faults, files
 from nats3_dagster.objects.s3_store import s3_store
 from nats3_dagster.objects.store_options import StoreOptions
+from nats3_dagster.redaction import learn
 
 if TYPE_CHECKING:
     from obstore import Attributes
@@ -55,6 +56,7 @@ class Bucket:
     Safe to use from several threads; not to be carried over a fork. Every method raises StoreError."""
 
     def __init__(self, options: StoreOptions, name: str) -> None:
+        learn(options.secret_access_key, options.session_token)  # a worker has read no settings
         self.name = name
         self._options = options
         self._where = faults.Place(options.place, name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nats3_dagster.errors import BucketRefused, ObjectMissing, StoreError
+from nats3_dagster.redaction import redacted
 from nats3_dagster.steps import Next, Step
 
 _KEYS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a pair that this store knows"
@@ -66,7 +67,7 @@ class Place:
 def explain(where: Place, text: str) -> StoreError:
     """The StoreError for an exception of obstore, whose `text` is its only content."""
     code = re.search(r"<Code>\s*([\w.]+)", text)
-    message = re.search(r"<Message>([^<]{1,200})", text)
+    message = re.search(r"<Message>([^<]{1,200})", redacted(text))
     status = re.search(r"status code: (\d{3})", text)
     if code or status:
         return refused(where, code[1] if code else "", int(status[1]) if status else 0, message[1] if message else "")

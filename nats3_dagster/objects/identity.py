@@ -10,6 +10,7 @@ from typing import Any, Final
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.objects import faults
 from nats3_dagster.objects.store_options import StoreOptions
+from nats3_dagster.redaction import learn
 
 # The SDK renews credentials 10 minutes before they end at the latest, and obstore asks again 5 minutes before this has
 # passed: so it never uses what has expired. obstore's default of 30 minutes does.
@@ -71,6 +72,8 @@ def static_keys(options: StoreOptions) -> tuple[str | None, str | None, str | No
         keys = found.get_frozen_credentials() if found else None
     except BotoCoreError as error:
         raise StoreError(f"The AWS SDK cannot log in: {type(error).__name__}", "Look at its settings") from None
+    if keys:
+        learn(keys.secret_key, keys.token)
     return (keys.access_key, keys.secret_key, keys.token) if keys else (None, None, None)
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from nats3_dagster import __version__
 from nats3_dagster.errors import EngineError, OperatorError
+from nats3_dagster.redaction import brief
 
 DEFAULT_PORT = 15002
 # The server is asked again for a minute (0.05 s times 4^n); by default PySpark goes on for ten.
@@ -45,8 +46,7 @@ def connect(remote: str) -> SparkSession:
         what = f"NATS3_SPARK_REMOTE needs what Spark Connect needs: {error}"
         raise EngineError(what, "pip install 'nats3-dagster[connect]'") from None
     except PySparkException as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise EngineError(f"{where} does not answer: {lines[0][:200]}", _HINT) from None
+        raise EngineError(f"{where} does not answer: {brief(error)}", _HINT) from None
     raise EngineError(f"{where} has closed every session of this release", "Start the server again")
 
 

@@ -19,6 +19,7 @@ from nats3_dagster.pipeline import jvm
 from nats3_dagster.pipeline.classes import options
 from nats3_dagster.pipeline.connect import connect
 from nats3_dagster.pipeline.java import conf_dir, find_java, submit_arguments
+from nats3_dagster.redaction import brief
 from nats3_dagster.steps import Next
 
 
@@ -72,8 +73,7 @@ def prepare_jvm(master: str | None, conf: Mapping[str, object]) -> None:
 
 def not_started(error: Exception) -> EngineError:
     """The error of a session that PySpark could not start: there is a Java, and what it said went to standard error."""
-    first = str(error).splitlines()[0][:200].rstrip(".")
-    return EngineError(f"Spark did not start: {first}", Next.CHECK_SPARK())
+    return EngineError(f"Spark did not start: {brief(error).rstrip('.')}", Next.CHECK_SPARK())
 
 
 @contextmanager

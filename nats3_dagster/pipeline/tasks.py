@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
 from nats3_dagster.pipeline.connect import is_connect
+from nats3_dagster.redaction import redact_error, redacted
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -61,6 +62,9 @@ def run_tasks(
                         yield _row(at, None, pickle.dumps(result))
                 except Nats3Error as error:
                     yield _row(at, error.to_json(), None)
+                except Exception as error:
+                    redact_error(error)  # Spark writes its text into the logs of executors
+                    raise
 
     try:
         # range() and not createDataFrame(): it promises one id a partition, in classic Spark and in Connect.
@@ -155,6 +159,7 @@ def _row(task: int, error: str | None, result: bytes | None) -> pa.RecordBatch:
 
 def _reason(error: Exception) -> str:
     """The last line of the Python worker's traceback, or the first of Spark's own message."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Redacted before it is cut: half a secret is not known.
+    lines = [line.strip() for line in redacted(str(error)).splitlines() if line.strip()]
     python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
     return (python or lines or [type(error).__name__])[-1 if python else 0][:300]

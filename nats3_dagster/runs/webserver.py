@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import Any
 
+from nats3_dagster.redaction import brief
+
 # What a question to the webserver may end in.
 FAILURES = (OSError, ValueError, LookupError, TypeError, HTTPException)
 # A code server starts in 3 s; the webserver itself gives it 60 s.
@@ -104,8 +106,3 @@ def ask(url: str, query: str, *, timeout_s: float = TIMEOUT_S, **variables: Any)
         raise ValueError(errors[0].get("message", "GraphQL error"))
     return answer["data"]
 
-
-def brief(what: object) -> str:
-    """The first line: a text of many would hide what follows it."""
-    lines = str(what).strip().splitlines()
-    return lines[0][:200] if lines else type(what).__name__

@@ -57,7 +57,8 @@ class Field:
         scheme, rest = self._scheme(value)
         if scheme in ("env", "data"):
             return Embedded(self._resolved(scheme, rest))
-        if why := fault(path := _expanded(rest)):
+        path = _expanded(rest)
+        if why := fault(rest) or fault(path):  # a path has no // any more
             raise self.wrong(f"holds {why}, and wants {PATH.what}", PATH.step)
         return path
 

@@ -28,6 +28,7 @@ _FILES: Final = {
     "creds": "nats_creds", "nkey": "nats_nkey", "cert": "nats_tls_cert", "key": "nats_tls_key", "ca": "nats_tls_ca",
 }  # fmt: skip
 _FLAGS: Final = {"tls_first": "nats_tls_first"}
+FIELDS: Final = (*_NAMES, *_SECRETS, *_FILES, *_FLAGS)
 # What changes nothing for us: names, colours, and the prefix of events that we do not listen to.
 _IGNORED: Final = frozenset({"name", "description", "color_scheme", "jetstream_event_prefix"})
 # The command's own default.

@@ -13,6 +13,7 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.plausible import PATH, check, shown_path
 from nats3_dagster.settings.config_file import config_label, read_config
 from nats3_dagster.settings.home import stack_settings
+from nats3_dagster.settings.masking import learn_setting
 from nats3_dagster.settings.names import KEYS, has_file, variables
 from nats3_dagster.settings.nats_context import read_context
 
@@ -67,12 +68,14 @@ def _environment() -> dict[str, Found]:
     for key in KEYS:
         for name in variables(key):
             text, file = os.environ.get(name), os.environ.get(f"{name}_FILE") if has_file(key) else None
+            learn_setting(key, text)  # also where another source wins: a library may read it by itself
             if text and file:
                 raise OperatorError(f"{name} and {name}_FILE are both set", "Unset one of them")
             if text or file:
                 path = check(f"{name}_FILE", file or "", PATH)
                 source = f"environment variable {name}" if text else f"file {path} ({name}_FILE)"
                 values[key] = Found(text or _content(f"{name}_FILE", path), source, path or None)
+                learn_setting(key, values[key].value)
                 break
     return values
 
@@ -101,6 +104,9 @@ def _context(layer: Mapping[str, Found]) -> dict[str, Found]:
 
 
 def _named(values: Mapping[str, Any], source: str) -> dict[str, Found]:
+    for key, value in values.items():
+        if key in KEYS:
+            learn_setting(key, value)
     return {key: Found(value, source) for key, value in values.items() if key in KEYS}
 
 

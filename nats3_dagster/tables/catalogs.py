@@ -4,7 +4,7 @@ Invariant: credentials go to pyiceberg in this process, and into no table, no ro
 """
 
 import importlib.util
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -12,7 +12,10 @@ from urllib.parse import urlsplit
 from nats3_dagster.catalog.connection import sqlalchemy_url
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError, TableError
 from nats3_dagster.objects import static_keys
+from nats3_dagster.plausible import NAME, check, secret_in
+from nats3_dagster.redaction import learn
 from nats3_dagster.settings import Settings
+from nats3_dagster.settings.masking import secrets_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -26,6 +29,8 @@ _LIBRARIES: Final = frozenset({
     "pyiceberg", "sqlalchemy", "psycopg", "requests", "urllib3", "botocore", "boto3", "thrift", "pyarrow", "fsspec",
     "s3fs", "google", "hive_metastore", "pydantic", "pydantic_core",
 })  # fmt: skip
+# In the names of its properties that hold secrets.
+_SECRETS: Final = ("credential", "token", "secret", "password", "key", "authorization", "sas", "header.")
 # Seconds for S3.
 _PATIENCE: Final = {"s3.connect-timeout": "5", "s3.request-timeout": "20"}
 
@@ -34,11 +39,18 @@ def check_catalog(catalog: str) -> None:
     """Raises OperatorError for an address that holds a login or that no client knows; EngineError without pyiceberg."""
     _require_library()
     if "://" not in catalog:
+        check("The Iceberg catalog", catalog, NAME)
         return
-    parts = urlsplit(catalog)
-    if parts.username or parts.password:
+    try:
+        parts = urlsplit(catalog)
+        is_plain = not ({"@", "?", "#", ";"} & set(catalog) or secret_in(catalog)) and parts.port != 0
+    except ValueError:
+        parts, is_plain = None, False
+    if parts is None or not is_plain:
+        learn(*secrets_of(catalog))
         raise OperatorError(
-            "The address of the Iceberg catalog holds a login, and would be stored",
+            "The address of the Iceberg catalog holds a login, or more than scheme, host, port and path, and would be "
+            "stored",
             "Give the catalog a name in .pyiceberg.yaml or by PYICEBERG_CATALOG__<NAME>__URI, and use the name",
         )
     if parts.scheme not in _SCHEMES:
@@ -94,6 +106,7 @@ def _properties(settings: Settings, catalog: str) -> dict[str, Any]:
         configured = dict(Config().get_catalog_config(catalog) or {})
     except ValueError as error:
         raise OperatorError("pyiceberg's configuration cannot be read", "Correct .pyiceberg.yaml") from error
+    _learn(configured)
     if "://" in catalog:
         configured = {"uri": catalog}
     elif not configured and catalog != DEFAULT:
@@ -109,6 +122,16 @@ def _properties(settings: Settings, catalog: str) -> dict[str, Any]:
     if not any(name.startswith(("s3.", "client.")) for name in configured):
         ours |= _file_io(settings)
     return ours | configured
+
+
+def _learn(configured: Mapping[str, Any]) -> None:
+    """Teach the filter of texts what the configuration of a catalog may hide: all but what is known to be no secret."""
+    for name, value in configured.items():
+        text = str(value)
+        if "://" in text:
+            learn(*secrets_of(text))
+        elif any(word in name.lower() for word in _SECRETS):
+            learn(text, *text.split(":"))  # `credential` is client:secret
 
 
 def _file_io(settings: Settings) -> dict[str, str]:

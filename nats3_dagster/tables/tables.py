@@ -6,6 +6,7 @@ from typing import Final
 from nats3_dagster.errors import OperatorError, Unknown, WrongState
 from nats3_dagster.model import Archive
 from nats3_dagster.model.archive_table import ArchiveTable
+from nats3_dagster.plausible import secret_in
 from nats3_dagster.steps import Next
 from nats3_dagster.tables.catalogs import DEFAULT, opened
 from nats3_dagster.workspace import Workspace
@@ -51,6 +52,8 @@ def create(
     from nats3_dagster.tables import layout  # pyarrow, which commands that only ask do without
 
     archive = workspace.catalog.archives.get(name)
+    if location and ({"@", "?", "#"} & set(location) or secret_in(location)):
+        raise OperatorError("The table's location holds a login or a query, and would be stored", "Leave it out")
     identifier = _identifier(identifier or f"{NAMESPACE}.{archive.name}")
     if known := workspace.catalog.tables.of(archive.id):
         raise WrongState(f"Archive {archive.name} has the table {known.identifier} already", Next.LIST_TABLES())

@@ -16,6 +16,7 @@ import yaml
 
 from nats3_dagster.cli.main import root
 from nats3_dagster.dev.nats_server import find_nats_server
+from nats3_dagster.redaction import API_TOKEN
 from nats3_dagster.settings.names import KEYS, unknown_variables, variables
 from nats3_dagster_tests.deploy import files
 from nats3_dagster_tests.deploy.files import DEPLOY, KUBERNETES, PROGRAMS, ROOT
@@ -242,6 +243,7 @@ def test_secrets_are_made_once_and_for_their_owner_only(tmp_path: Path) -> None:
     made = dict(line.split("=", 1) for line in env.read_text().splitlines())
     assert made["NATS3_API_TOKENS"] == hashlib.sha256(token.encode()).hexdigest()
     assert token not in env.read_text()
+    assert API_TOKEN.fullmatch(token), "scanners of repositories know it by its form"
     assert made["POSTGRES_PASSWORD"] in made["NATS3_POSTGRES_URL"]
     asked = set(re.findall(r"environment: (\w+)}", (DEPLOY / "compose.yaml").read_text()))
     asked |= set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))

@@ -400,6 +400,9 @@ def test_what_cannot_be_a_table_is_refused_and_writes_nothing(
         ({"name": "other", "identifier": "nats3.logs"}, WrongState, "which is not of archive other"),
         ({"name": "other", "catalog": "mine"}, OperatorError, "pyiceberg's configuration has no catalog mine"),
         ({"name": "other", "catalog": "https://u:p@host/"}, OperatorError, "holds a login"),
+        ({"name": "other", "catalog": "http://host/?token=x"}, OperatorError, "would be stored"),
+        ({"name": "other", "catalog": "http://host:p@ss/x"}, OperatorError, "would be stored"),
+        ({"name": "other", "location": "s3://u:p@bucket/x"}, OperatorError, "would be stored"),
         ({"name": "other", "catalog": "ftp://host/"}, OperatorError, "is not reached by ftp://"),
         ({"name": "odd"}, OperatorError, "has a character that the address of a table's file cannot have"),
     ]

@@ -113,7 +113,7 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
             problems.append(error)
             continue
         left_out += notes
-        common = _written(defaults, [key for key in _KEYS if key not in ("name", "exports")], file, "defaults")
+        common = _written(defaults, [key for key in ARCHIVE_KEYS if key not in ("name", "exports")], file, "defaults")
         problems += common.problems
         for entry in entries:
             try:
@@ -199,7 +199,7 @@ def _declared(entry: Table, defaults: _Written, file: str, *, is_job: bool) -> D
     """The archive of an entry; `is_job`: its name is that of a job. Raises _Problems: those of the entry, without
     those of `defaults`."""
     at = place(file, entry.line)
-    own = _written(entry, _KEYS, file, "an archive")
+    own = _written(entry, ARCHIVE_KEYS, file, "an archive")
     exports, problems = read_exports(entry, file)
     problems = [*own.problems, *problems]
     places, values = defaults.places | own.places, defaults.values | own.values
@@ -276,4 +276,4 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
     "max_age": ("max_age_s", duration), "zstd_level": ("zstd_level", count), "paused": ("paused", flag),
     "create_bucket": ("create_bucket", flag),
 }  # fmt: skip
-_KEYS = (*_FIELDS, "exports")
+ARCHIVE_KEYS = (*_FIELDS, "exports")

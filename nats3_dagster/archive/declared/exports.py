@@ -82,3 +82,4 @@ _READ: Mapping[Kind, Callable[[str, Any], Any]] = {
     Kind.TEXT: text, Kind.FILE: text, Kind.ADDRESS: address, Kind.COUNT: count, Kind.FLAG: flag,
     Kind.TEXTS: texts, Kind.FILTERS: filters,
 }  # fmt: skip
+EXPORT_KEYS = tuple(_KEYS)

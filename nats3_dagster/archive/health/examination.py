@@ -10,6 +10,7 @@ from nats3_dagster.archive.health import (
     output_health,
     settings_health,
     store_health,
+    transport_health,
 )
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.errors import Nats3Error
@@ -22,6 +23,7 @@ def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding
     with Workspace(settings) as workspace:
         own = _buckets(workspace)
         yield from findings(settings_health.AREA, lambda: settings_health.check(settings))
+        yield from findings(transport_health.AREA, lambda: transport_health.check(settings))
         yield from findings(nats_health.AREA, lambda: nats_health.check(workspace))
         yield from findings(catalog_health.AREA, lambda: catalog_health.check(settings))
         yield from findings(clock_health.AREA, lambda: clock_health.check(workspace))

@@ -78,14 +78,13 @@ def set_(
     if value is None:
         raise OperatorError("No value is given", "Write nats3 config set KEY VALUE, or KEY --unset")
     name = _known(key)
-    if value == "-":
-        value = _read_value(name)
-    elif holds_secret(name, value):
+    is_in_command_line = value != "-"
+    written = _valid(name, value if is_in_command_line else _read_value(name))
+    if is_in_command_line and holds_secret(name, value):
         raise OperatorError(
             f"{name} would hold a secret, and every user of this machine can read a command line",
             f"Give it on standard input: nats3 config set {name.replace('_', '-')} -",
         )
-    written = _valid(name, value)
     set_config(name, written)
     _show_change(output, name, written)
     if above := environment_source(name):
