@@ -143,8 +143,8 @@ def repair(
                     note(one.conflict.text_in(WORDS))
                 elif one.lost:
                     note(
-                        f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} and "
-                        f"objects that no chunk lists still have {one.messages:,} of them"
+                        f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} still "
+                        f"has {one.messages:,} of them, together with objects that no chunk lists"
                     )
     done = [one for one in repaired if one.done]
     refused = [one for one in repaired if not one.done and not one.conflict]
