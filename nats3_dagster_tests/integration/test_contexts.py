@@ -153,7 +153,7 @@ def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[s
     folder.mkdir(parents=True)
 
     def write(fields: Mapping[str, Any]) -> None:
-        (folder / "ours.json").write_text(json.dumps(EMPTY | fields, indent=2))
+        (folder / "ours.json").write_text(json.dumps({**EMPTY, **fields}, indent=2))
 
     return write
 
@@ -166,7 +166,7 @@ def test_every_form_of_a_context_logs_in(
     kind = kind_of(tmp_path)
     server = nats_factory(config=kind.config)
     for name, references in forms(kind, tmp_path):
-        save({"url": server.url} | kind.plain | references)
+        save({"url": server.url, **kind.plain, **references})
         settings = Settings.load()
         of_source = nats_options("jetstream", {"context": "ours"})
         with monkeypatch.context() as patch:

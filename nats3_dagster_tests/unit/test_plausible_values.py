@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -263,7 +264,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("kind", MISREAD, ids=lambda kind: kind.__name__)
 def test_an_address_that_is_misread_is_refused_and_not_repeated(
-    kind: Callable[[str], str | None], nats3: Command, monkeypatch: pytest.MonkeyPatch
+    kind: Any, nats3: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert {text: kind(text) for text in WELL_FORMED[kind] if kind(text)} == {}
     assert [text for text in MISREAD[kind] if not kind(text)] == []
@@ -302,7 +303,8 @@ def test_keywords_of_libpq_that_are_misread_are_refused(
 
 
 def test_a_store_of_another_program_is_checked_as_well() -> None:
-    for fields in ({"endpoint": f"http://u:{P}@h"}, {"url": f"s3://{P}@b"}, {"region": SEED}):
+    wrong: list[dict[str, Any]] = [{"endpoint": f"http://u:{P}@h"}, {"url": f"s3://{P}@b"}, {"region": SEED}]
+    for fields in wrong:
         assert shows(_said(lambda fields=fields: StoreOptions(**fields)), P) == []
 
 
