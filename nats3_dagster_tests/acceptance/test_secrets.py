@@ -50,7 +50,8 @@ print("statuses:", statuses)
 
 
 class Watch:
-    """Looks again and again, while it runs, for secrets in command lines of all processes and in files of a folder."""
+    """Looks again and again, while it runs, for secrets in command lines of the processes that were started with this
+    folder in their environment, and in its files. Another test of the machine may have the same secret of the store."""
 
     def __init__(self, folder: Path, secrets: list[str]) -> None:
         self._folder, self._secrets = folder, [form.encode() for secret in secrets for form in forms(secret)]
@@ -80,8 +81,12 @@ class Watch:
                 if path.name == "cmdline" or path.is_file():
                     content = path.read_bytes()
                     self.files.add(path.name)
-                    if any(secret in content for secret in self._secrets):
+                    if any(secret in content for secret in self._secrets) and self._is_ours(path):
                         self.places.add(f"{path}: {content[:200]!r}" if path.name == "cmdline" else str(path))
+
+    def _is_ours(self, path: Path) -> bool:
+        is_process = path.name == "cmdline"
+        return not is_process or str(self._folder).encode() in path.with_name("environ").read_bytes()
 
 
 @pytest.fixture
