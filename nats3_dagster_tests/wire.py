@@ -74,6 +74,22 @@ class Wire:
                 unsent = 0
         self._send(frames, unsent)
 
+    def await_stream(self, subject: str) -> None:
+        """Return when a stream answers on the subject: servers of a cluster tell each other of a new one after its
+        leader has answered. Nothing is stored: the message expects a stream of another name."""
+        raw, block = subject.encode(errors="surrogateescape"), b"NATS/1.0\r\nNats-Expected-Stream: -\r\n\r\n"
+        frame = b"HPUB %b %b.expect %d %d\r\n%b\r\n" % (raw, self._inbox, len(block), len(block), block)
+        until = time.monotonic() + 10
+        while True:
+            self._socket.sendall(frame)
+            while not (line := self._file.readline()).startswith((b"MSG", b"HMSG")):
+                self._socket.sendall(b"PONG\r\n")
+            self._file.read(int(line.split()[-1]) + 2)
+            if line.startswith(b"MSG"):
+                return
+            assert time.monotonic() < until, f"no stream answers on {subject}"
+            time.sleep(0.05)
+
     def _send(self, frames: bytearray, count: int) -> None:
         """Send the frames of `count` messages, wait for their acks, and empty the buffer."""
         self._socket.sendall(frames)

@@ -67,6 +67,8 @@ def make_messages(rng: random.Random, prefix: str, count: int, first: int = 0) -
 def publish(wire: Wire, stream: str, sent: list[Sent], truth: Truth, window: int) -> None:
     """Publish, so many at a time, and keep what the stream says that it stored. Nobody else may publish into it
     meanwhile."""
+    if sent:
+        wire.await_stream(sent[0][0])
     before = wire.state(stream)["last_seq"]
     for at in range(0, len(sent), window):
         wire.publish(sent[at : at + window])
