@@ -158,7 +158,7 @@ def test_fields_of_the_peer_and_of_archives(client: TestClient, jobs_stream: Wir
         ({"consumer": "nobodys"}, 422, "consumer", "nobodys"),
         ({"prefix": "a//b"}, 422, "prefix", "empty part"),
         ({"name": ""}, 422, "name", "at least 1 character"),
-        ({"name": "a\nb"}, 422, "name", "not a name"),
+        ({"name": "a\nb"}, 422, "name", "more than one line"),
         ({"name": "a\0b"}, 422, "name", "NUL"),
         ({"name": "x" * 195}, 422, "name", "not a name"),
         ({"name": None}, 422, "name", "valid string"),
