@@ -32,7 +32,7 @@ def test_hours_are_sealed_once_and_a_damaged_manifest_is_found(
     assert nats3.ok("store", "seal", "events", "-o", "json").json["sealed_now"] == 0
     got = nats3.ok("store", "get", "events", "-o", "json").json
     assert (got["hours"], got["hours_sealed"], got["hours_replayed"]) == (2, 3, 0)
-    assert "2 with messages, 3 sealed, 0 replayed" in nats3.ok("store", "get", "events").out
+    assert "2 with messages, 4 covered, 3 sealed, 0 replayed" in nats3.ok("store", "get", "events").out
     verified = nats3.ok("chunk", "verify", "events", "-o", "json").json
     assert (verified["chunks"], verified["manifests"], verified["bad"]) == (2, 3, [])
 

@@ -130,7 +130,7 @@ def test_each_request_answers_as_the_page_says(url: str) -> None:
     assert (reference["seq"], "X-Amz-Expires=3600" in reference["url"]) == (4711, True)
     assert [json.loads(line)["seq"] for line in answers[5].splitlines()] == list(range(4701, 4711))
     page = json.loads(answers[6])
-    assert (list(page), len(answers)) == (["messages", "next", "cursor"], 7)
+    assert (list(page), len(answers)) == (["messages", "next", "cursor", "removed"], 7)
     assert [one["seq"] for one in page["messages"]] == since_yesterday()[10:20]
 
 
