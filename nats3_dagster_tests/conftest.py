@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -354,10 +354,14 @@ def nats3(capfd: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The session's Spark: a JVM takes 5 s to start."""
+    """The session's Spark: a JVM takes 5 s to start. Its environment has no settings of the test that comes first."""
     from nats3_dagster.pipeline.session import session
 
-    with session() as running:
+    with ExitStack() as opened:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in [name for name in os.environ if name.startswith("NATS3_") and name != "NATS3_HOME"]:
+                patch.delenv(name)
+            running = opened.enter_context(session())
         yield running
 
 
