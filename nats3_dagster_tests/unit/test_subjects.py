@@ -27,7 +27,7 @@ filter_ = st.tuples(st.lists(st.one_of(token, st.just("*")), min_size=1, max_siz
         ("a b", "not a"),
         ("a.b>", "last token"),
         ("a.*b", "mixes"),
-        ("a\r\nb", "a control character"),
+        ("a\r\nb", "more than one line"),
         ("a\0b", "a control character"),
     ],
 )
