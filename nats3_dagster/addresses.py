@@ -119,8 +119,20 @@ def is_url(text: str) -> bool:
 
 def malformed(name: str, why: str) -> OperatorError:
     """The error of an address, by what it is of and what a function here said."""
-    what, _, step = why.partition(". ")
+    what, step = in_parts(why)
     return OperatorError(f"{name} is {what}", step)
+
+
+def in_parts(why: str) -> tuple[str, str]:
+    """What a function here said: what the text is, and what to do."""
+    what, _, step = why.partition(". ")
+    return what, step
+
+
+def host_of(place: str) -> str | None:
+    """The host of `host`, `host:port` or `[::1]:port`; None for a text that is none of these."""
+    match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::\d{0,5})?", place)
+    return match[1] if match else None
 
 
 def with_scheme(server: str) -> str:
@@ -146,10 +158,9 @@ def _place_fault(parts: SplitResult, text: str) -> bool:
 
 def _is_postgres_host(place: str) -> bool:
     """`host:port`, `[::1]:5432`, `%2Frun%2Fpostgresql`, or nothing: libpq's own default."""
-    match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::(\d{0,5}))?", place)
-    if not match:
+    host = host_of(place)
+    if host is None:
         return False
-    host = match[1]
     if host.startswith("["):
         return _is_address(host[1:-1])
     return not host or unquote(host).startswith("/") or bool(_HOST.fullmatch(host))

@@ -2,7 +2,6 @@
 table of settings of a spec."""
 
 from collections.abc import Container
-from difflib import get_close_matches
 from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import (
@@ -18,7 +17,8 @@ from pydantic import model_validator as validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model.spec_table import Kind, Setting, settings_of
+from nats3_dagster.model.spec_table import Setting, settings_of
+from nats3_dagster.settings.names import ALIKE, nearest
 
 B = TypeVar("B", bound=BaseModel)
 # What Postgres' bigint holds.
@@ -57,8 +57,8 @@ def validated(model: type[B], document: object, source: str) -> B:
 
 
 def _unknown(name: str, known: list[str]) -> InitErrorDetails:
-    near = get_close_matches(name, known, n=1)
-    text = f"There is no such field; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(known)}"
+    near = nearest(name, known, ALIKE)
+    text = f"There is no such field; {f'did you mean {near}?' if near else 'there are ' + ', '.join(known)}"
     kind = PydanticCustomError("unknown_field", "{text}", {"text": text})
     return InitErrorDetails(type=kind, loc=(name,), input=None)
 
@@ -77,23 +77,21 @@ Count = Annotated[int, Field(ge=1, le=BIGGEST)]
 def with_settings(name: str, base: type[B], spec: type[Any], *, optional: Container[str] = ()) -> type[B]:
     """A body with a field for each setting of a spec, by its key. `optional`: keys of required settings that the body
     may leave out."""
-    fields: dict[str, Any] = {one.key: _field(one, one.required and one.key not in optional)
-                              for one in settings_of(spec)}  # fmt: skip
-    # BaseModel has attributes of these names.
-    fields = {f"{key}_" if hasattr(BaseModel, key) else key: field for key, field in fields.items()}
+    fields: dict[str, Any] = {}
+    for one in settings_of(spec):
+        attribute, alias = attribute_of(one.key)
+        fields[attribute] = _field(one, alias, one.required and one.key not in optional)
     return create_model(name, __base__=base, __doc__=base.__doc__, **fields)
 
 
-def _field(one: Setting, required: bool) -> tuple[Any, Any]:
+def attribute_of(key: str) -> tuple[str, str | None]:
+    """The attribute of a model for a key, and the alias that it then needs: models have attributes of their own."""
+    return (f"{key}_", key) if hasattr(BaseModel, key) else (key, None)
+
+
+def _field(one: Setting, alias: str | None, required: bool) -> tuple[Any, Any]:
     """The type of a field, and what pydantic is told of it."""
-    kind: Any = _TYPES[one.kind]
+    kind: Any = {str: Text, list[str]: list[Text]}.get(one.kind.type, one.kind.type)
     default: Any = ... if required else None
-    alias = one.key if hasattr(BaseModel, one.key) else None
     field = Field(default, alias=alias, description=one.description, max_length=one.limit if one.kind.is_list else None)
     return (kind if required else kind | None), field
-
-
-_TYPES: dict[Kind, Any] = {
-    Kind.TEXT: Text, Kind.FILE: Text, Kind.ADDRESS: Text, Kind.COUNT: int, Kind.FLAG: bool,
-    Kind.TEXTS: list[Text], Kind.FILTERS: list[Text],
-}  # fmt: skip

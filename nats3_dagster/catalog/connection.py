@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from nats3_dagster.addresses import is_url, postgres_fault, postgres_parts_fault
+from nats3_dagster.addresses import in_parts, is_url, postgres_fault, postgres_parts_fault
 from nats3_dagster.catalog.multirange import SeqRangeLoader
 from nats3_dagster.catalog.refusals import cannot_connect
 from nats3_dagster.errors import CatalogError
@@ -48,7 +48,7 @@ def address(url: str) -> str:
     if not why and not is_url(url):
         why = postgres_parts_fault(str(given.get("host") or ""), str(given.get("dbname") or ""))
     if why:
-        what, _, hint = why.partition(". ")
+        what, hint = in_parts(why)
         raise CatalogError(f"NATS3_POSTGRES_URL is {what}", hint)
     host = given.get("host") or given.get("hostaddr") or "the local socket"
     return f"{host}:{given.get('port') or 5432}/{given.get('dbname') or given.get('user') or ''}"

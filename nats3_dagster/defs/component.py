@@ -24,10 +24,9 @@ def _doc(description: str) -> Resolver:
 
 def _fields(spec: type[Any]) -> dict[str, Any]:
     """A field for each setting of a spec; that of a file says so in its name."""
-    types: dict[Kind, Any] = {Kind.COUNT: int, Kind.FLAG: bool, Kind.TEXTS: list[str], Kind.FILTERS: list[str]}
     fields: dict[str, Any] = {}
     for one in settings_of(spec):
-        kind = types.get(one.kind, str)
+        kind: Any = one.kind.type
         name = f"{one.key}_file" if one.kind is Kind.FILE else one.key
         required = Annotated[kind, _doc(one.description)]
         fields[name] = (required, ...) if one.required else (Annotated[kind | None, _doc(one.description)], None)

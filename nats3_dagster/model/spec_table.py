@@ -34,6 +34,11 @@ class Kind(Enum):
     def is_list(self) -> bool:
         return self in (Kind.TEXTS, Kind.FILTERS)
 
+    @property
+    def type(self) -> Any:
+        """The Python type of a value, as shells and YAML give it."""
+        return list[str] if self.is_list else {Kind.COUNT: int, Kind.FLAG: bool}.get(self, str)
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

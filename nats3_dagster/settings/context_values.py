@@ -63,16 +63,12 @@ class Field:
         return path
 
     def _scheme(self, value: str) -> tuple[str, str]:
-        """The scheme in lower case and what follows it; an empty one for a value that is meant as it is. Raises
-        OperatorError for one that asks for another program."""
-        match = _SCHEME.match(value)
-        if not match:
-            return "", value
-        scheme = (match[1] or match[2]).lower()
+        """What scheme_of returns. Raises OperatorError for a value that asks for another program."""
+        scheme, rest = scheme_of(value)
         if scheme in _PROGRAMS:
             program, hint = _PROGRAMS[scheme]
             raise self.wrong(f"comes from {program} ({scheme}://), which is not supported here", hint)
-        return scheme, value[match.end() :]
+        return scheme, rest
 
     def _resolved(self, scheme: str, rest: str) -> bytes:
         if scheme == "env":
@@ -94,6 +90,12 @@ class Field:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no path"
             raise self.wrong(f"names a file that cannot be read: {reason}", "Correct the path, or its mode") from None
+
+
+def scheme_of(value: str) -> tuple[str, str]:
+    """The scheme of a value in lower case, and what follows it; an empty one for a value that is meant as it is."""
+    match = _SCHEME.match(value)
+    return ((match[1] or match[2]).lower(), value[match.end() :]) if match else ("", value)
 
 
 def _expanded(path: str) -> str:

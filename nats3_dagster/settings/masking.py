@@ -13,6 +13,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 
 from pydantic import SecretStr
 
+from nats3_dagster.addresses import host_of
 from nats3_dagster.plausible import shown_path
 from nats3_dagster.redaction import STARS, learn, redacted
 from nats3_dagster.settings.names import is_secret
@@ -182,10 +183,10 @@ def _conninfo(text: str) -> str:
 
 def _require_place(place: str) -> None:
     """`host`, `host:port`, `[::1]:port`. Raises _Hidden."""
-    match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::(\d{0,5}))?", place)
-    if not match:
+    host = host_of(place)
+    if host is None:
         raise _Hidden
-    _require(_HOST, match[1])
+    _require(_HOST, host)
 
 
 def _require(pattern: re.Pattern[str], text: str) -> None:

@@ -25,6 +25,8 @@ _PEERS = {
 }  # fmt: skip
 _HOST = "_SERVICE_HOST"
 KEYS = tuple(Fields.model_fields)
+# For keys of documents, which are short: difflib's own default.
+ALIKE = 0.6
 
 
 def variables(key: str) -> tuple[str, ...]:
@@ -49,9 +51,9 @@ def key_of(text: str) -> str | None:
     return _KEY_OF.get(text.lower().replace("-", "_"))
 
 
-def nearest(text: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one; None if none is."""
-    return next(iter(get_close_matches(text, list(known), 1, 0.75)), None)
+def nearest(text: str, known: Iterable[str], likeness: float = 0.75) -> str | None:
+    """The known name that is most like this one; None if none is as like it as this (difflib's ratio)."""
+    return next(iter(get_close_matches(text, list(known), 1, likeness)), None)
 
 
 def nearest_key(text: str) -> str | None:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from nats3_dagster.addresses import nats_fault
+from nats3_dagster.addresses import in_parts, nats_fault
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.plausible import NAME, check, fault
-from nats3_dagster.settings.context_values import Field
+from nats3_dagster.settings.context_values import Field, scheme_of
 
 # Our key for each field of a context: names and addresses, secrets, and files.
 _NAMES: Final = {
@@ -77,10 +77,9 @@ def context_file(name: str) -> Path:
 def context_has_secret(name: str) -> bool:
     """Whether the file of the context holds a secret itself, and no path to one. Raises OperatorError."""
     fields = _read(name)
-    is_elsewhere = ("env://", "file://", "op://", "nsc://")
     return (
-        any(field in fields and not fields[field].lower().startswith(is_elsewhere) for field in _SECRETS)
-        or any(fields.get(field, "").lower().startswith("data:") for field in _FILES)
+        any(field in fields and scheme_of(fields[field])[0] in ("", "data") for field in _SECRETS)
+        or any(scheme_of(fields.get(field, ""))[0] == "data" for field in _FILES)
         or "@" in fields.get("url", "")
     )
 
@@ -93,7 +92,7 @@ def _folder() -> Path:
 def _name(context: str, field: str, value: str) -> str:
     """The value of a field that is a name or an address. Raises OperatorError."""
     if field == "url" and (why := nats_fault(value)):
-        what, _, hint = why.partition(". ")
+        what, hint = in_parts(why)
         raise Field(context, field).wrong(f"is {what}", hint)
     if field != "url" and (why := fault(value)):
         raise Field(context, field).wrong(f"holds {why}, and wants {NAME.what}")

@@ -6,6 +6,7 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from nats3_dagster.bodies.base import attribute_of
 from nats3_dagster.model.spec_table import settings_of
 
 
@@ -21,9 +22,8 @@ def answer_with_settings(name: str, spec: type[Any]) -> type[Answer]:
     fields: dict[str, Any] = {}
     for one in settings_of(spec):
         kind: Any = list[str] if one.kind.is_list else types[one.name]
-        shadows = hasattr(BaseModel, one.key)
-        alias = one.key if shadows else None
-        fields[f"{one.key}_" if shadows else one.key] = (kind, Field(alias=alias, description=one.help))
+        attribute, alias = attribute_of(one.key)
+        fields[attribute] = (kind, Field(alias=alias, description=one.help))
     return create_model(name, __base__=Answer, **fields)
 
 

@@ -4,12 +4,12 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, cast
 
 import yaml
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.settings.names import ALIKE, nearest
 
 # What to do about a text that is not YAML, by what the parser says of it.
 _YAML_HINTS = tuple((re.compile(pattern), hint) for pattern, hint in (
@@ -76,16 +76,16 @@ def unknown_keys(table: Table, keys: Sequence[str], file: str, of: str) -> list[
     problems: list[OperatorError] = []
     for key in table:
         if key not in keys:
-            near = nearest(key, keys)
+            near = nearest(key, keys, ALIKE)
             hint = f"Did you mean {near}?" if near else f"It has {', '.join(keys)}"
             at = place(file, table.lines.get(key, table.line))
             problems.append(OperatorError(f"{at}: {of} has no key {key!r}", hint))
     return problems
 
 
-def nearest(key: str, keys: Sequence[str]) -> str | None:
-    """The key that a misspelt one may mean."""
-    return next(iter(get_close_matches(key, keys, n=1)), None)
+def misspelt(table: Table, keys: Sequence[str]) -> set[str]:
+    """The keys that others of the table, which are none of `keys`, may mean."""
+    return {near for key in table if key not in keys and (near := nearest(key, keys, ALIKE))}
 
 
 def _toml(text: str, file: str) -> Any:

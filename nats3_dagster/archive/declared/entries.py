@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nats3_dagster.archive.declared import peer
-from nats3_dagster.archive.declared.document import Table, nearest, parse, place, tables_of, unknown_keys
+from nats3_dagster.archive.declared.document import Table, misspelt, parse, place, tables_of, unknown_keys
 from nats3_dagster.archive.declared.exports import entry_of_export, read_exports
 from nats3_dagster.archive.declared.values import count, duration, filters, flag, size, text
 from nats3_dagster.archive.job_names import archive_name
@@ -85,7 +85,7 @@ class _Written:
     places: dict[str, str] = field(default_factory=dict)
     problems: list[OperatorError] = field(default_factory=list)
     # Keys that misspelt ones may mean.
-    misspelt: set[str | None] = field(default_factory=set)
+    meant: set[str] = field(default_factory=set)
 
 
 def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declarations:
@@ -163,7 +163,7 @@ class _Problems(Exception):
 def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
     """The entries of a file in our own shape, their defaults, and what is left out. Raises _Problems."""
     problems = unknown_keys(root, ("archives", "defaults"), file, "a file of archives")
-    if "archives" not in root and not any(nearest(key, ("archives",)) for key in root):
+    if "archives" not in root and not misspelt(root, ("archives",)):
         problems.append(OperatorError(f"{file} declares no archives", "Begin it with archives: and a list below it"))
     defaults = root.get("defaults") or Table()
     if not isinstance(defaults, Table):
@@ -178,8 +178,7 @@ def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
 
 def _written(table: Table, keys: Sequence[str], file: str, of: str) -> _Written:
     """What a table says, with every problem of its keys and values."""
-    misspelt = {nearest(key, keys) for key in table if key not in keys}
-    written = _Written(problems=unknown_keys(table, keys, file, of), misspelt=misspelt)
+    written = _Written(problems=unknown_keys(table, keys, file, of), meant=misspelt(table, keys))
     if table.get("subject") is not None and table.get("subjects") is not None:
         where = place(file, table.lines.get("subjects", table.line))
         written.problems.append(OperatorError(f"{where}: {of} has both subject and subjects", "Give one of them"))
@@ -203,8 +202,8 @@ def _declared(entry: Table, defaults: _Written, file: str, *, is_job: bool) -> D
     exports, problems = read_exports(entry, file)
     problems = [*own.problems, *problems]
     places, values = defaults.places | own.places, defaults.values | own.values
-    misspelt = own.misspelt | defaults.misspelt
-    if missing := [key for key in _REQUIRED if key not in places and key not in misspelt]:
+    meant = own.meant | defaults.meant
+    if missing := [key for key in _REQUIRED if key not in places and key not in meant]:
         problems.append(OperatorError(f"{at}: an archive without {' and '.join(missing)}", "Add what is missing"))
     paused, create_bucket = values.pop("paused", None), values.pop("create_bucket", False)
     if ">" in values.get("subjects", ()):

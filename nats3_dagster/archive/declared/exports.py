@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from nats3_dagster.archive.declared.document import Table, nearest, place, unknown_keys
+from nats3_dagster.archive.declared.document import Table, misspelt, place, unknown_keys
 from nats3_dagster.archive.declared.values import address, count, filters, flag, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ExportSpec
@@ -54,9 +54,9 @@ def _export(table: Table, file: str) -> tuple[ExportSpec | None, list[OperatorEr
             values[one.name] = one.cleared(_READ[one.kind](key, value))
         except OperatorError as error:
             problems.append(_at(error, place(file, table.lines.get(key, table.line))))
-    misspelt = {nearest(key, [*_KEYS]) for key in table if key not in _KEYS}
+    meant = misspelt(table, [*_KEYS])
     needed = [one.key for one in settings_of(ExportSpec) if one.required]
-    if missing := [key for key in needed if table.get(key) is None and key not in misspelt]:
+    if missing := [key for key in needed if table.get(key) is None and key not in meant]:
         problems.append(OperatorError(f"{at}: an export without {' and '.join(missing)}", "Add what is missing"))
     if problems:
         return None, problems

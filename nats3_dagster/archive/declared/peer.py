@@ -1,7 +1,8 @@
 """The configuration file of nats-s3-connector: its store jobs as entries of a file of archives."""
 
-from nats3_dagster.archive.declared.document import Table, nearest, place, tables_of, unknown_keys
+from nats3_dagster.archive.declared.document import Table, place, tables_of, unknown_keys
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.settings.names import ALIKE, nearest
 
 _SECTIONS = ("log", "server", "nats", "s3", "postgres")
 _JOB = ("name", "stream", "consumer", "subject", "bucket", "prefix", "batch", "encoding")
@@ -39,7 +40,7 @@ def _entry(job: Table, file: str, problems: list[OperatorError]) -> Table:
             entry[key] = job[key]
     for key in job:
         # It is refused, and its value is read as what it may be meant to be.
-        if key not in _JOB and (near := nearest(key, _JOB)):
+        if key not in _JOB and (near := nearest(key, _JOB, ALIKE)):
             entry.setdefault(near, job[key])
     batch, encoding = _table(job, "batch", file, problems), _table(job, "encoding", file, problems)
     problems += unknown_keys(batch, ("max_count", "max_bytes"), file, "batch")

@@ -17,7 +17,7 @@ from nats3_dagster.cli.terminal.creation import FromJson, body_of
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show, show_one, text_of
 from nats3_dagster.cli.terminal.progress import note
-from nats3_dagster.cli.terminal.spec_options import Given, with_settings
+from nats3_dagster.cli.terminal.spec_options import Given, required_options, with_settings
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error, OperatorError, StoreError
 from nats3_dagster.exports import status
@@ -44,7 +44,7 @@ def create(
     """Declare an export. Its sensor in Dagster exports each hour when it is sealed; see also `nats3 export run`."""
     from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
 
-    body = body_of(CreateExport, context, from_json, given, {"to": "--to"})
+    body = body_of(CreateExport, context, from_json, given, required_options(ExportSpec, but="name"))
     if body.name not in (None, name):
         raise OperatorError(f"The document names the export {body.name}, and the command {name}", "Give one name")
     with Workspace(Settings.load()) as workspace:

@@ -39,21 +39,24 @@ def with_settings(spec: type[Any], *, but: str) -> Callable[[Callable[..., None]
     return decorate
 
 
+def required_options(spec: type[Any], *, but: str) -> dict[str, str]:
+    """The options that must be given, by the keys of their settings."""
+    return {one.key: one.option for one in settings_of(spec) if one.required and one.key != but}
+
+
 def _name(one: Setting) -> str:
     """The parameter of an option; arguments of commands may have the names of keys."""
     return f"option_{one.key}"
 
 
 def _option(one: Setting) -> inspect.Parameter:
-    types: dict[Kind, Any] = {Kind.COUNT: int, Kind.FLAG: bool, Kind.TEXTS: list[str], Kind.FILTERS: list[str]}
-    kind = types.get(one.kind, str)
     if one.kind is Kind.FLAG:
         option = typer.Option(f"{one.option}/--no-{one.option[2:]}", help=one.description, show_default=False)
     else:
         repeated = " May be repeated." if one.kind.is_list else ""
         option = typer.Option(one.option, metavar=one.metavar, help=one.description + repeated)
     return inspect.Parameter(
-        _name(one), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+        _name(one), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[one.kind.type | None, option]
     )
 
 
