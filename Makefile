@@ -1,6 +1,6 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
-.PHONY: help setup setup-user demo test spark-versions bench latency check dev lock clean faults
+.PHONY: help setup setup-user demo test test-quick spark-versions bench latency check dev lock clean faults
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -9,6 +9,7 @@ RUN = if [ -d .nats3/java ]; then JAVA_HOME="$$(cd .nats3/java && pwd -P)"; expo
 help:
 	@echo "make demo [UI=1]         archive and replay this host's logs, and compare every message"
 	@echo "make test [ARGS=...]     the whole suite, or what pytest is told by ARGS"
+	@echo "make test-quick          all of it that starts no cluster, JVM, browser or Dagster: minutes"
 	@echo "make spark-versions [VERSIONS=\"4.0 4.1\"]   the tests of Spark on each version of PySpark"
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
 	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
@@ -31,6 +32,9 @@ demo: setup-user
 test: setup
 	@scripts/chromium.sh .nats3/bin || true # without one, the browser tests say so: skipped, or in CI failed
 	@$(RUN) $(BIN)/python -m pytest $(ARGS)
+
+test-quick: setup
+	@$(RUN) $(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 spark-versions: setup
 	@scripts/spark-jars.sh .nats3/jars || true # without them, what needs them is left out
@@ -57,7 +61,7 @@ faults: setup
 	    $(if $(ONLY),ONLY="$(ONLY)") $(if $(JOBS),JOBS=$(JOBS)) $(if $(TABLE),TABLE=$(TABLE)) $(if $(ROWS),ROWS=$(ROWS))
 
 check: setup
-	@status=0; for tool in "ruff check" "basedpyright --level error" "lint-imports --no-logo"; do \
+	@status=0; for tool in "ruff check" "ruff format --check" "basedpyright --level error" "lint-imports --no-logo"; do \
 	    $(BIN)/$$tool || status=1; \
 	done; scripts/audit.sh $(BIN)/python || status=1; exit $$status
 

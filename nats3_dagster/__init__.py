@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
+from nats3_dagster.version import __version__
+
 if TYPE_CHECKING:
     from nats3_dagster.defs.component import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
     from nats3_dagster.library import Archive
 
-__version__ = "0.1.0"
+
 __all__ = ["Archive", "ArchiveComponent", "ArchiveDeclaration", "__version__", "build_archive_definitions"]
 
 

@@ -113,7 +113,7 @@ def store_fault(text: str) -> str | None:
 
 
 def is_url(text: str) -> bool:
-    """Whether the text begins as a URL does."""
+    """True if the text begins as a URL does."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
@@ -124,7 +124,7 @@ def malformed(name: str, why: str) -> OperatorError:
 
 
 def in_parts(why: str) -> tuple[str, str]:
-    """What a function here said: what the text is, and what to do."""
+    """Returns the two parts of a fault: the problem, and the fix."""
     what, _, step = why.partition(". ")
     return what, step
 
@@ -150,7 +150,7 @@ def _split(text: str) -> SplitResult | None:
 
 
 def _place_fault(parts: SplitResult, text: str) -> bool:
-    """Whether the host cannot be one; `text` is what may be shown of the address."""
+    """True if the host cannot be one; `text` is the part of the address that may be shown."""
     host = parts.hostname or ""
     is_host = bool(_HOST.fullmatch(host)) or _is_address(host.partition("%")[0])
     return not is_host or secret_in(text) is not None
@@ -167,7 +167,7 @@ def _is_postgres_host(place: str) -> bool:
 
 
 def _is_address(host: str) -> bool:
-    """Whether the text is an address of IPv4 or IPv6."""
+    """True if the text is an address of IPv4 or IPv6."""
     try:
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

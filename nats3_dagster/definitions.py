@@ -1,4 +1,4 @@
-"""What Dagster loads: `dagster ... -m nats3_dagster.definitions`."""
+"""The definitions that Dagster loads: `dagster ... -m nats3_dagster.definitions`."""
 
 from nats3_dagster.defs.project import load
 

@@ -31,7 +31,7 @@ class Nats3Error(Exception):
         return redacted(self.hint.worded(texts)) if isinstance(self.hint, Step) else self.hint
 
     def text_in(self, texts: Mapping[Next, str]) -> str:
-        """What happened and what to do next, in the words of a face."""
+        """Returns the problem and the next step, in the words of a face."""
         hint = self.hint_in(texts)
         return f"{self.what}. {hint}" if hint else self.what
 
@@ -72,7 +72,7 @@ class WrongState(OperatorError):
 
 
 class EngineError(Nats3Error):
-    """What runs us is not usable: Java, Spark, Dagster or an embedded server is missing or broken."""
+    """The runtime is not usable: Java, Spark, Dagster or an embedded server is missing or broken."""
 
 
 class DagsterError(EngineError):
@@ -80,7 +80,7 @@ class DagsterError(EngineError):
 
 
 class SourceError(Nats3Error):
-    """NATS: unreachable, refused us, or a stream is not what was planned for."""
+    """NATS: unreachable, refused the connection or a request, or a stream is not the planned one."""
 
 
 class UnknownConsumer(SourceError):
@@ -113,7 +113,7 @@ class Interrupted(TargetError):
 
 
 class StoreError(Nats3Error):
-    """Object storage: unreachable, refused us, or does not hold what it should."""
+    """Object storage: unreachable, refused access, or does not hold what it should."""
 
 
 class BucketRefused(StoreError):
@@ -131,7 +131,7 @@ class ChunkError(StoreError):
 
 
 class CatalogError(Nats3Error):
-    """Postgres: unreachable, refused us, or its schema does not fit this release."""
+    """Postgres: unreachable, refused access, or its schema does not fit this release."""
 
 
 class CatalogUnreachable(CatalogError):
@@ -143,7 +143,7 @@ class Conflict(CatalogError):
 
 
 class TableError(Nats3Error):
-    """An Iceberg catalog, or a table there: unreachable, refused us, or not what was made."""
+    """An Iceberg catalog, or a table there: unreachable, refused access, or not what was made."""
 
 
 def from_json(text: str) -> Nats3Error:

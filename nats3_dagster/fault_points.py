@@ -16,12 +16,12 @@ HOLD_S = 120.0
 
 
 class InjectedFault(Exception):
-    """What a fault point raises: no error that anybody foresees."""
+    """The exception of a fault point: an unforeseen error."""
 
 
 @dataclass(slots=True)
 class _Fault:
-    """What NATS3_FAULT asks for at one step."""
+    """The fault that NATS3_FAULT requests at one step."""
 
     # `kill`, `raise`, `sleep` or `hold`, and the seconds or the file.
     action: str

@@ -17,12 +17,11 @@ HOUR_NS = 60 * MINUTE_NS
 LAST_NS = 2**63 - 1
 # JetStream has no older messages: an earlier time is of a clock that was not set, as 1970 of a device without one.
 FIRST_HOUR = "2020-01-01-00:00"
-# The server's clock says when a message was stored, and ours when an hour has passed: they may differ so much.
+# The server's clock dates messages, and the host's clock ends hours: they may differ by this much.
 CLOCKS_S = 30
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 _KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
-
 
 
 def hour_of(time_ns: int) -> str:

@@ -1,10 +1,10 @@
 """The Python face: messages of an archive for programs.
 
-    from nats3_dagster import Archive
+from nats3_dagster import Archive
 
-    with Archive.open("logs") as archive:
-        for message in archive.read(subjects=["logs.>"], from_time="-2h"):
-            print(message.seq, message.subject, message.data)
+with Archive.open("logs") as archive:
+    for message in archive.read(subjects=["logs.>"], from_time="-2h"):
+        print(message.seq, message.subject, message.data)
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,22 +101,30 @@ class Archive:
         self.close()
 
     def read(
-        self, *, subjects: Iterable[str] | None = None, hours: Iterable[str] | None = None,
-        from_time: Time | None = None, to_time: Time | None = None, sequences: tuple[int, int] | str | None = None,
-        over_gaps: bool = False, follow: bool = False,
-    ) -> Read:  # fmt: skip
+        self,
+        *,
+        subjects: Iterable[str] | None = None,
+        hours: Iterable[str] | None = None,
+        from_time: Time | None = None,
+        to_time: Time | None = None,
+        sequences: tuple[int, int] | str | None = None,
+        over_gaps: bool = False,
+        follow: bool = False,
+    ) -> Read:
         """The messages of a selection; all conditions narrow it together. `subjects`: NATS filters, one must match.
         `hours`: keys `2026-11-21-07:00`, UTC. `sequences`: both ends included. `follow`: go on into the live stream."""
         span = sequences if sequences is None or isinstance(sequences, str) else f"{sequences[0]}-{sequences[1]}"
         selection = replace(
             Selection.parse(subjects=_listed(subjects), hours=_listed(hours), sequences=span),
-            from_ns=None if from_time is None else _ns(from_time), to_ns=None if to_time is None else _ns(to_time),
-        )  # fmt: skip
+            from_ns=None if from_time is None else _ns(from_time),
+            to_ns=None if to_time is None else _ns(to_time),
+        )
         cursor = answers.cursor(self._workspace, self.name, selection, over_gaps=over_gaps)
         return Read(self._workspace, cursor, follow=follow)
 
     def resume(self, token: str, *, follow: bool = False) -> Read:
-        """Go on behind what was read when the token was made. Raises OperatorError if it is of another archive."""
+        """Continues after the last message that was read when the token was made. Raises OperatorError if it is of
+        another archive."""
         return Read(self._workspace, answers.resumed(self._workspace, self.name, token), follow=follow)
 
     def get(self, seq: int, *, incarnation: str | None = None) -> Message:
@@ -128,7 +136,7 @@ class Archive:
         return answers.get(self._workspace, self.name, at_ns=_ns(at))
 
     def next(self, subject: str, after: int = 0, *, incarnation: str | None = None) -> Message:
-        """The first message of a subject, or of a filter, behind a sequence."""
+        """Returns the first message of a subject, or of a filter, after a sequence."""
         return answers.next_of(self._workspace, self.name, subject, after, incarnation=incarnation)
 
     def last(self, subject: str, at: Time | None = None) -> Message:
@@ -141,7 +149,7 @@ class Archive:
         return answers.last_values(self._workspace, self.name, subject, at_ns=at_ns)
 
     def reference(self, seq: int, expires_s: int = 3600, *, incarnation: str | None = None) -> Reference:
-        """A URL of the message's object, and how to read it from there without us."""
+        """Returns a URL of the message's object, and how to read it from there without nats3."""
         return answers.reference(self._workspace, self.name, seq, expires_s, incarnation=incarnation)
 
 

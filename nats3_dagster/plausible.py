@@ -13,7 +13,7 @@ from nats3_dagster.redaction import API_TOKEN, JWT, SEED
 
 
 class Want(NamedTuple):
-    """What a setting wants."""
+    """The kind of value that a setting wants."""
 
     # As texts name it: `the path of a file`.
     what: str
@@ -29,8 +29,10 @@ VARIABLE: Final = Want("the name of a variable", "Set the variable to the secret
 
 _KINDS: Final = (
     (re.compile(r"-----BEGIN|BEGIN [A-Z ]+-----"), "the content of a key or creds file"),
-    (SEED, "the seed of an nkey"), (JWT, "a JWT"), (API_TOKEN, "a token of the API"),
-)  # fmt: skip
+    (SEED, "the seed of an nkey"),
+    (JWT, "a JWT"),
+    (API_TOKEN, "a token of the API"),
+)
 # Linux takes no longer one.
 _LONGEST = 4096
 

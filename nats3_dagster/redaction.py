@@ -1,4 +1,4 @@
-"""The last filter of texts: takes secrets out of what is shown, logged or stored, whoever wrote it.
+"""The last filter of texts: takes secrets out of everything that is shown, logged or stored.
 
 Errors pass it when they are made, log records when they are made, and what else has a text of a library passes
 `redacted`. It knows two things: the secrets that this process has read (`learn`), and the forms of some that it has not
@@ -23,12 +23,53 @@ from typing import Any, Final, cast
 
 STARS: Final = "***"
 _SHORTEST, _ANYWHERE, _LETTERS_ANYWHERE = 4, 8, 16
-_OWN_WORDS: Final = frozenset({
-    "admin", "archive", "archives", "bucket", "chunk", "context", "dagster", "default", "false", "file", "host", "http",
-    "https", "iceberg", "jetstream", "local", "localhost", "login", "message", "nats", "nats3", "none", "null",
-    "password", "postgres", "postgresql", "private", "public", "replay", "root", "secret", "server", "settings",
-    "spark", "store", "stream", "subject", "table", "test", "token", "true", "user", "value",
-})  # fmt: skip
+_OWN_WORDS: Final = frozenset(
+    {
+        "admin",
+        "archive",
+        "archives",
+        "bucket",
+        "chunk",
+        "context",
+        "dagster",
+        "default",
+        "false",
+        "file",
+        "host",
+        "http",
+        "https",
+        "iceberg",
+        "jetstream",
+        "local",
+        "localhost",
+        "login",
+        "message",
+        "nats",
+        "nats3",
+        "none",
+        "null",
+        "password",
+        "postgres",
+        "postgresql",
+        "private",
+        "public",
+        "replay",
+        "root",
+        "secret",
+        "server",
+        "settings",
+        "spark",
+        "store",
+        "stream",
+        "subject",
+        "table",
+        "test",
+        "token",
+        "true",
+        "user",
+        "value",
+    }
+)
 # A process that reads a login again and again, as it is renewed, looks for the newest of them.
 _MOST: Final = 200
 
@@ -115,8 +156,8 @@ def redacted_value(value: Any) -> Any:
 
 
 def redact_error(error: BaseException) -> None:
-    """Take secrets out of an exception that no rule of ours foresaw, and of its causes, for it is about to be printed
-    and stored by another program."""
+    """Takes secrets out of an unforeseen exception, and of its causes, because another program is about to print and
+    store it."""
     seen: set[int] = set()
     chain: list[BaseException | None] = [error]
     while chain:
@@ -201,8 +242,8 @@ _ENTITIES: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
 def _in_base64(data: bytes) -> Iterable[str]:
-    """What base64 has of it within something longer: at each of three places, without the digits that hold bits of its
-    neighbours."""
+    """Yields the base64 digits of it within something longer: at each of three places, without the digits that hold
+    bits of its neighbours."""
     for shift, skipped in ((0, 0), (1, 2), (2, 3)):
         end = (shift + len(data)) * 8 // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):

@@ -27,7 +27,7 @@ class Next(Enum):
     BEGIN_NEW_REPLAY = "To publish all of it once more, begin a new replay"
     BEGIN_NEW_REPLAY_AFTER_LOOKING = (
         "See what its targets hold of it: messages with the header Nats3-Replay: {replay}. Delete these there and "
-        "begin a new replay, or begin one of what they lack"
+        "begin a new replay, or begin one of what is missing there"
     )
     CAPTURE = "Capture archive {archive}"
     CAPTURE_HOUR = "Run it again: capture the hour {hour} of archive {archive}"
@@ -70,19 +70,19 @@ class Next(Enum):
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
     CREATE_TABLE = "Create a table of archive {archive}"
-    DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it anew"
+    DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it again"
     DECLARE_OR_CHANGE = "Declare what the archive has, or change archive {archive} to what is declared"
     DOCTOR_BUCKET = "Try a bucket by name"
     EXPORT_BEFORE_DELETION = (
-        "Seal and export these hours first: export {export} of archive {archive}. Or let the replay delete what an "
-        "export lacks"
+        "Seal and export these hours first: export {export} of archive {archive}. Or let the replay delete what the "
+        "export does not have"
     )
     EXPORT_OVER_RETIRED = (
         "The files that are there stay as they are. To make files of what is left of hour {hour}, let export {export} "
         "of archive {archive} go over what was deleted"
     )
     FORGET_FOREIGN_TABLE = "Forget the table of archive {archive}, and leave it where it is"
-    FORGET_TABLE = "Forget the table of archive {archive}, and create it anew"
+    FORGET_TABLE = "Forget the table of archive {archive}, and create it again"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
     GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}"
     GET_REPLAY = "See replay {replay}"
@@ -122,6 +122,7 @@ class Next(Enum):
         "archive {archive}"
     )
     RESUME_ARCHIVE = "Resume archive {archive}"
+    RESUME_JOB = "Run replay {replay} again, which is load job {job}"
     RESUME_OR_DELETE_REPLAY = (
         "Run replay {replay} again: it goes on after its last message. To publish all of it once more, delete that one"
     )

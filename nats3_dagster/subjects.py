@@ -57,9 +57,9 @@ def readable(subject: str) -> str:
 
 
 def matches(filter_: str, subject: str) -> bool:
-    """Whether the filter takes the subject (see `decoded`). Their bytes are compared: `%FF` in a filter is these three
-    characters, and a byte that is not UTF-8 is taken by a wildcard only, as a server does it. A token `*` or `>` of the
-    subject is that character and no wildcard: NATS refuses such a subject only from clients that ask for it."""
+    """True if the filter matches the subject (see `decoded`). Their bytes are compared: `%FF` in a filter is these
+    three characters, and a byte that is not UTF-8 is taken by a wildcard only, as a server does it. A token `*` or `>`
+    of the subject is that character and no wildcard: NATS refuses such a subject only from clients that ask for it."""
     filters, tokens = filter_.split("."), subject.split(".")
     for at, token in enumerate(filters):
         if token == ">":
@@ -70,18 +70,18 @@ def matches(filter_: str, subject: str) -> bool:
 
 
 def takes(filters: Iterable[str], subject: str) -> bool:
-    """Whether one of the filters takes the subject; any subject where there are no filters."""
+    """True if one of the filters matches the subject, or there are no filters."""
     filters = tuple(filters)
     return not filters or any(matches(filter_, subject) for filter_ in filters)
 
 
 def is_exact(filter_: str) -> bool:
-    """Whether the filter takes one subject only: it has no wildcard."""
+    """True if the filter matches one subject only: it has no wildcard."""
     return not {"*", ">"} & set(filter_.split("."))
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Whether every subject that `narrow` takes is taken by `wide`."""
+    """True if `wide` matches every subject that `narrow` matches."""
     wides, narrows = wide.split("."), narrow.split(".")
     for at, token in enumerate(wides):
         if token == ">":
@@ -92,7 +92,7 @@ def covers(wide: str, narrow: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether some subject is taken by both filters."""
+    """True if some subject matches both filters."""
     ones, others = one.split("."), other.split(".")
     for a, b in zip(ones, others, strict=False):
         if ">" in (a, b):

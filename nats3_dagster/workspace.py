@@ -1,4 +1,5 @@
-"""What a use case works with: the catalog, the connection to NATS and the buckets, each opened when first asked for."""
+"""The resources of a use case: the catalog, the connection to NATS and the buckets, each opened when first asked
+for."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ class Workspace:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # One for each: who waits for NATS keeps nobody from the catalog.
+        # One for each: a wait for NATS keeps no caller from the catalog.
         self._catalog_lock, self._link_lock, self._bucket_lock = Lock(), Lock(), Lock()
         self._opened, self._link_opened = ExitStack(), ExitStack()
         self._catalog: Catalog | None = None
@@ -54,7 +55,7 @@ class Workspace:
             return self._link
 
     def bucket(self, name: str) -> Bucket:
-        """One object for each name, whoever asks. It connects when it is first used."""
+        """Returns one object for each name, for all callers. It connects when it is first used."""
         with self._bucket_lock:
             if name not in self._buckets:
                 self._buckets[name] = Bucket(self.settings.store, name)
@@ -62,7 +63,7 @@ class Workspace:
 
     @property
     def footers(self) -> "FooterCache":
-        """Footers of chunks that were read, whoever asks. Bounded in memory."""
+        """Returns the footers of chunks that any caller has read. Bounded in memory."""
         # It imports pyarrow, 0.2 s: a command that asks the catalog only does not need it.
         from nats3_dagster.chunks.footer_cache import FooterCache
 

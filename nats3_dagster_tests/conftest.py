@@ -25,20 +25,23 @@ import hypothesis
 import nats as nats_py
 import psycopg
 import pytest
+from _pytest.terminal import TerminalReporter
 from psycopg import sql
 
-from nats3_dagster.archive.captures import recent
+from nats3_dagster import redaction
+from nats3_dagster.archive.source import condition
 from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.dev.nats_server import NatsServer, find_nats_server, version_of
 from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.dev.s3server import S3Server, require_xattrs
+from nats3_dagster.dev.s3.server import S3Server, require_xattrs
 from nats3_dagster.errors import EngineError
 from nats3_dagster.hours import CLOCKS_S
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.seconds import seconds_by_folder
+from nats3_dagster_tests.support.wire import Wire
 
 # A time limit for one example fails on a machine that is busy with something else, and says nothing of the code.
 hypothesis.settings.register_profile("nats3", deadline=None)
@@ -47,8 +50,14 @@ hypothesis.settings.load_profile("nats3")
 _TEMPLATE = "nats3_template"
 # How much of an hour a test gets that does not ask for more (`steady_hour`).
 _STEADY_S = 20
-# The fixtures through which a test has a nats-server.
-_NATS = {"nats_session", "nats_factory"}
+# Fixtures by which a test speaks NATS itself; one that takes `settings` alone has a server that it may never ask.
+_SPEAKING = {"wire", "link", "nats_factory"}
+# Fixtures by which a test goes through a face or a JVM: what NATS answers below is tested without them.
+_THROUGH = {"client", "instance", "dagster_home", "spark"}
+# Folders whose tests start processes, JVMs or browsers: each takes seconds.
+_SLOW_FOLDERS = {"browser", "faults"}
+# Folders of faces and of stores: what NATS answers below them is tested in the others.
+_OTHER_FOLDERS = {"http", "orchestration", "contract"}
 # Of a suite in two processes; the other folders follow.
 _LONGEST_FIRST = ("browser", "orchestration", "acceptance", "faults")
 NatsFactory = Callable[..., NatsServer]
@@ -67,11 +76,24 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(tryfirst=True)  # marks are there before tests are chosen by them
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first, so that no process is left alone with one at the end; and mark what reaches a nats-server."""
+    """Long files first, so that no process is left alone with one at the end; and mark what is slow or speaks NATS."""
     items.sort(key=_turn)
     for item in items:
-        if not _NATS.isdisjoint(_fixtures(item)):
+        fixtures = {*_fixtures(item)}
+        if item.path.parent.name in _SLOW_FOLDERS or "spark" in fixtures:
+            item.add_marker(pytest.mark.slow)
+        speaks = fixtures & _SPEAKING or ("nats_session" in fixtures and "settings" not in fixtures)
+        through = fixtures & _THROUGH or item.path.parent.name in _OTHER_FOLDERS
+        if speaks and not through and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.nats)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Print the seconds of each folder, and which folder is over its budget."""
+    if len(lines := seconds_by_folder(terminalreporter)) > 1:
+        terminalreporter.section("seconds by folder")
+        for line in lines:
+            terminalreporter.line(line)
 
 
 def _turn(item: pytest.Item) -> int:
@@ -130,6 +152,13 @@ def _own_settings() -> Iterator[None]:
         patch.setenv("NATS3_HOME", home)
         patch.setenv("DAGSTER_DISABLE_TELEMETRY", "yes")
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret of one test, such as the word `plain`, is no secret in the texts of the next."""
+    monkeypatch.setattr(redaction, "_known", dict(redaction._known))
+    monkeypatch.setattr(redaction, "_longest_first", redaction._longest_first)
 
 
 @pytest.fixture(autouse=True)
@@ -292,7 +321,10 @@ def s3(s3_server: S3Server) -> StoreOptions:
 def s3_client(s3_server: S3Server) -> Iterator[Any]:
     """A plain boto3 client: the view of somebody who does not use our code."""
     client = boto3.client(
-        "s3", endpoint_url=s3_server.endpoint, region_name=s3_server.region, aws_access_key_id=s3_server.access_key,
+        "s3",
+        endpoint_url=s3_server.endpoint,
+        region_name=s3_server.region,
+        aws_access_key_id=s3_server.access_key,
         aws_secret_access_key=s3_server.secret_key,
     )
     yield client
@@ -324,10 +356,13 @@ def settings(nats: NatsServer, postgres_url: str, s3_server: S3Server, monkeypat
     from nats3_dagster.settings import Settings
 
     environment = {
-        "NATS3_NATS_URL": nats.url, "NATS3_POSTGRES_URL": postgres_url, "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
-        "AWS_REGION": s3_server.region, "AWS_ACCESS_KEY_ID": s3_server.access_key,
+        "NATS3_NATS_URL": nats.url,
+        "NATS3_POSTGRES_URL": postgres_url,
+        "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
+        "AWS_REGION": s3_server.region,
+        "AWS_ACCESS_KEY_ID": s3_server.access_key,
         "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
-    }  # fmt: skip
+    }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return Settings.load()
@@ -336,7 +371,7 @@ def settings(nats: NatsServer, postgres_url: str, s3_server: S3Server, monkeypat
 @pytest.fixture
 def unshared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request asks NATS: a test need not wait until what was kept for others is old."""
-    monkeypatch.setattr(recent, "FRESH_S", 0.0)
+    monkeypatch.setattr(condition, "FRESH_S", 0.0)
 
 
 @pytest.fixture

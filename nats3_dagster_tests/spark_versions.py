@@ -22,16 +22,30 @@ ROOT = Path(__file__).parents[1]
 VERSIONS = ("4.0", "4.1", "4.2", "4.3")
 # Files that reach Spark: pipeline, sources, sink, Spark Connect, a cluster, the pages' examples.
 TESTS = (
-    "acceptance/test_cli_export.py", "acceptance/test_promises.py", "acceptance/test_spark_cluster.py",
-    "acceptance/test_spark_docs.py", "acceptance/test_spark_jars.py", "acceptance/test_spark_scripts.py",
+    "acceptance/test_cli_export.py",
+    "acceptance/test_promises.py",
+    "acceptance/test_spark_cluster.py",
+    "acceptance/test_spark_docs.py",
+    "acceptance/test_spark_jars.py",
+    "acceptance/test_spark_scripts.py",
     "acceptance/test_spark_sink.py",
-    "contract/test_direct_readers.py", "faults/test_interrupted_spark.py", "faults/test_killed_replay.py",
-    "integration/test_archive_source.py", "integration/test_classes.py", "integration/test_contexts.py",
+    "contract/test_direct_readers.py",
+    "faults/test_interrupted_spark.py",
+    "faults/test_killed_replay.py",
+    "integration/test_archive_source.py",
+    "integration/test_classes.py",
+    "integration/test_contexts.py",
     "integration/test_interrupt.py",
-    "integration/test_jetstream_sink.py", "integration/test_jetstream_source.py", "integration/test_spark_archive.py",
-    "integration/test_spark_jetstream.py", "integration/test_write_lease.py", "orchestration/test_connect.py",
-    "unit/test_header_maps.py", "unit/test_pyspark_features.py", "unit/test_spark_options.py",
-)  # fmt: skip
+    "integration/test_jetstream_sink.py",
+    "integration/test_jetstream_source.py",
+    "integration/test_spark_archive.py",
+    "integration/test_spark_jetstream.py",
+    "integration/test_write_lease.py",
+    "orchestration/test_connect.py",
+    "unit/test_header_maps.py",
+    "unit/test_pyspark_features.py",
+    "unit/test_spark_options.py",
+)
 
 
 @dataclass(frozen=True, slots=True)

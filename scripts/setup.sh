@@ -108,7 +108,7 @@ if ! installed requirements "$want" && ! installed requirements "$(stamp require
     install_with_uv "$lock" || install_with_pip "$lock"
     echo "$want" >.venv/.requirements
 fi
-want=$(stamp pyproject.toml nats3_dagster/__init__.py)
+want=$(stamp pyproject.toml nats3_dagster/version.py)
 if ! installed project "$want" || [ ! -x .venv/bin/nats3 ]; then
     # Its build backend is among the pinned dependencies: nothing is fetched for this step.
     pip_install --quiet --no-deps --no-build-isolation --no-index --editable .

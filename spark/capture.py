@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 
-from nats3_dagster.cli import ending
+from nats3_dagster.cli import exit_status
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.session import session
@@ -39,12 +39,17 @@ def main() -> None:
         for hour in arguments.hour:
             done = run_capture(spark, settings, arguments.archive, hour, adopt=arguments.adopt)
             line = {
-                "archive": done.archive, "hour": done.hour, "messages": done.messages, "chunks": len(done.chunks),
-                "payload_bytes": done.payload_bytes, "stored_bytes": done.stored_bytes, "lost": done.lost,
+                "archive": done.archive,
+                "hour": done.hour,
+                "messages": done.messages,
+                "chunks": len(done.chunks),
+                "payload_bytes": done.payload_bytes,
+                "stored_bytes": done.stored_bytes,
+                "lost": done.lost,
                 "seconds": round(done.seconds, 3),
-            }  # fmt: skip
+            }
             print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(ending.run(main, words=WORDS | _WORDS))
+    sys.exit(exit_status.run(main, words=WORDS | _WORDS))

@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 
-from nats3_dagster.cli import ending
+from nats3_dagster.cli import exit_status
 from nats3_dagster.cli.terminal.options import parse_size
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ORDERS, Pace, ReplaySpec, Selection
@@ -29,17 +29,27 @@ def spec_of(arguments: argparse.Namespace) -> ReplaySpec:
     if not arguments.archive or not arguments.write_subject:
         raise OperatorError("No archive or replay is named", "Give ARCHIVE and --write-subject, or --resume ID")
     selection = Selection.parse(
-        hours=arguments.hour, from_time=arguments.from_time, to_time=arguments.to_time,
-        sequences=arguments.sequences, subjects=[arguments.read_subject],
-    )  # fmt: skip
+        hours=arguments.hour,
+        from_time=arguments.from_time,
+        to_time=arguments.to_time,
+        sequences=arguments.sequences,
+        subjects=[arguments.read_subject],
+    )
     byte_rate = parse_size(arguments.byte_rate) if arguments.byte_rate else None
     return ReplaySpec(
-        arguments.archive, arguments.write_subject, selection, arguments.order,
-        Pace(arguments.rate, byte_rate, arguments.speed), create_stream=arguments.create_stream,
-        into_own_stream=arguments.into_own_stream, over_gaps=arguments.over_gaps,
+        arguments.archive,
+        arguments.write_subject,
+        selection,
+        arguments.order,
+        Pace(arguments.rate, byte_rate, arguments.speed),
+        create_stream=arguments.create_stream,
+        into_own_stream=arguments.into_own_stream,
+        over_gaps=arguments.over_gaps,
         poll_interval_s=arguments.poll_interval,
-        live=arguments.live, marks=not arguments.no_marks, like_source=arguments.like_source,
-    )  # fmt: skip
+        live=arguments.live,
+        marks=not arguments.no_marks,
+        like_source=arguments.like_source,
+    )
 
 
 def begun(settings: Settings, spec: ReplaySpec) -> str:
@@ -52,9 +62,7 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("archive", nargs="?")
     add("--resume", metavar="ID", help="go on with this replay")
-    add(
-        "--poll-interval", type=float, metavar="SECONDS", help="follow the archive: look for new chunks this often"
-    )
+    add("--poll-interval", type=float, metavar="SECONDS", help="follow the archive: look for new chunks this often")
     add("--write-subject", help="where messages go: replay.orders.>, replay.{{wildcard(1)}}, or one subject")
     add("--read-subject", default=">", help="only these subjects (NATS filter)")
     add("--hour", action="append", default=[], help="UTC, YYYY-MM-DD-HH:00; may be given again")
@@ -81,13 +89,20 @@ def main(arguments: argparse.Namespace) -> None:
     with launched(settings, replay_id) as on_attempt, session(settings.spark_master) as spark:
         done = run_replay(spark, settings, replay_id, on_attempt=on_attempt)
     line = {
-        "replay": done.id, "archive": done.archive, "attempt": done.attempt, "chunks": done.chunks,
-        "selected": done.selected, "published": done.published, "found": done.found, "duplicates": done.duplicates,
-        "seconds": round(done.seconds, 3), "published_by_all_attempts": done.replay.acknowledged,
-    }  # fmt: skip
+        "replay": done.id,
+        "archive": done.archive,
+        "attempt": done.attempt,
+        "chunks": done.chunks,
+        "selected": done.selected,
+        "published": done.published,
+        "found": done.found,
+        "duplicates": done.duplicates,
+        "seconds": round(done.seconds, 3),
+        "published_by_all_attempts": done.replay.acknowledged,
+    }
     print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
     arguments = options().parse_args()
-    sys.exit(ending.run(lambda: main(arguments)))
+    sys.exit(exit_status.run(lambda: main(arguments)))

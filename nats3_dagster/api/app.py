@@ -10,12 +10,12 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
-from nats3_dagster import __version__
 from nats3_dagster.api.guards import Guards
-from nats3_dagster.api.models.pages import add_pages
+from nats3_dagster.api.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
 from nats3_dagster.api.request_log import RequestLog
 from nats3_dagster.api.routes import (
+    archive_routes,
     chunk_routes,
     export_routes,
     load_routes,
@@ -27,16 +27,23 @@ from nats3_dagster.api.routes import (
 )
 from nats3_dagster.api.security import PREFIX, Gate, document_tokens
 from nats3_dagster.api.tokens import Tokens
-from nats3_dagster.archive.captures.recent import RecentConditions
+from nats3_dagster.archive.source.condition import RecentConditions
 from nats3_dagster.settings import Settings
+from nats3_dagster.version import __version__
 from nats3_dagster.workspace import Workspace
 
 # Which of their routes need a token: security.py.
 OPEN_ROUTERS = (status_routes.router,)
 ROUTERS = (
-    store_routes.router, load_routes.router, chunk_routes.router, message_routes.router, export_routes.router,
-    table_routes.router, metrics_routes.router,
-)  # fmt: skip
+    store_routes.router,
+    archive_routes.router,
+    load_routes.router,
+    chunk_routes.router,
+    message_routes.router,
+    export_routes.router,
+    table_routes.router,
+    metrics_routes.router,
+)
 PREFIXES = ("", PREFIX)
 # Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;
 # a creation uses two more.
@@ -55,11 +62,15 @@ def create_app(settings: Settings, names: frozenset[str] | None = None) -> FastA
             yield
 
     app = FastAPI(
-        title="nats3", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        title="nats3",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
         description="Archives of JetStream streams, and replays of them.",
         # Paths begin with a prefix: the same operations are there without one.
         generate_unique_id_function=lambda route: route.name,
-    )  # fmt: skip
+    )
     # Set when the server is to end: what would go on without an end stops.
     app.state.ending = threading.Event()
     app.add_middleware(Guards, max_body=settings.api_max_body)
@@ -78,14 +89,17 @@ def create_app(settings: Settings, names: frozenset[str] | None = None) -> FastA
 
 def _include(app: FastAPI, router: APIRouter, prefix: str, checks: list[Any]) -> None:
     app.include_router(
-        router, prefix=prefix, include_in_schema=bool(prefix), responses=RESPONSES,
+        router,
+        prefix=prefix,
+        include_in_schema=bool(prefix),
+        responses=RESPONSES,
         dependencies=[*checks, Depends(_known_parameters)],
-    )  # fmt: skip
+    )
 
 
 async def _known_parameters(request: Request) -> None:
     """Raises RequestValidationError for a parameter that the route does not have, as a filter that is misspelt would be
-    no filter; and for one that is given twice, as nobody knows which of the two was meant."""
+    no filter; and for one that is given twice, because the intended one is unknown."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute):
         return
@@ -97,10 +111,11 @@ async def _known_parameters(request: Request) -> None:
         text = f"There is no such parameter; {there}"
         raise RequestValidationError([{"type": "unknown", "loc": ("query", name), "msg": text} for name in unknown])
     repeated = [
-        field.alias for field in fields
+        field.alias
+        for field in fields
         if len(request.query_params.getlist(field.alias)) > 1
         and not any(get_origin(kind) is list for kind in _kinds(field.field_info.annotation))
-    ]  # fmt: skip
+    ]
     if repeated:
         text = "It is given more than once"
         raise RequestValidationError([{"type": "repeated", "loc": ("query", name), "msg": text} for name in repeated])

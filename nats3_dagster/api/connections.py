@@ -32,7 +32,8 @@ _TLS_HINT = "Correct NATS3_API_TLS_CERT and NATS3_API_TLS_KEY: PEM files, the ce
 
 
 def tls_context(files: tuple[str, str]) -> ssl.SSLContext:
-    """What serves TLS 1.2 and later by the certificate and key of these PEM files. Raises OperatorError."""
+    """Returns the context that serves TLS 1.2 and later by the certificate and key of these PEM files. Raises
+    OperatorError."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     cert, key = files
@@ -94,8 +95,9 @@ class PatientProtocol(H11Protocol):
             headers = [*response.raw_headers, (b"connection", b"close")]
             for event in (
                 h11.Response(status_code=status, headers=headers, reason=title.encode()),
-                h11.Data(data=bytes(response.body)), h11.EndOfMessage(),
-            ):  # fmt: skip
+                h11.Data(data=bytes(response.body)),
+                h11.EndOfMessage(),
+            ):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
@@ -146,10 +148,12 @@ class _Requests(h11.Connection):
 
 
 def limits() -> dict[str, Any]:
-    """What of this uvicorn itself has to know. Its other protocol has no limit for headers."""
+    """Returns the limits that uvicorn itself has to know. Its other protocol has no limit for headers."""
     return {
-        "http": PatientProtocol, "ws": "none", "timeout_keep_alive": IDLE_S,
+        "http": PatientProtocol,
+        "ws": "none",
+        "timeout_keep_alive": IDLE_S,
         "h11_max_incomplete_event_size": HEADER_BYTES,
-        # Nothing here asks who the client is, so nobody has to be believed about it.
+        # Nothing here uses the client's address, so no proxy header has to be trusted.
         "proxy_headers": False,
-    }  # fmt: skip
+    }

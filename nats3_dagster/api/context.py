@@ -1,17 +1,17 @@
-"""What a route works with, and answers with."""
+"""The input of a route, and the forms of its answers."""
 
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 from pydantic_core import to_json
 
-from nats3_dagster.archive.captures.recent import RecentConditions
+from nats3_dagster.archive.source.condition import RecentConditions
 from nats3_dagster.workspace import Workspace
 
 
-class Document(Response):
-    """A document of a view, as it is. FastAPI makes what a route returns otherwise into its `response_model` first, in
-    another turn of a thread; that the two agree is for the tests to show."""
+class Json(Response):
+    """A document as it is. FastAPI makes what a route returns otherwise into its `response_model` first, in another
+    turn of a thread."""
 
     media_type = "application/json"
 

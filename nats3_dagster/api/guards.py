@@ -1,4 +1,4 @@
-"""What stands before every route: the limit on bodies, HEAD, and the answer to what nobody foresaw."""
+"""The layers before every route: the limit on bodies, HEAD, and the answer to unforeseen errors."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -60,8 +60,8 @@ class Guards:
 
 
 def _without_body(send: Send) -> tuple[Receive, Send]:
-    """What the answer to HEAD receives and sends: its client is away as soon as the headers are sent, so that an
-    answer without an end stops."""
+    """Returns `receive` and `send` for the answer to HEAD: its client is away as soon as the headers are sent, so that
+    an answer without an end stops."""
     began = asyncio.Event()
     has_asked = False
 

@@ -1,6 +1,6 @@
 """Errors as answers: RFC 9457 problem details (`application/problem+json`).
 
-Invariant: every error is answered so, and the text of an exception that nobody foresaw is not in the answer: a
+Invariant: every error is answered in this form, and the text of an unforeseen exception is not in the answer: a
 reference is, and the log has a line with the same. Every answer passes the filter of texts (redaction.py).
 """
 
@@ -78,14 +78,14 @@ _FIELDS = {"durable": "consumer", "subjects": "subject", "expires_s": "expires"}
 
 
 class FieldProblem(BaseModel):
-    """What is wrong with one field."""
+    """The problem of one field."""
 
     field: str = Field(description="Its name, with dots within objects; empty: the body as a whole.")
     message: str
 
 
 class Problem(BaseModel):
-    """What went wrong, whose fault it is, and what to do next."""
+    """The problem, its cause, and the next step."""
 
     type: str = "about:blank"
     title: str = Field(description="The kind of error.")
@@ -103,13 +103,17 @@ class Problem(BaseModel):
 
 
 _DESCRIPTIONS = {
-    400: "The body cannot be read, or a token is in the address.", 401: "A valid token is needed.",
-    403: "The token may only read, or a page of another server asks.", 404: "There is nothing of this id or name.",
+    400: "The body cannot be read, or a token is in the address.",
+    401: "A valid token is needed.",
+    403: "The token may only read, or a page of another server asks.",
+    404: "There is nothing of this id or name.",
     409: "It is there already, or something else is in the way: the state of a stream, a target or an object.",
-    413: "The body is too large.", 421: "The server answers to localhost only.",
-    422: "A field is wrong; `fields` names it.", 500: "A defect of the server; `reference` is in its log.",
+    413: "The body is too large.",
+    421: "The server answers to localhost only.",
+    422: "A field is wrong; `fields` names it.",
+    500: "A defect of the server; `reference` is in its log.",
     503: "Something that the server needs does not answer; `dependency` names it.",
-}  # fmt: skip
+}
 # The error answers that every route may give, for the OpenAPI document.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
@@ -126,16 +130,20 @@ def problem(error: Nats3Error) -> dict[str, Any]:
         status, dependency = 503, _UNSET[hint.code]
     field = error.field if isinstance(error, OperatorError | BucketRefused) else ""
     return _document(
-        status, type(error).__name__, error.what, detail=error.text_in(WORDS), next=error.hint_in(WORDS) or None,
+        status,
+        type(error).__name__,
+        error.what,
+        detail=error.text_in(WORDS),
+        next=error.hint_in(WORDS) or None,
         code=hint.code.name if isinstance(hint, Step) else None,
         values=jsonable_encoder(dict(hint.values)) if isinstance(hint, Step) else {},
         fields=[{"field": _FIELDS.get(field, field), "message": shortened(error.what)}] if field else [],
         dependency=dependency,
-    )  # fmt: skip
+    )
 
 
 def internal_error(error: Exception) -> JSONResponse:
-    """The answer to an error that nobody foresaw, and a line in the log."""
+    """Returns the answer to an unforeseen error, and writes a line to the log."""
     reference = uuid4().hex[:12]
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "nats3_dagster" in frame.filename] or frames
@@ -144,9 +152,7 @@ def internal_error(error: Exception) -> JSONResponse:
     log.debug("internal error %s", reference, exc_info=error)
     what = f"The server failed by a defect of its own (reference {reference})"
     hint = "Report it with the line of the server's log that has this reference"
-    return answer(
-        _document(500, "InternalError", what, detail=f"{what}. {hint}", next=hint, reference=reference)
-    )
+    return answer(_document(500, "InternalError", what, detail=f"{what}. {hint}", next=hint, reference=reference))
 
 
 def refused(status: int, title: str, what: str, hint: str) -> dict[str, Any]:
@@ -170,13 +176,13 @@ def add_problems(app: FastAPI) -> None:
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         fields = [
             {"field": "", "message": f"It is {not_json(one['ctx']['error'], str(error.body), one['loc'][-1])}"}
-            if one["type"] == "json_invalid" else
-            {
+            if one["type"] == "json_invalid"
+            else {
                 "field": shortened(".".join(str(part) for part in one["loc"][1:]), _LONGEST_NAME),
                 "message": shortened(str(one["msg"]).removeprefix("Value error, ")),
             }
             for one in error.errors()
-        ]  # fmt: skip
+        ]
         what = "; ".join(f"{one['field'] or 'The body'}: {one['message']}" for one in fields)
         return answer(_document(422, "InvalidRequest", what, fields=fields, next="Correct it; /docs has all fields"))
 
@@ -204,19 +210,28 @@ def _document(status: int, title: str, what: str, *, detail: str = "", **more: A
     hint, what = more.get("next"), shortened(what)
     detail = shortened(detail)
     return {
-        "type": "about:blank", "title": title, "status": status,
-        "detail": detail or (f"{what}. {hint}" if hint else what), "error": what, "next": None, "code": None,
-        "values": {}, "fields": [], "dependency": None, "reference": None,
-    } | more  # fmt: skip
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail or (f"{what}. {hint}" if hint else what),
+        "error": what,
+        "next": None,
+        "code": None,
+        "values": {},
+        "fields": [],
+        "dependency": None,
+        "reference": None,
+    } | more
 
 
 def _methods(request: Request) -> str:
     """The methods that the path takes: each has a route of its own, and the router names those of one."""
     routes = [route for route in request.app.routes if not isinstance(route, Mount)]
     methods = {
-        str(method) for method in HTTPMethod
+        str(method)
+        for method in HTTPMethod
         if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
-    }  # fmt: skip
+    }
     # What answers GET answers HEAD: guards.py.
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set()))) or "GET, HEAD"  # a file of /docs
 

@@ -1,6 +1,6 @@
-"""Scrapes: how often a server measures, and for how long somebody waits for it.
+"""Scrapes: how often a server measures, and how long a scrape waits for it.
 
-Invariant: one measurement runs at a time, whoever asks, and every question is answered within DEADLINE_S. What is kept
+Invariant: one measurement runs at a time for all scrapes, and every scrape is answered within DEADLINE_S. What is kept
 for FRESH_S is no state: any server, and a new one, finds the same numbers.
 """
 
@@ -8,8 +8,8 @@ import threading
 import time
 from concurrent.futures import Future, wait
 
-from nats3_dagster.replay.measure import Measurement, measure
-from nats3_dagster.views.metrics import Exposition
+from nats3_dagster.documents.metrics import Exposition
+from nats3_dagster.replay.metrics_snapshot import Measurement, measure
 from nats3_dagster.workspace import Workspace
 
 # Scrapes that come together share one measurement.

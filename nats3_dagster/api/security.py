@@ -1,4 +1,4 @@
-"""Who may ask: whoever has a token, and no page of another server through somebody's browser.
+"""Access control: a request needs a token, and a page of another server may not use a user's browser.
 
 Invariant: a route needs a token unless it is named in `_OPEN`, so that a new one is closed.
 """
@@ -32,7 +32,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
+    """True if only this machine reaches the address."""
     return ip_address(host.partition("%")[0]).is_loopback
 
 
@@ -48,8 +48,8 @@ def check_reach(tokens: Tokens, host: str) -> None:
 class Gate:
     """An ASGI middleware, before everything else: it refuses who may not ask, without reading a body.
 
-    `names` are those by which the server is called; others are refused, because a page may have its own name
-    resolved to 127.0.0.1 and so read what this machine answers (DNS rebinding). None: any, as tokens protect it."""
+    `names` are the server's own; others are refused, because a page may have its own name resolved to 127.0.0.1 and so
+    read what this machine answers (DNS rebinding). None: any, as tokens protect it."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens, names: frozenset[str] | None) -> None:
         self._app = app
@@ -66,12 +66,20 @@ class Gate:
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         """The answer where the request is refused; otherwise `scope` gets what the request may do."""
         if _IN_ADDRESS & {name.lower() for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))}:
-            return _refuse(400, "Token in the address", "A token does not belong into an address, which logs keep",
-                           f"Send it as a header, {_HOW}; and make a new one")  # fmt: skip
+            return _refuse(
+                400,
+                "Token in the address",
+                "A token does not belong into an address, which logs keep",
+                f"Send it as a header, {_HOW}; and make a new one",
+            )
         host = headers.get("host", "")
         if self._names is not None and not (_HOST.fullmatch(host) and _host(f"//{host}")[0] in self._names):
-            return _refuse(421, "Wrong host", "This server answers to localhost only",
-                           "Ask it as localhost or 127.0.0.1; for other names set NATS3_API_TOKENS")  # fmt: skip
+            return _refuse(
+                421,
+                "Wrong host",
+                "This server answers to localhost only",
+                "Ask it as localhost or 127.0.0.1; for other names set NATS3_API_TOKENS",
+            )
         is_reading = scope["method"] in _READING
         if not is_reading and _is_foreign(headers):
             hint = "Write from a page of this server or from a program; a proxy must pass the Host header on"
@@ -83,8 +91,13 @@ class Gate:
         if access == "read":
             return _refuse(403, "Forbidden", "This token may only read", "Ask with a token of NATS3_API_TOKENS")
         given = "That token is not valid" if "authorization" in headers else "A token is needed"
-        return _refuse(401, "Unauthorized", given, f"Send a valid one as a header, {_HOW}",
-                       {"WWW-Authenticate": 'Bearer realm="nats3"'})  # fmt: skip
+        return _refuse(
+            401,
+            "Unauthorized",
+            given,
+            f"Send a valid one as a header, {_HOW}",
+            {"WWW-Authenticate": 'Bearer realm="nats3"'},
+        )
 
     def _access(self, given: list[str]) -> str | None:
         """`write`, `read`, or None for nothing. Without tokens all may write."""
@@ -118,12 +131,12 @@ def _is_open(path: str) -> bool:
 
 
 def _is_foreign(headers: Headers) -> bool:
-    """Whether a browser says that a page of another server asks."""
+    """True if a browser says that a page of another server sends the request."""
     origin = headers.get("origin")
     if origin is None:
         return False
     host, port = _host(origin)
-    # Of the page's own scheme: behind a proxy that speaks TLS ours is another.
+    # Compared by the page's own scheme: with a TLS proxy in front, this server's scheme differs.
     return not host or (host, port) != _host(f"{origin.partition('://')[0]}://{headers.get('host', '')}")
 
 

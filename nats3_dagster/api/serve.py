@@ -43,13 +43,17 @@ def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str]
             log.warning("Tokens come unencrypted. Set NATS3_API_TLS_CERT and NATS3_API_TLS_KEY, or put TLS before it")
         url = f"{'https' if tls else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{actual}"
         app = create_app(settings, names_of(tokens, host))
-        # Its own lines are for --debug: what concerns the operator is logged by us. Its log of requests would have
-        # their addresses as they came, tokens included: request_log.py has ours.
+        # Its own lines are for --debug: nats3 logs everything for the operator. Its log of requests would have their
+        # unfiltered addresses, tokens included: request_log.py replaces it.
         config = uvicorn.Config(
-            app, log_config=None, server_header=False,
-            timeout_graceful_shutdown=GRACE_S, access_log=False,
-            ssl_context_factory=(lambda *_: tls) if tls else None, **limits(),
-        )  # fmt: skip
+            app,
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+            access_log=False,
+            ssl_context_factory=(lambda *_: tls) if tls else None,
+            **limits(),
+        )
         server = _Server(config, lambda: on_listening(url), app.state.ending.set)
         server.run(sockets=[listener])
     if not server.started:

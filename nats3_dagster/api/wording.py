@@ -15,7 +15,8 @@ WORDS = {step: step.value for step in Next} | {
     "what is in a chunk, and a work queue then deletes it",
     Next.GET_REPLAY: "GET /load/jobs?replay={replay} shows its load job",
     Next.RESUME_REPLAY: "GET /load/jobs?replay={replay} shows its load job; POST /load/job/resume goes on with it",
+    Next.RESUME_JOB: "POST /load/job/resume?job_id={job}",
     Next.RESUME_OR_DELETE_REPLAY: "GET /load/jobs?replay={replay} shows its load job; POST /load/job/resume goes on "
     "with it. To publish all of it once more, first DELETE /load/job",
     Next.BEGIN_NEW_REPLAY: "To publish all of it once more, POST /load/job",
-}  # fmt: skip
+}

@@ -28,7 +28,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What subjects begin with, as a server's permissions know them."""
+    """The prefixes of subjects, as a server's permissions name them."""
 
     # JetStream's API, without a dot at its end.
     api: str
@@ -38,18 +38,18 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a NATS user may do."""
+    """The permissions of a NATS user."""
 
     publish: tuple[Need, ...]
     subscribe: tuple[Need, ...]
 
     def __or__(self, other: "Permissions") -> "Permissions":
-        """What either may do; a subject stands where it came first."""
+        """Returns the union; a subject stays at its first place."""
         return Permissions(_merged(self.publish + other.publish), _merged(self.subscribe + other.subscribe))
 
 
 def names_here(workspace: Workspace) -> Names:
-    """By the settings, and by the server that they lead to. Raises SourceError."""
+    """Returns the names by the settings, and by the server that they lead to. Raises SourceError."""
     return names_at(workspace.settings.nats, server_info(workspace.link).domain)
 
 
@@ -60,14 +60,14 @@ def names_at(options: NatsOptions, domain: str = "") -> Names:
 
 
 def to_look(names: Names) -> Permissions:
-    """What every command needs: answers, and that errors can say which streams there are."""
+    """Returns the permissions that every command needs: answers, and the names of streams for errors."""
     reason = "Only so that errors can say which streams there are."
     publish = Need(reason, (f"{names.api}.STREAM.NAMES",))
     return Permissions((publish,), (Need("Answers.", (f"{names.inbox_prefix}.>",)),))
 
 
 def to_capture(spec: ArchiveSpec, names: Names) -> Permissions:
-    """What captures of the archive need, with its sensor, checks and verification."""
+    """Returns the permissions for captures of the archive, with its sensor, checks and verification."""
     api, stream = names.api, spec.stream
     needs = [Need("Archive the stream: look at it, and ask its leader for a message.", reads(api, stream)[:2])]
     if spec.mode == "consumer":
@@ -93,9 +93,12 @@ def to_capture(spec: ArchiveSpec, names: Names) -> Permissions:
 def reads(api: str, stream: str) -> tuple[str, ...]:
     """Look at a stream, ask for a message, and read by ephemeral consumers: five subjects, in this order."""
     return (
-        f"{api}.STREAM.INFO.{stream}", f"{api}.STREAM.MSG.GET.{stream}", f"{api}.CONSUMER.CREATE.{stream}.>",
-        f"{api}.CONSUMER.MSG.NEXT.{stream}.>", f"{api}.CONSUMER.DELETE.{stream}.>",
-    )  # fmt: skip
+        f"{api}.STREAM.INFO.{stream}",
+        f"{api}.STREAM.MSG.GET.{stream}",
+        f"{api}.CONSUMER.CREATE.{stream}.>",
+        f"{api}.CONSUMER.MSG.NEXT.{stream}.>",
+        f"{api}.CONSUMER.DELETE.{stream}.>",
+    )
 
 
 def configuration(permissions: Permissions) -> str:
@@ -109,9 +112,13 @@ def _allow(needs: Sequence[Need]) -> str:
     for need in needs:
         lines.append(f"      # {need.reason}")
         lines += textwrap.wrap(
-            ", ".join(f'"{subject}"' for subject in need.subjects), 116, initial_indent="      ",
-            subsequent_indent="      ", break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+            ", ".join(f'"{subject}"' for subject in need.subjects),
+            116,
+            initial_indent="      ",
+            subsequent_indent="      ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     return "\n".join(["    allow: [", *lines, "    ]"])
 
 

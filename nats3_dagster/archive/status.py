@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nats3_dagster.archive.captures.absence import lost_by_reason
+from nats3_dagster.archive.source.absence import lost_by_reason
 from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.hours import hour_of, hour_start
 from nats3_dagster.model import (
@@ -21,14 +21,16 @@ from nats3_dagster.model import (
     Seal,
     StreamState,
     Unswept,
-)  # fmt: skip
+)
+from nats3_dagster.model.archive_table import ArchiveTable
+from nats3_dagster.model.export import ExportLag
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What an archive has, and lacks with its reasons."""
+    """The contents of an archive, and its missing messages with their reasons."""
 
     archive: Archive
     # One for each incarnation, oldest first.
@@ -92,18 +94,27 @@ class StreamLag:
     behind: int
 
 
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The tables and exports of archives, and the lag of each."""
+
+    tables: tuple[ArchiveTable, ...] = ()  # those of deleted archives too
+    exports: tuple[ExportLag, ...] = ()
+
+
 def archives(workspace: Workspace) -> tuple[ArchiveTotals, ...]:
     """All archives by name, with their sums."""
     return workspace.catalog.archives.totals()
 
 
 def find(workspace: Workspace, name: str) -> Archive:
-    """By its own name, else by its job's. Raises OperatorError, with names that are near, when there is none."""
+    """Finds it by its own name, else by its job's. Raises OperatorError, with names that are near, when there is
+    none."""
     return workspace.catalog.archives.get(name)
 
 
 def find_or_none(workspace: Workspace, name: str) -> Archive | None:
-    """None when there is none of this name, or no more."""
+    """Returns None if there is none of this name, or no longer one."""
     return workspace.catalog.archives.find(name)
 
 
@@ -125,15 +136,21 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
     until = unswept.newest and unswept.newest + timedelta(seconds=workspace.settings.delete_grace)
     sealed, open_hour = seals(workspace, archive), hour_of(time.time_ns())
     return Holdings(
-        archive, catalog.coverage.all(archive), catalog.gaps.select(archive), catalog.hours.count(archive),
-        len(sealed), len(covered_hours((), sealed)), not catalog.hours.select(archive, first=open_hour, last=open_hour),
-        unswept, until,
-    )  # fmt: skip
+        archive,
+        catalog.coverage.all(archive),
+        catalog.gaps.select(archive),
+        catalog.hours.count(archive),
+        len(sealed),
+        len(covered_hours((), sealed)),
+        not catalog.hours.select(archive, first=open_hour, last=open_hour),
+        unswept,
+        until,
+    )
 
 
 def covered_hours(with_messages: Iterable[str], sealed: Iterable[Seal], captured: Iterable[str] = ()) -> set[str]:
-    """The hours that are covered: those with messages, those sealed without one, and those of which all is captured,
-    an open one. Dagster shows them as materialized."""
+    """Returns the hours that are covered: those with messages, those sealed without one, and an open one that is
+    captured completely. Dagster shows them as materialized."""
     return {*with_messages, *(seal.hour for seal in sealed if not seal.chunks), *captured}
 
 
@@ -142,9 +159,9 @@ def versions(workspace: Workspace) -> tuple[ArchiveVersion, ...]:
     return workspace.catalog.archives.versions()
 
 
-def former(workspace: Workspace) -> tuple[set[str], set[str]]:
+def deleted_names(workspace: Workspace) -> tuple[set[str], set[str]]:
     """The names and the streams of deleted archives, also those that an archive has again."""
-    return workspace.catalog.archives.former()
+    return workspace.catalog.archives.deleted_names()
 
 
 def revisions(workspace: Workspace, archive: Archive) -> dict[str, int]:
@@ -196,3 +213,8 @@ def stream_lag(workspace: Workspace, archive: Archive) -> StreamLag | None:
     coverage = workspace.catalog.coverage.all(archive)[-1]
     state = workspace.catalog.coverage.last_state(coverage.incarnation)
     return None if state is None else StreamLag(state, max(0, state.last_seq - coverage.frontier))
+
+
+def outputs(workspace: Workspace) -> Outputs:
+    """The outputs of all archives. Raises CatalogError."""
+    return Outputs(tuple(workspace.catalog.tables.all()), workspace.catalog.exports.lags())

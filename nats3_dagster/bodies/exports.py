@@ -14,12 +14,15 @@ class _Create(Body):
         json_schema_extra={
             "examples": [
                 {
-                    "to": "s3://lake/pizza", "decode": "json", "key": "subject:2", "format": "csv",
+                    "to": "s3://lake/pizza",
+                    "decode": "json",
+                    "key": "subject:2",
+                    "format": "csv",
                     "columns": ["order", "price"],
                 },
             ]
         }
-    )  # fmt: skip
+    )
 
     name: Text | None = None  # described by the table of settings, as all fields are
 

@@ -52,11 +52,18 @@ class _File:
         seqs = None if self.first_seq is None or self.last_seq is None else (self.first_seq, self.last_seq)
         ends = (self.first_subject, self.last_subject)
         return TableFile(
-            chunk_id=self.id, bucket=self.bucket, key=self.key, hour=self.hour,
-            incarnation=Incarnation(self.stream, self.created_ns).token, messages=self.messages,
-            stored_bytes=self.stored_bytes, first_ns=self.first_ns, last_ns=self.last_ns, seqs=seqs,
+            chunk_id=self.id,
+            bucket=self.bucket,
+            key=self.key,
+            hour=self.hour,
+            incarnation=Incarnation(self.stream, self.created_ns).token,
+            messages=self.messages,
+            stored_bytes=self.stored_bytes,
+            first_ns=self.first_ns,
+            last_ns=self.last_ns,
+            seqs=seqs,
             subjects=None if ends[0] is None or ends[1] is None else (ends[0], ends[1]),
-        )  # fmt: skip
+        )
 
 
 class ArchiveTables:
@@ -107,14 +114,17 @@ class ArchiveTables:
             sql.run("note_table_begun", archive=archive_id, snapshot=snapshot_id)
 
     def note_seen(self, archive_id: int, changed: str | None, differs: tuple[int, int] | None = None) -> None:
-        """Note what another program did to the table; None: nothing. `differs`: chunks that it lacks and files that it
-        has besides, where it was written with a newer copy of this catalog."""
+        """Note what another program did to the table; None: nothing. `differs`: chunks that it does not have and files
+        that it has besides, if it was written with a newer copy of this catalog."""
         lacking, surplus = differs or (None, None)
         with self._session.transaction() as sql:
             sql.run(
-                "note_table_seen", archive=archive_id, changed=changed and changed[:_ERROR_CHARS], lacking=lacking,
+                "note_table_seen",
+                archive=archive_id,
+                changed=changed and changed[:_ERROR_CHARS],
+                lacking=lacking,
                 surplus=surplus,
-            )  # fmt: skip
+            )
 
     def note_synced(
         self, archive_id: int, state: TableState, last_chunk: int, snapshot_id: int | None, former: int | None
@@ -122,17 +132,22 @@ class ArchiveTables:
         """`former`: the snapshot that was noted when this sync began."""
         with self._session.transaction() as sql:
             sql.run(
-                "note_table_synced", archive=archive_id, revision=state.revision, chunks=state.chunks,
-                last_chunk=last_chunk, snapshot=snapshot_id, former=former,
-            )  # fmt: skip
+                "note_table_synced",
+                archive=archive_id,
+                revision=state.revision,
+                chunks=state.chunks,
+                last_chunk=last_chunk,
+                snapshot=snapshot_id,
+                former=former,
+            )
 
     def note_failed(self, archive_id: int, error: str) -> None:
         with self._session.transaction() as sql:
             sql.run("note_table_failed", archive=archive_id, error=error.replace("\0", "")[:_ERROR_CHARS])
 
     def state(self, archive_id: int, last_chunk: int = 0, revision: int = 0) -> TableState:
-        """What the table shall have: the live chunks with an id above `last_chunk`, and how many there are in all; and
-        those up to it that were retired after `revision`.
+        """Returns the intended state of the table: the live chunks with an id above `last_chunk`, and the number of all
+        live chunks; and those up to it that were retired after `revision`.
 
         Within an archive ids ascend in the order of commits, because a commit holds the archive before it adds chunks.
         So the live chunks up to an id that was live once are those of then without the ones retired since."""

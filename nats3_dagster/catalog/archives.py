@@ -31,7 +31,8 @@ from nats3_dagster.model import (
     Deliveries,
     FormerFilter,
     StreamState,
-)  # fmt: skip
+)
+from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.steps import Next
 
 # How often a lock that another process has is asked for.
@@ -40,7 +41,7 @@ ASK_AGAIN_S = 0.2
 
 @dataclass(slots=True, kw_only=True)
 class FormerRow:
-    """What a deleted archive was called, and its stream."""
+    """The name of a deleted archive, and its stream."""
 
     name: str
     stream: str
@@ -73,11 +74,11 @@ class Archives:
         with self._session.transaction() as sql:
             try:
                 row = sql.row(
-                    ArchiveRow, "create_archive", name=spec.name, job_name=None if job_name == spec.name else job_name,
-                    stream=spec.stream, bucket=spec.bucket, prefix=spec.prefix, subjects=list(spec.subjects),
-                    mode=spec.mode, durable=spec.durable, max_messages=spec.max_messages, max_bytes=spec.max_bytes,
-                    max_age_s=spec.max_age_s, zstd_level=spec.zstd_level,
-                )  # fmt: skip
+                    ArchiveRow,
+                    "create_archive",
+                    job_name=None if job_name == spec.name else job_name,
+                    **_columns(spec),
+                )
             except errors.UniqueViolation as error:
                 if error.diag.constraint_name == "archive_durable":
                     raise durable_taken(spec) from error
@@ -101,7 +102,7 @@ class Archives:
         return row.archive() if row else None
 
     def get(self, name: str) -> Archive:
-        """By its own name, else by its job's. Raises OperatorError, with similar names, when there is none."""
+        """Finds it by its own name, else by its job's. Raises OperatorError, with similar names, when there is none."""
         with self._session.reading() as sql:
             row = sql.row(ArchiveRow, "archive_or_job", name=name)
         return row.archive() if row else self._unknown(name)
@@ -138,19 +139,23 @@ class Archives:
         with self._session.reading() as sql:
             return tuple(row.version() for row in sql.rows(ArchiveVersionRow, "archive_versions"))
 
-    def former(self) -> tuple[set[str], set[str]]:
+    def deleted_names(self) -> tuple[set[str], set[str]]:
         """The names and the streams of deleted archives, also those that an archive has again."""
         with self._session.reading() as sql:
-            rows = sql.rows(FormerRow, "former_archives")
+            rows = sql.rows(FormerRow, "deleted_archive_names")
         return {row.name for row in rows}, {row.stream for row in rows}
 
     def change(
-        self, seen: Archive, spec: ArchiveSpec, *, paused: bool,
+        self,
+        seen: Archive,
+        spec: ArchiveSpec,
+        *,
+        paused: bool,
         ended: Callable[[], Sequence[FormerFilter]] = tuple,
-    ) -> Archive:  # fmt: skip
+    ) -> Archive:
         """The archive with those settings of `spec` that differ from `seen`; the others are left as they are now.
-        `ended` is asked for what the subjects before count for, where they change, while nobody plans by them.
-        Raises Conflict when another process deleted it, or changed one of them since `seen` was read."""
+        `ended` returns the end of the earlier subjects if the subjects change; it is called while no capture plans by
+        them. Raises Conflict when another process deleted it, or changed one of them since `seen` was read."""
         with self._session.transaction() as sql:
             if spec.subjects != seen.spec.subjects:
                 sql.run("alone_with_filter", archive=seen.id)
@@ -172,9 +177,12 @@ class Archives:
             if changed.get("subjects", current["subjects"]) != current["subjects"]:
                 former += ended()
             row = sql.row(
-                ArchiveRow, "change_archive", archive=seen.id, **(current | changed),
+                ArchiveRow,
+                "change_archive",
+                archive=seen.id,
+                **(current | changed),
                 former_filters=json.dumps([asdict(one) for one in former]),
-            )  # fmt: skip
+            )
             assert row is not None
         return row.archive()
 
@@ -211,8 +219,8 @@ class Archives:
 
     @contextmanager
     def taking(self, archive: Archive, patience_s: float) -> Generator[None]:
-        """Let nobody else take messages for the archive meanwhile. Raises Conflict when another process does for longer
-        than `patience_s`."""
+        """Keeps other processes from taking messages for the archive meanwhile. Raises Conflict when another process
+        does for longer than `patience_s`."""
         busy = Conflict(
             f"Another process takes messages for archive {archive.name}", "Wait for it: it takes all there are"
         )
@@ -221,16 +229,14 @@ class Archives:
 
     @contextmanager
     def creating(self, name: str, patience_s: float) -> Generator[None]:
-        """Let nobody else create an archive of this name meanwhile, nor what belongs to it in the stream. Raises
+        """Keeps other processes from creating an archive of this name meanwhile, or its consumer in the stream. Raises
         Conflict when another process does for longer than `patience_s`."""
         busy = Conflict(f"Another process is creating archive {name}", "Wait for it, or end it first")
         with self._alone("try_creating", patience_s, busy, name=name):
             yield
 
     @contextmanager
-    def exporting(
-        self, archive: Archive, export: str, hour: str, patience_s: float
-    ) -> Generator[Callable[[], None]]:
+    def exporting(self, archive: Archive, export: str, hour: str, patience_s: float) -> Generator[Callable[[], None]]:
         """Let no other process write the files of an export's hour meanwhile. What it gives raises Conflict once the
         connection that holds the lock is lost: another process may have it then. Raises Conflict when another process
         holds it for longer than `patience_s`."""
@@ -275,12 +281,16 @@ class Archives:
         raise Unknown(f"There is no archive {name}", hint)
 
 
+def _columns(spec: ArchiveSpec) -> dict[str, object]:
+    """The columns of a spec."""
+    values = {one.name: getattr(spec, one.name) for one in settings_of(ArchiveSpec)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
 def _settings(spec: ArchiveSpec, paused: bool) -> dict[str, object]:
-    """What of an archive may change, by column."""
-    return {
-        "subjects": list(spec.subjects), "max_messages": spec.max_messages, "max_bytes": spec.max_bytes,
-        "max_age_s": spec.max_age_s, "zstd_level": spec.zstd_level, "paused": paused,
-    }  # fmt: skip
+    """Returns the changeable settings of an archive, by column."""
+    columns = _columns(spec)
+    return {one.name: columns[one.name] for one in settings_of(ArchiveSpec) if one.fixed is None} | {"paused": paused}
 
 
 def name_taken(name: str) -> Conflict:

@@ -35,9 +35,16 @@ class Chunks:
         self._session = session
 
     def commit(
-        self, archive: Archive, chunks: Sequence[ChunkMeta], gaps: Sequence[Gap] = (), *, run_id: str | None = None,
-        begun: datetime | None = None, deliveries: Deliveries | None = None, source: Incarnation | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        archive: Archive,
+        chunks: Sequence[ChunkMeta],
+        gaps: Sequence[Gap] = (),
+        *,
+        run_id: str | None = None,
+        begun: datetime | None = None,
+        deliveries: Deliveries | None = None,
+        source: Incarnation | None = None,
+    ) -> None:
         """Make the chunks and gaps part of the archive. `begun` is a time by `Catalog.now` before the first object was
         put: with it, a chunk is refused if its object was in the store already and a purge removed it meanwhile.
         `deliveries`: which ones of the archive's durable are accounted for then. `source`: what the messages were read
@@ -55,10 +62,13 @@ class Chunks:
                     _add_chunks(sql, archive, chunks, ids, run_id)
                 if gaps:
                     sql.run(
-                        "add_gaps", archive=archive.id, run_id=run_id, reasons=[g.reason for g in gaps],
+                        "add_gaps",
+                        archive=archive.id,
+                        run_id=run_id,
+                        reasons=[g.reason for g in gaps],
                         incarnations=[_id(ids, g.incarnation) for g in gaps],
                         ranges=[to_multirange(g.ranges) for g in gaps],
-                    )  # fmt: skip
+                    )
                 if deliveries:
                     keep_deliveries(sql, archive, deliveries)
                 fault_point("capture.in_commit")
@@ -66,14 +76,23 @@ class Chunks:
                 raise broken_rule(error, archive.name) from error
 
     def select(
-        self, archive: Archive, *, hours: Sequence[str] | None = None,
-        time_range: tuple[int | None, int | None] | None = None, seqs: SeqRange | None = None,
-        incarnation: Incarnation | None = None, with_subjects: bool = False, with_deleted: bool = False,
-        with_minutes: bool = True, after: tuple[Incarnation, int] | None = None, limit: int | None = None,
-    ) -> tuple[Chunk, ...]:  # fmt: skip
+        self,
+        archive: Archive,
+        *,
+        hours: Sequence[str] | None = None,
+        time_range: tuple[int | None, int | None] | None = None,
+        seqs: SeqRange | None = None,
+        incarnation: Incarnation | None = None,
+        with_subjects: bool = False,
+        with_deleted: bool = False,
+        with_minutes: bool = True,
+        after: tuple[Incarnation, int] | None = None,
+        limit: int | None = None,
+    ) -> tuple[Chunk, ...]:
         """The live chunks in the order of the stream (incarnation, then sequence) that meet all conditions: hours; any
-        message's time in `[from, to)`, None for no bound; any sequence in `seqs`. `after`: only those behind this
-        sequence of this incarnation; with the last one of a page, the next page, whatever became of that chunk."""
+        message's time in `[from, to)`, None for no bound; any sequence in `seqs`. `after`: only those after this
+        sequence of this incarnation; with the last one of a page, the next page, even if that chunk was retired
+        since."""
         start, end = time_range or (None, None)
         rows: list[ChunkRow] = []
         with self._session.reading() as sql:
@@ -84,12 +103,20 @@ class Chunks:
                 if after and covered.created_ns < after[0].created_ns:
                     continue
                 rows += sql.rows(
-                    ChunkRow, "list_chunks", archive=archive.id, incarnation=covered.incarnation_id,
-                    hours=None if hours is None else list(hours), timed=time_range is not None, first_ns=start,
-                    end_ns=end, first_seq=seqs and seqs.first, last_seq=seqs and seqs.last,
+                    ChunkRow,
+                    "list_chunks",
+                    archive=archive.id,
+                    incarnation=covered.incarnation_id,
+                    hours=None if hours is None else list(hours),
+                    timed=time_range is not None,
+                    first_ns=start,
+                    end_ns=end,
+                    first_seq=seqs and seqs.first,
+                    last_seq=seqs and seqs.last,
                     after=after[1] if after and covered.incarnation == after[0] else None,
-                    limit_to=None if limit is None else limit - len(rows), minutes=with_minutes,
-                )  # fmt: skip
+                    limit_to=None if limit is None else limit - len(rows),
+                    minutes=with_minutes,
+                )
             ids = [row.id for row in rows]
             subjects = _subjects(sql, ids) if with_subjects else {}
             deleted = _deleted(sql, ids) if with_deleted else {}
@@ -141,11 +168,17 @@ class Chunks:
             return len(retired)
 
     def replace(
-        self, archive: Archive, chunk_ids: Sequence[int], chunks: Sequence[ChunkMeta], gaps: Sequence[Gap], *,
-        run_id: str | None = None, begun: datetime,
-    ) -> None:  # fmt: skip
+        self,
+        archive: Archive,
+        chunk_ids: Sequence[int],
+        chunks: Sequence[ChunkMeta],
+        gaps: Sequence[Gap],
+        *,
+        run_id: str | None = None,
+        begun: datetime,
+    ) -> None:
         """Take live chunks out of the archive, and chunks and gaps of the same sequences in: all or nothing, as
-        `commit` does. Raises Conflict also when one of the chunks is live no more."""
+        `commit` does. Raises Conflict also when one of the chunks is no longer live."""
         with self._session.transaction() as sql:
             _lock(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
@@ -185,15 +218,26 @@ def _add_chunks(
     subjects = {(c.bucket, c.key): _storable(c.subjects) for c in chunks}
     rows = [
         {
-            "incarnation_id": _id(ids, c.incarnation), "hour": c.hour, "first_seq": c.covers.first,
-            "last_seq": c.covers.last, "messages": c.messages,
-            "deleted": None if c.deleted is None else to_multirange(c.deleted), "first_ns": c.first_ns,
-            "last_ns": c.last_ns, "payload_bytes": c.payload_bytes, "largest_bytes": c.largest_bytes,
-            "stored_bytes": c.stored_bytes, "sha256": c.sha256, "bucket": c.bucket, "key": c.key,
-            "subjects": len(subjects[c.bucket, c.key]) or None, "minutes": c.minutes, "absent_reason": c.absent_reason,
+            "incarnation_id": _id(ids, c.incarnation),
+            "hour": c.hour,
+            "first_seq": c.covers.first,
+            "last_seq": c.covers.last,
+            "messages": c.messages,
+            "deleted": None if c.deleted is None else to_multirange(c.deleted),
+            "first_ns": c.first_ns,
+            "last_ns": c.last_ns,
+            "payload_bytes": c.payload_bytes,
+            "largest_bytes": c.largest_bytes,
+            "stored_bytes": c.stored_bytes,
+            "sha256": c.sha256,
+            "bucket": c.bucket,
+            "key": c.key,
+            "subjects": len(subjects[c.bucket, c.key]) or None,
+            "minutes": c.minutes,
+            "absent_reason": c.absent_reason,
         }
         for c in chunks
-    ]  # fmt: skip
+    ]
     added = [
         row
         for batch in _batches(rows)

@@ -61,10 +61,17 @@ class Coverages:
         with self._session.transaction() as sql:
             if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
                 return False
-            return bool(sql.values(
-                int, "continue_restored", archive=archive.id, restored_ns=created_ns, last_seq=coverage.last,
-                messages=coverage.messages, **_named(coverage.incarnation),
-            ))  # fmt: skip
+            return bool(
+                sql.values(
+                    int,
+                    "continue_restored",
+                    archive=archive.id,
+                    restored_ns=created_ns,
+                    last_seq=coverage.last,
+                    messages=coverage.messages,
+                    **_named(coverage.incarnation),
+                )
+            )
 
     def record_unknown_end(self, archive: Archive, incarnation: Incarnation, last: int) -> None:
         """Keep that the stream was removed, and may have had messages after this sequence that no process saw."""
@@ -81,15 +88,17 @@ class Coverages:
             return tuple(row.coverage() for row in sql.rows(CoverageRow, "coverages", archive=archive.id))
 
     def now(self, states: Sequence[tuple[Archive, StreamState]]) -> dict[int, CoverageNow]:
-        """What each archive has, by its id, against the state of its stream: all in one statement. Raises CatalogError
-        when an archive has begun no incarnation."""
+        """Returns the contents of each archive, by its id, compared with the state of its stream: all in one statement.
+        Raises CatalogError when an archive has begun no incarnation."""
         with self._session.reading() as sql:
             rows = sql.rows(
-                CoverageNowRow, "coverages_now", archives=[archive.id for archive, _ in states],
+                CoverageNowRow,
+                "coverages_now",
+                archives=[archive.id for archive, _ in states],
                 streams=[state.name for _, state in states],
                 created=[state.incarnation.created_ns for _, state in states],
                 lasts=[state.last_seq for _, state in states],
-            )  # fmt: skip
+            )
         of_archive: dict[int, list[CoverageNowRow]] = {}
         for row in rows:
             of_archive.setdefault(row.archive_id, []).append(row)
@@ -116,16 +125,14 @@ class Coverages:
             return _ranges(sql, "missing", archive, incarnation, within)
 
     def witness(self, archive: Archive, incarnation: Incarnation) -> Witness | None:
-        """The newest captured message of which the store time is known; None where there is none."""
+        """Returns the newest captured message whose store time is known; None if there is none."""
         with self._session.reading() as sql:
             return sql.row(Witness, "witness", archive=archive.id, **_named(incarnation))
 
     def keep_witness(self, archive: Archive, incarnation: Incarnation, witness: Witness) -> None:
         """Keep it, unless a newer one is known."""
         with self._session.transaction() as sql:
-            sql.run(
-                "keep_witness", archive=archive.id, seq=witness.seq, time_ns=witness.time_ns, **_named(incarnation)
-            )
+            sql.run("keep_witness", archive=archive.id, seq=witness.seq, time_ns=witness.time_ns, **_named(incarnation))
 
     def last_state(self, incarnation: Incarnation) -> StreamState | None:
         """The stream's state when it was last observed; None when it never was."""
@@ -134,27 +141,37 @@ class Coverages:
         return row.state() if row else None
 
     def removing_settings(self, incarnation: Incarnation) -> dict[str, Any]:
-        """The settings by which the stream removes messages that were ever observed, as in its configuration."""
+        """Returns all settings that were ever observed and that let the stream remove messages, as in its
+        configuration."""
         with self._session.reading() as sql:
             row = sql.row(StreamRow, "stream_state", **_named(incarnation))
         return row.removing if row else {}
 
     def _keep_state(self, sql: Statements, state: StreamState) -> int:
         return sql.value(
-            int, "observe_stream", **_named(state.incarnation), config=json.dumps(_storable(state.config)),
+            int,
+            "observe_stream",
+            **_named(state.incarnation),
+            config=json.dumps(_storable(state.config)),
             removing=json.dumps(removing_settings(state.config)),
-            first_seq=state.first_seq, last_seq=state.last_seq, first_ns=state.first_ns, last_ns=state.last_ns,
-            messages=state.messages, bytes=state.bytes,
-        )  # fmt: skip
+            first_seq=state.first_seq,
+            last_seq=state.last_seq,
+            first_ns=state.first_ns,
+            last_ns=state.last_ns,
+            messages=state.messages,
+            bytes=state.bytes,
+        )
 
-    def _begin(
-        self, sql: Statements, archive: Archive, state: StreamState, incarnation: int, start: int = 1
-    ) -> None:
+    def _begin(self, sql: Statements, archive: Archive, state: StreamState, incarnation: int, start: int = 1) -> None:
         sql.run(
-            "begin_coverage", archive=archive.id, incarnation=incarnation, created_ns=state.incarnation.created_ns,
+            "begin_coverage",
+            archive=archive.id,
+            incarnation=incarnation,
+            created_ns=state.incarnation.created_ns,
             # A stream that never had a message reports 0, and one may be made to begin above 1.
-            first_seq=max(state.first_seq, 1), born_at=max(int(state.config.get("first_seq") or 1), start),
-        )  # fmt: skip
+            first_seq=max(state.first_seq, 1),
+            born_at=max(int(state.config.get("first_seq") or 1), start),
+        )
 
 
 def _now(rows: Sequence[CoverageNowRow]) -> CoverageNow:
@@ -170,7 +187,7 @@ def _now(rows: Sequence[CoverageNowRow]) -> CoverageNow:
 def _ranges(
     sql: Statements, statement: str, archive: Archive, incarnation: Incarnation, within: SeqRange
 ) -> tuple[SeqRange, ...]:
-    """What a statement that answers with a multirange finds within these sequences."""
+    """Returns the multirange that a statement finds within these sequences."""
     text = sql.value_or_none(
         str, statement, archive=archive.id, **_named(incarnation), first=within.first, last=within.last
     )

@@ -16,7 +16,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, OperatorError, Unknown
 from nats3_dagster.model import Archive, ExportSpec
-from nats3_dagster.model.exported import Export, ExportHour, ExportLag, ExportTotals, Failed, Made
+from nats3_dagster.model.export import Export, ExportHour, ExportLag, ExportTotals, Failed, Made
 from nats3_dagster.steps import Next
 
 # An error may quote what a decoder raised.
@@ -81,9 +81,15 @@ class ExportHourRow:
         if self.failed_at is not None:
             failure = Failed(self.error_kind or "", self.error or "", self.failures, self.failed_at)
         return ExportHour(
-            self.hour, sealed, made, failure, self.dagster_run_id, self.change if made else 0, self.retired_messages,
+            self.hour,
+            sealed,
+            made,
+            failure,
+            self.dagster_run_id,
+            self.change if made else 0,
+            self.retired_messages,
             self.holds_retired,
-        )  # fmt: skip
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,7 +125,7 @@ class PlaceRow:
 
 @dataclass(slots=True, kw_only=True)
 class ChangeRow:
-    """The number of the change by which an hour was exported."""
+    """The number of the change that an hour's export belongs to."""
 
     hour: str
     change: int
@@ -140,9 +146,13 @@ class Exports:
                 _check_place(sql, archive, spec)
             try:
                 row = sql.row(
-                    ExportRow, "create_export", archive=archive.id, name=spec.name, spec=_document(spec),
+                    ExportRow,
+                    "create_export",
+                    archive=archive.id,
+                    name=spec.name,
+                    spec=_document(spec),
                     place=_place(archive, spec),
-                )  # fmt: skip
+                )
             except errors.UniqueViolation as error:
                 raise Conflict(
                     f"Archive {archive.name} has an export {spec.name} already", "Choose another name"
@@ -178,9 +188,13 @@ class Exports:
             _lock(sql, archive)
             _check_place(sql, archive, spec)
             row = sql.row(
-                ExportRow, "change_export", export=seen.id, seen=seen.version, spec=_document(spec),
+                ExportRow,
+                "change_export",
+                export=seen.id,
+                seen=seen.version,
+                spec=_document(spec),
                 place=_place(archive, spec),
-            )  # fmt: skip
+            )
         if row is None:
             raise Conflict(
                 f"Another process changed or deleted export {seen.name} of archive {archive.name}",
@@ -199,15 +213,15 @@ class Exports:
             _lock(sql, archive)
             sql.run("delete_export", export=export.id)
 
-    def former(self) -> set[tuple[str, str]]:
+    def deleted_names(self) -> set[tuple[str, str]]:
         """The names of deleted exports, each after its archive's; also those that there are again."""
         with self._session.reading() as sql:
-            return {(row.archive, row.name) for row in sql.rows(FormerExportRow, "former_exports")}
+            return {(row.archive, row.name) for row in sql.rows(FormerExportRow, "deleted_export_names")}
 
-    def former_of(self, archive: Archive) -> set[str]:
+    def deleted_names_of(self, archive: Archive) -> set[str]:
         """The names of the deleted exports of one archive; also those that there are again."""
         with self._session.reading() as sql:
-            return set(sql.values(str, "former_exports_of", archive=archive.id))
+            return set(sql.values(str, "deleted_export_names_of", archive=archive.id))
 
     def hours(
         self, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
@@ -231,13 +245,14 @@ class Exports:
             return {row.hour: row.change for row in sql.rows(ChangeRow, "exported_hours", export=export.id)}
 
     def totals(self, archive: Archive | None = None) -> dict[int, ExportTotals]:
-        """What exports have made, by their id: of an archive, or of each. One that has made nothing is left out."""
+        """Returns the totals of exports, by their id: of an archive, or of each. One that has made nothing is left
+        out."""
         with self._session.reading() as sql:
             rows = [asdict(row) for row in sql.rows(ExportTotalsRow, "export_totals", archive=archive and archive.id)]
         return {row.pop("export_id"): ExportTotals(**row) for row in rows}
 
     def lags(self) -> tuple[ExportLag, ...]:
-        """How far each export is behind its archive, by the names of both."""
+        """Returns the lag of each export after its archive, by the names of both."""
         with self._session.reading() as sql:
             return tuple(sql.rows(ExportLag, "export_lags"))
 
@@ -265,9 +280,14 @@ class Exports:
         """Note that the hour could not be exported: the kind of the error, and what happened."""
         with self._session.transaction() as sql:
             sql.run(
-                "add_export_failure", export=export.id, archive=archive.id, hour=hour, error_kind=kind,
-                error=error.replace("\0", "")[:_ERROR_CHARS], run_id=run_id,
-            )  # fmt: skip
+                "add_export_failure",
+                export=export.id,
+                archive=archive.id,
+                hour=hour,
+                error_kind=kind,
+                error=error.replace("\0", "")[:_ERROR_CHARS],
+                run_id=run_id,
+            )
 
 
 def _lock(sql: Statements, archive: Archive) -> None:
@@ -289,8 +309,9 @@ def _check_place(sql: Statements, archive: Archive, spec: ExportSpec) -> None:
         raise OperatorError(
             f"Export {spec.name} of archive {archive.name} would write to {place}, and export {other.name} of archive "
             f"{other.archive} writes {where}",
-            "Give each export a destination of its own, beside those of the others", field="destination",
-        )  # fmt: skip
+            "Give each export a destination of its own, beside those of the others",
+            field="destination",
+        )
 
 
 def _document(spec: ExportSpec) -> str:

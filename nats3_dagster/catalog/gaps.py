@@ -40,10 +40,14 @@ class Gaps:
         """One gap for each incarnation and reason, ranges ascending and whole where `within` cuts them."""
         with self._session.reading() as sql:
             rows = sql.rows(
-                GapRow, "list_gaps", archive=archive.id, stream=incarnation and incarnation.stream,
-                created_ns=incarnation and incarnation.created_ns, first_seq=within and within.first,
+                GapRow,
+                "list_gaps",
+                archive=archive.id,
+                stream=incarnation and incarnation.stream,
+                created_ns=incarnation and incarnation.created_ns,
+                first_seq=within and within.first,
                 last_seq=within and within.last,
-            )  # fmt: skip
+            )
         return _gaps(rows)
 
     def losses(self, archive: Archive, within: SeqRange, times: Sequence[tuple[int, int]]) -> tuple[Gap, ...]:
@@ -51,11 +55,16 @@ class Gaps:
         in nanoseconds; as `select`."""
         with self._session.reading() as sql:
             rows = sql.rows(
-                GapRow, "losses_of_selection", archive=archive.id, reasons=list(LOSSES), first_seq=within.first,
-                last_seq=within.last, since=[since for since, _ in times], until=[until for _, until in times],
-            )  # fmt: skip
+                GapRow,
+                "losses_of_selection",
+                archive=archive.id,
+                reasons=list(LOSSES),
+                first_seq=within.first,
+                last_seq=within.last,
+                since=[since for since, _ in times],
+                until=[until for _, until in times],
+            )
         return _gaps(rows)
-
 
     def removed(
         self, archive: Archive, within: SeqRange, times: Sequence[tuple[int, int]], hours: Sequence[str] | None
@@ -64,10 +73,15 @@ class Gaps:
         `[from, to)`: a row for each replay."""
         with self._session.reading() as sql:
             return sql.rows(
-                RemovedRow, "removed_of_selection", archive=archive.id, hours=hours and list(hours),
-                first_seq=within.first, last_seq=within.last, since=[since for since, _ in times],
+                RemovedRow,
+                "removed_of_selection",
+                archive=archive.id,
+                hours=hours and list(hours),
+                first_seq=within.first,
+                last_seq=within.last,
+                since=[since for since, _ in times],
                 until=[until for _, until in times],
-            )  # fmt: skip
+            )
 
 
 def _gaps(rows: Sequence[GapRow]) -> tuple[Gap, ...]:

@@ -1,4 +1,4 @@
-"""What a role needs that captures and replays, and may not change the schema.
+"""The rights of a role that captures and replays, and may not change the schema.
 
 Invariant: a grant of the migration's own role or of one above it is refused: it would take nothing away.
 """
@@ -43,8 +43,9 @@ def deleted_from() -> list[str]:
 def _check(connection: Connection, role: str) -> None:
     row = connection.execute(
         "select rolsuper, pg_has_role(r.oid, n.nspowner, 'member') from pg_roles r, pg_namespace n "
-        "where r.rolname = %s and n.nspname = 'nats3'", [role],
-    ).fetchone()  # fmt: skip
+        "where r.rolname = %s and n.nspname = 'nats3'",
+        [role],
+    ).fetchone()
     if row is None:
         create = f"CREATE ROLE \"{role}\" LOGIN PASSWORD '...'"
         raise OperatorError(f"Postgres has no role {role}", f"As an administrator, run there: {create}")

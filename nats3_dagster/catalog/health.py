@@ -1,4 +1,5 @@
-"""Whether a Postgres can hold the catalog, and how durable its commits are. It needs no catalog, and writes none."""
+"""Checks whether a Postgres can hold the catalog, and how durable its commits are. It needs no catalog, and writes
+none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from nats3_dagster.catalog.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What `nats3 doctor` asks a Postgres."""
+    """The facts that `nats3 doctor` asks a Postgres for."""
 
     # Host, port and database.
     where: str
@@ -57,17 +58,20 @@ def health(url: str) -> Health:
         except psycopg.Error as error:
             raise failed(error, where) from error
     return Health(
-        where=where, server=row.server, number=row.number, gist_installed=row.gist_installed,
-        gist_available=row.gist_available, durable=row.fsync == "on" and row.synchronous_commit != "off",
-        forgets_on_failover=forgets_on_failover(
-            row.synchronous_commit, row.synchronous_standby_names, row.sync_states
-        ),
-        standby=row.standby, schema=schema,
-    )  # fmt: skip
+        where=where,
+        server=row.server,
+        number=row.number,
+        gist_installed=row.gist_installed,
+        gist_available=row.gist_available,
+        durable=row.fsync == "on" and row.synchronous_commit != "off",
+        forgets_on_failover=forgets_on_failover(row.synchronous_commit, row.synchronous_standby_names, row.sync_states),
+        standby=row.standby,
+        schema=schema,
+    )
 
 
 def forgets_on_failover(synchronous_commit: str, synchronous_standby_names: str, sync_states: Sequence[str]) -> bool:
-    """Whether a standby that takes over may lack what is committed, because no commit waits for any. `sync_states`: of
-    the standbys, as pg_stat_replication has them."""
+    """True if a standby that takes over may not have the last commits, because no commit waits for it. `sync_states`:
+    of the standbys, as pg_stat_replication has them."""
     unwaited = not synchronous_standby_names and all(state == "async" for state in sync_states)
     return bool(sync_states) and (unwaited or synchronous_commit in ("local", "off"))

@@ -104,15 +104,25 @@ class Hours:
         self._session = session
 
     def select(
-        self, archive: Archive, *, first: str | None = None, last: str | None = None, limit: int | None = None,
+        self,
+        archive: Archive,
+        *,
+        first: str | None = None,
+        last: str | None = None,
+        limit: int | None = None,
         offset: int = 0,
-    ) -> tuple[HourSummary, ...]:  # fmt: skip
+    ) -> tuple[HourSummary, ...]:
         """Hours that have live chunks, ascending: those from `first` to `last`, both included."""
         with self._session.reading() as sql:
             rows = sql.rows(
-                HourRow, "list_hours", archive=archive.id, first_hour=first, last_hour=last, limit_to=limit,
+                HourRow,
+                "list_hours",
+                archive=archive.id,
+                first_hour=first,
+                last_hour=last,
+                limit_to=limit,
                 skip=offset,
-            )  # fmt: skip
+            )
         return tuple(_summary(hour, list(group)) for hour, group in groupby(rows, lambda row: row.hour))
 
     def count(self, archive: Archive) -> int:
@@ -126,12 +136,18 @@ class Hours:
             return {row.hour: row.revision for row in sql.rows(RevisionRow, "hour_revisions", archive=archive.id)}
 
     def around(self, archive: Archive, incarnation: Incarnation, seqs: SeqRange) -> tuple[str | None, str | None]:
-        """The last hour with chunks before these sequences, and the first one behind them; None where there is none."""
+        """Returns the last hour with chunks before these sequences, and the first one after them; None where there is
+        none."""
         with self._session.reading() as sql:
             row = sql.row(
-                AroundRow, "hours_around", archive=archive.id, stream=incarnation.stream,
-                created_ns=incarnation.created_ns, first=seqs.first, last=seqs.last,
-            )  # fmt: skip
+                AroundRow,
+                "hours_around",
+                archive=archive.id,
+                stream=incarnation.stream,
+                created_ns=incarnation.created_ns,
+                first=seqs.first,
+                last=seqs.last,
+            )
         return (row.before, row.behind) if row else (None, None)
 
     def revision(self, archive: Archive) -> int:
@@ -140,20 +156,24 @@ class Hours:
             return sql.value(int, "revision", archive=archive.id)
 
     def parts(self, archive: Archive, hour: str) -> tuple[HourPart, ...]:
-        """What the hour accounts for besides its chunks: a part for each incarnation that has chunks or losses in it,
+        """Returns the hour's contents besides its chunks: a part for each incarnation that has chunks or losses in it,
         oldest first."""
         with self._session.transaction() as sql:
             windows = sql.rows(WindowRow, "windows_of_hour", archive=archive.id, hour=hour)
             return tuple(_part(sql, archive, hour, window) for window in windows)
 
     def spans_from(self, archive: Archive, incarnation: Incarnation, seq: int) -> tuple[tuple[str, SeqRange], ...]:
-        """The hour in which the sequence lies, or the last one before it, and all behind: each with the first and last
-        sequence of its chunks, in the order of the stream."""
+        """Returns the hour of the sequence, or the last one before it, and all later ones: each with the first and last
+        sequence of its chunks, in stream order."""
         with self._session.reading() as sql:
             rows = sql.rows(
-                SpanRow, "hour_spans", archive=archive.id, stream=incarnation.stream,
-                created_ns=incarnation.created_ns, seq=seq,
-            )  # fmt: skip
+                SpanRow,
+                "hour_spans",
+                archive=archive.id,
+                stream=incarnation.stream,
+                created_ns=incarnation.created_ns,
+                seq=seq,
+            )
         return tuple((row.hour, SeqRange(row.first_seq, row.last_seq)) for row in rows)
 
 
@@ -168,9 +188,15 @@ def _part(sql: Statements, archive: Archive, hour: str, row: WindowRow) -> HourP
 def _summary(hour: str, rows: list[HourRow]) -> HourSummary:
     """The hour over all incarnations that have chunks in it."""
     return HourSummary(
-        hour=hour, chunks=sum(row.chunks for row in rows), messages=sum(row.messages for row in rows),
-        absent=sum(row.absent for row in rows), payload_bytes=sum(row.payload_bytes for row in rows),
-        stored_bytes=sum(row.stored_bytes for row in rows), first_ns=min(row.first_ns for row in rows),
-        last_ns=max(row.last_ns for row in rows), spans=tuple(row.span for row in rows),
-        revision=max(row.revision for row in rows), lost=lost_by_reason(rows),
-    )  # fmt: skip
+        hour=hour,
+        chunks=sum(row.chunks for row in rows),
+        messages=sum(row.messages for row in rows),
+        absent=sum(row.absent for row in rows),
+        payload_bytes=sum(row.payload_bytes for row in rows),
+        stored_bytes=sum(row.stored_bytes for row in rows),
+        first_ns=min(row.first_ns for row in rows),
+        last_ns=max(row.last_ns for row in rows),
+        spans=tuple(row.span for row in rows),
+        revision=max(row.revision for row in rows),
+        lost=lost_by_reason(rows),
+    )

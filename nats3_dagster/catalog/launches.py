@@ -31,16 +31,16 @@ class Launches:
             )
         if number is None:
             raise Conflict(
-                f"Replay {known.id} was started, paused or deleted by somebody else just now",
+                f"Replay {known.id} was just started, paused or deleted by another process",
                 Next.GET_REPLAY(replay=known.id),
             )
         return number
 
     @contextmanager
     def begun(self, replay_id: str, launch: int) -> Generator[None]:
-        """What was started under this number has begun, and shows by a lock that it lives. The lock has a connection of
-        its own, and ends with the process. Raises Conflict when a newer one was started, or the replay was paused
-        since."""
+        """Marks that the process started under this number has begun, and shows by a lock that it lives. The lock has a
+        connection of its own, and ends with the process. Raises Conflict when a newer one was started, or the replay
+        was paused since."""
         with open_connection(self._session.url) as connection:
             try:
                 Statements(connection).run("lock_launch", replay=replay_id, launch=str(launch))
@@ -62,6 +62,6 @@ class Launches:
             sql.run("fail_launch", replay=replay_id, launch=launch, error=error)
 
     def revoke(self, replay_id: str) -> None:
-        """What was started and has not begun may not begin any more."""
+        """Keeps a process that was started and has not begun from beginning."""
         with self._session.transaction() as sql:
             sql.run("revoke_launch", replay=replay_id)

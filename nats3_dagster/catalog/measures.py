@@ -27,12 +27,13 @@ class Measures:
             return sql.rows(Count, "grown_totals")
 
     def current(self, closed: str) -> Sequence[Count]:
-        """What archives that are not deleted have now; hours behind `closed` count as open."""
+        """Returns the present contents of archives that are not deleted; hours after `closed` count as open."""
         with self._session.transaction() as sql:
             return [
-                *sql.rows(Count, "hour_counts", closed=closed), *sql.rows(Count, "missing_counts"),
+                *sql.rows(Count, "hour_counts", closed=closed),
+                *sql.rows(Count, "missing_counts"),
                 *sql.rows(Count, "newest_completed"),
-            ]  # fmt: skip
+            ]
 
     def replays(self) -> Sequence[Count]:
         """Replays by state, and attempts of replays, deleted ones too, by how they ended."""
@@ -40,15 +41,28 @@ class Measures:
             return [*sql.rows(Count, "replay_counts"), *sql.rows(Count, "attempt_counts")]
 
     def add_capture(
-        self, archive: Archive, hour: str, started_at: datetime, *, messages: int = 0, payload_bytes: int = 0,
-        error: tuple[str, str] | None = None, run_id: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        archive: Archive,
+        hour: str,
+        started_at: datetime,
+        *,
+        messages: int = 0,
+        payload_bytes: int = 0,
+        error: tuple[str, str] | None = None,
+        run_id: str | None = None,
+    ) -> None:
         """Note a capture that has ended; `error` is its kind and what happened."""
         kind, what = error or (None, None)
         with self._session.transaction() as sql:
             sql.run(
-                "add_capture", archive=archive.id, hour=hour, started_at=started_at, messages=messages,
-                payload_bytes=payload_bytes, error_kind=kind, error=what and what.replace("\0", "")[:_ERROR_CHARS],
+                "add_capture",
+                archive=archive.id,
+                hour=hour,
+                started_at=started_at,
+                messages=messages,
+                payload_bytes=payload_bytes,
+                error_kind=kind,
+                error=what and what.replace("\0", "")[:_ERROR_CHARS],
                 run_id=run_id,
-            )  # fmt: skip
+            )
             sql.run("forget_captures", archive=archive.id, keep=KEPT)

@@ -9,8 +9,8 @@ from nats3_dagster.model import Archive, Chunk, Incarnation, Reason, SeqRange
 
 @dataclass(slots=True, kw_only=True)
 class SequenceRow:
-    """What one incarnation of an archive has of a sequence. At most one of chunk, gap and hole is there; none is where
-    the sequence lies before `start_seq` or behind `last_seq`."""
+    """The record of one incarnation of an archive about a sequence. At most one of chunk, gap and hole is set; none is
+    if the sequence lies before `start_seq` or after `last_seq`."""
 
     stream: str
     created_ns: int
@@ -41,7 +41,7 @@ class Points:
         self._session = session
 
     def sequence(self, archive: Archive, seq: int) -> tuple[SequenceRow, ...]:
-        """What each incarnation of the archive has of a sequence, oldest first."""
+        """Returns the record of each incarnation of the archive about a sequence, oldest first."""
         with self._session.reading() as sql:
             return tuple(sql.rows(SequenceRow, "sequence_in", archive=archive.id, seq=seq))
 
@@ -56,9 +56,13 @@ class Points:
         """The last live chunk of the incarnation that begins at this sequence or before it, without its lists."""
         with self._session.reading() as sql:
             row = sql.row(
-                ChunkRow, "last_chunk_to", archive=archive.id, stream=incarnation.stream,
-                created_ns=incarnation.created_ns, seq=seq,
-            )  # fmt: skip
+                ChunkRow,
+                "last_chunk_to",
+                archive=archive.id,
+                stream=incarnation.stream,
+                created_ns=incarnation.created_ns,
+                seq=seq,
+            )
         return None if row is None else row.chunk()
 
     def chunk(self, chunk_id: int) -> Chunk | None:

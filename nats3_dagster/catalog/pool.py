@@ -126,21 +126,21 @@ class Session:
 
 
 class _Thread(threading.local):
-    """What a thread has of the pool."""
+    """The pool's connection of a thread."""
 
     # Those of its connection while a call of this thread lasts.
     statements: Statements | None = None
 
 
 def _has_news(connection: Connection) -> bool:
-    """Whether something came on a connection that nobody asked: above all, that the server closed it."""
+    """True if data came on a connection without a request: above all, that the server closed it."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _answers(connection: Connection) -> bool:
-    """Whether the connection can be used. Only an answer shows that the server's host did not vanish since the last
+    """True if the connection can be used. Only an answer shows that the server's host did not vanish since the last
     call: 0.1 ms on one host. If not, it is closed."""
     try:
         connection.execute("")

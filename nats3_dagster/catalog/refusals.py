@@ -1,4 +1,4 @@
-"""Errors of Postgres and libpq, each as one of ours: one line, with the next step.
+"""Turns errors of Postgres and libpq into nats3 errors: one line, with the next step.
 
 Invariant: no text has the address as it was given, because a password may be in it, nor libpq's text about an address
 that it cannot parse.
@@ -40,7 +40,7 @@ def cannot_connect(error: psycopg.Error, where: str) -> CatalogError:
     message = re.sub(r"^connection to server at .*? failed: ", "", message)
     for pattern, hint in _CONNECTING:
         if re.search(pattern, str(error)):
-            return CatalogError(f"Postgres at {where} refused us: {message}", hint)
+            return CatalogError(f"Postgres at {where} refused the connection: {message}", hint)
     return CatalogUnreachable(
         f"Postgres at {where} is not reachable: {message}", "Start it, or correct NATS3_POSTGRES_URL"
     )
@@ -93,7 +93,7 @@ def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
             )
         case errors.FeatureNotSupported() | errors.UndefinedFile():
             return CatalogError(
-                f"Postgres at {where} lacks the extension btree_gist: {message}",
+                f"Postgres at {where} has no extension btree_gist: {message}",
                 Next.INSTALL_CONTRIB(),
             )
         case _:

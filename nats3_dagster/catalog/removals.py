@@ -53,7 +53,7 @@ class Removals:
         return {(row.bucket, row.key): row.bytes for row in rows}
 
     def unswept(self, archive: Archive) -> Unswept:
-        """What the archive's retired chunks still have in the store."""
+        """Returns the objects that the archive's retired chunks still have in the store."""
         with self._session.reading() as sql:
             found = sql.row(Unswept, "unswept", archive=archive.id)
         assert found is not None
@@ -61,9 +61,9 @@ class Removals:
 
     @contextmanager
     def alone(self, bucket: str) -> Generator[None]:
-        """Let nobody else remove objects of the bucket meanwhile: what one marks as removed, and a capture puts again,
-        another one may be about to delete. The lock has a connection of its own: it ends when the process does. Raises
-        Conflict when another process has it for long (session.sql)."""
+        """Keeps other processes from removing objects of the bucket meanwhile: if one marks an object as removed, and a
+        capture puts it again, another one may be about to delete it. The lock has a connection of its own: it ends when
+        the process does. Raises Conflict when another process has it for long (session.sql)."""
         with open_connection(self._session.url) as connection:
             try:
                 statements = Statements(connection)
@@ -81,13 +81,17 @@ class Removals:
             return tuple(sql.values(str, "claim_removals", bucket=bucket, keys=list(keys)))
 
     def known(self, bucket: str, keys: Sequence[str], *, with_deleted: bool = True) -> set[str]:
-        """Those of the keys that a chunk has or had, or that somebody removes now; not those that were removed since
-        the chunk was retired, and unless `with_deleted` not those of chunks that went with their archive."""
+        """Returns those of the keys that a chunk has or had, or that a process is removing now; not those that were
+        removed since the chunk was retired, and unless `with_deleted` not those of chunks that went with their
+        archive."""
         known: set[str] = set()
         for at in range(0, len(keys), _PAGE):
             with self._session.reading() as sql:
-                known.update(sql.values(str, "known_objects", bucket=bucket, keys=list(keys[at : at + _PAGE]),
-                                        with_deleted=with_deleted))  # fmt: skip
+                known.update(
+                    sql.values(
+                        str, "known_objects", bucket=bucket, keys=list(keys[at : at + _PAGE]), with_deleted=with_deleted
+                    )
+                )
         return known
 
     def finish(self, bucket: str, keys: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Chunks of replays: which are left, what became of each, and those that are added behind.
+"""Chunks of replays: the remaining ones, the result of each, and those that are added at the end.
 
 Invariant: only the newest attempt of a replay records results. Postgres refuses a chunk as done that does not account
 for all its messages.
@@ -38,15 +38,15 @@ class ReplayChunks:
     def done(
         self, replay_id: str, chunks: Sequence[Chunk] | None = None
     ) -> tuple[tuple[Incarnation, SeqRange, int, int], ...]:
-        """Of each chunk that is done, or those of them, in the order of the plan: incarnation, sequences, and of the
-        messages in the targets the number and the last sequence."""
+        """Returns for each chunk that is done, or those of them, in the order of the plan: incarnation, sequences, and
+        of the messages in the targets the number and the last sequence."""
         ids = None if chunks is None else [chunk.id for chunk in chunks]
         with self._session.reading() as sql:
             rows = sql.rows(DoneRow, "done_chunks", replay=replay_id, chunks=ids)
         return tuple((Incarnation(r.stream, r.created_ns), r.seqs, r.messages, r.last_seq) for r in rows)
 
     def results(self, replay_id: str) -> tuple[ReplayChunk, ...]:
-        """What became of each chunk, in the order of the plan."""
+        """Returns the result of each chunk, in the order of the plan."""
         with self._session.reading() as sql:
             return tuple(sql.rows(ReplayChunk, "replay_chunks", replay=replay_id))
 
@@ -60,13 +60,11 @@ class ReplayChunks:
         return whole
 
     def of_chunk(self, chunk_id: int) -> tuple[ReplayChunk, ...]:
-        """What replays did with this chunk, newest first."""
+        """Returns the results of replays for this chunk, newest first."""
         with self._session.reading() as sql:
             return tuple(sql.rows(ReplayChunk, "published_by", chunk=chunk_id))
 
-    def record(
-        self, replay_id: str, attempt: int, results: Sequence[ChunkResult], run_id: str | None = None
-    ) -> None:
+    def record(self, replay_id: str, attempt: int, results: Sequence[ChunkResult], run_id: str | None = None) -> None:
         """These chunks are done; those that were done before stay as they are. Raises Conflict when a later attempt
         has begun, CatalogError when the counts of a chunk do not add up."""
         with self._session.transaction() as sql:
@@ -74,9 +72,12 @@ class ReplayChunks:
             _check_newest(replay_id, attempt, row)
             try:
                 sql.run(
-                    "record_results", replay=replay_id, attempt=attempt, run_id=run_id,
+                    "record_results",
+                    replay=replay_id,
+                    attempt=attempt,
+                    run_id=run_id,
                     results=json.dumps([asdict(r) for r in results]),
-                )  # fmt: skip
+                )
             except errors.CheckViolation as error:
                 raise CatalogError(
                     f"Replay {replay_id} does not account for all messages of a chunk: {error.diag.message_detail}",
@@ -84,7 +85,7 @@ class ReplayChunks:
                 ) from error
 
     def extend(self, replay_id: str, attempt: int, chunks: Sequence[Chunk]) -> bool:
-        """Add chunks behind those that the replay has; False, and none is added, if one is no longer live. Raises
+        """Adds chunks after those that the replay has; False, and none is added, if one is no longer live. Raises
         Conflict when a later attempt has begun."""
         with self._session.transaction() as sql:
             row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or unknown(replay_id)
@@ -103,7 +104,7 @@ class ReplayChunks:
         return (Incarnation(row.stream, row.created_ns), row.seqs.last) if row else None
 
     def behind(self, replay_id: str) -> int:
-        """The archive's live chunks behind the last one of the replay: within its times and sequences, of any
+        """Counts the archive's live chunks after the last one of the replay: within its times and sequences, of any
         subject."""
         with self._session.reading() as sql:
             return sql.value(int, "chunks_behind", replay=replay_id)

@@ -15,8 +15,8 @@ class ReplayLock:
         self._connection, self._replay_id, self._where = connection, replay_id, where
 
     def wait(self, seconds: float) -> bool:
-        """Whether somebody asks for a pause within so many seconds. Raises CatalogError at once when the connection is
-        lost: another process may then have the lock."""
+        """True if a pause is requested within this number of seconds. Raises CatalogError at once when the connection
+        is lost: another process may then have the lock."""
         until = time.monotonic() + seconds
         try:
             self._connection.execute("")

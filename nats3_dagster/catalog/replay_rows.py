@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 from uuid import UUID
 
+from nats3_dagster.catalog.rows import record
 from nats3_dagster.errors import Unknown
 from nats3_dagster.model import (
     Incarnation,
@@ -79,15 +80,7 @@ class ReplayRow:
 
     def replay(self) -> Replay:
         targets = (ReplayTarget(Incarnation(t["stream"], t["created_ns"]), t["since_seq"]) for t in self.targets)
-        return Replay(
-            id=self.id, spec=spec_of(self.spec), state=self.state, attempt=self.attempt, error=self.error,
-            targets=tuple(targets), chunks=self.chunks, chunks_done=self.chunks_done, selected=self.selected,
-            published=self.published, found=self.found, duplicates=self.duplicates, expired=self.expired,
-            progress_published=self.progress_published, progress_found=self.progress_found, created_at=self.created_at,
-            started_at=self.started_at, finished_at=self.finished_at, run_ids=tuple(self.run_ids),
-            updated_at=self.updated_at, job_id=self.job_id, job_name=self.job_name, launch=self.launch,
-            lost=self.lost, stream=self.stream, bucket=self.bucket, prefix=self.prefix, durable=self.durable,
-        )  # fmt: skip
+        return record(Replay, self, spec=spec_of(self.spec), targets=tuple(targets))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,9 +115,11 @@ def spec_of(fields: Mapping[str, Any]) -> ReplaySpec:
 def _selection(fields: Mapping[str, Any]) -> Selection:
     sequences = fields["sequences"]
     typed: dict[str, Any] = {
-        **fields, "hours": tuple(fields["hours"]), "sequences": SeqRange(*sequences) if sequences else None,
+        **fields,
+        "hours": tuple(fields["hours"]),
+        "sequences": SeqRange(*sequences) if sequences else None,
         "subjects": tuple(fields["subjects"]),
-    }  # fmt: skip
+    }
     return Selection(**typed)
 
 

@@ -40,9 +40,17 @@ class Replays:
         self._session = session
 
     def begin(
-        self, replay_id: str, archive: Archive, spec: ReplaySpec, targets: Sequence[ReplayTarget],
-        chunks: Sequence[Chunk], *, run_id: str | None = None, job_id: UUID | None = None, job_name: str | None = None,
-    ) -> Replay:  # fmt: skip
+        self,
+        replay_id: str,
+        archive: Archive,
+        spec: ReplaySpec,
+        targets: Sequence[ReplayTarget],
+        chunks: Sequence[Chunk],
+        *,
+        run_id: str | None = None,
+        job_id: UUID | None = None,
+        job_name: str | None = None,
+    ) -> Replay:
         """Record a replay of these chunks in this order. `replay_id`: 16 hex digits; `job_id`: by default a new one.
         Raises Conflict when one of the chunks is no longer live, or one of the ids was given before."""
         if self.was_deleted(replay_id):
@@ -50,21 +58,28 @@ class Replays:
         with self._session.transaction() as sql:
             try:
                 sql.run(
-                    "create_replay", replay=replay_id, archive=archive.id, spec=spec_json(spec), chunks=len(chunks),
-                    run_id=run_id, job=job_id, job_name=job_name,
-                )  # fmt: skip
+                    "create_replay",
+                    replay=replay_id,
+                    archive=archive.id,
+                    spec=spec_json(spec),
+                    chunks=len(chunks),
+                    run_id=run_id,
+                    job=job_id,
+                    job_name=job_name,
+                )
             except errors.UniqueViolation as error:
                 if error.diag.constraint_name == "replay_job":
                     raise Conflict(
                         f"There is a load job {job_id} already, or it was deleted", Next.BEGIN_NEW_REPLAY()
                     ) from error
-                raise Conflict(
-                    f"There is a replay {replay_id} already", Next.GET_REPLAY(replay=replay_id)
-                ) from error
+                raise Conflict(f"There is a replay {replay_id} already", Next.GET_REPLAY(replay=replay_id)) from error
             sql.run(
-                "add_targets", replay=replay_id, streams=[t.incarnation.stream for t in targets],
-                created=[t.incarnation.created_ns for t in targets], since=[t.since_seq for t in targets],
-            )  # fmt: skip
+                "add_targets",
+                replay=replay_id,
+                streams=[t.incarnation.stream for t in targets],
+                created=[t.incarnation.created_ns for t in targets],
+                since=[t.since_seq for t in targets],
+            )
             planned = sql.run("plan_chunks", replay=replay_id, archive=archive.id, chunks=[c.id for c in chunks])
             if planned != len(chunks):
                 raise Conflict(
@@ -74,8 +89,8 @@ class Replays:
 
     @contextmanager
     def recording(self, archive: Archive) -> Generator[None]:
-        """A transaction in which nobody else records a replay of the archive: what is asked in it is still so when
-        `begin` is done. Raises Conflict when the archive was deleted."""
+        """A transaction that keeps other processes from recording a replay of the archive: its reads are still true
+        when `begin` is done. Raises Conflict when the archive was deleted."""
         with self._session.transaction() as sql:
             if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
                 raise Conflict(f"Archive {archive.name} was deleted", "What is left in the store cannot be replayed")
@@ -103,7 +118,7 @@ class Replays:
             return sql.row(ReplayProgress, "replay_progress", replay=replay_id) or unknown(replay_id)
 
     def was_deleted(self, replay_id: str) -> bool:
-        """Whether there was a replay of this id that was deleted."""
+        """True if there was a replay of this id that was deleted."""
         with self._session.reading() as sql:
             return bool(sql.value_or_none(bool, "replay_deleted", replay=replay_id))
 
@@ -118,15 +133,25 @@ class Replays:
             sql.run("raise_attempt", replay=replay_id, attempt=attempt)
 
     def select(
-        self, archive: Archive | None = None, *, bucket: str | None = None,
-        states: Collection[ReplayState] | None = None, limit: int | None = None,
-    ) -> tuple[Replay, ...]:  # fmt: skip
+        self,
+        archive: Archive | None = None,
+        *,
+        bucket: str | None = None,
+        states: Collection[ReplayState] | None = None,
+        limit: int | None = None,
+    ) -> tuple[Replay, ...]:
         """Those of the archive, of archives in the bucket, and in one of these states, or all; newest first."""
         with self._session.reading() as sql:
             rows = sql.rows(
-                ReplayRow, "replays", replay=None, job=None, archive=archive and archive.id, bucket=bucket,
-                states=None if states is None else list(states), limit_to=limit,
-            )  # fmt: skip
+                ReplayRow,
+                "replays",
+                replay=None,
+                job=None,
+                archive=archive and archive.id,
+                bucket=bucket,
+                states=None if states is None else list(states),
+                limit_to=limit,
+            )
         return tuple(row.replay() for row in rows)
 
     @contextmanager
@@ -157,7 +182,7 @@ class Replays:
             if row.state == "succeeded":
                 raise Conflict(f"Replay {replay_id} has succeeded", "Create a new one to publish again")
             if row.state == "paused":
-                # Somebody paused it after this process was started, and before it began.
+                # It was paused after this process was started, and before it began.
                 raise Conflict(f"Replay {replay_id} is paused", Next.RESUME_REPLAY(replay=replay_id))
             attempt = sql.value(int, "begin_attempt", replay=replay_id)
             sql.run("lose_attempts", replay=replay_id)
@@ -165,13 +190,14 @@ class Replays:
         return attempt
 
     def archive_id(self, replay_id: str) -> int:
-        """Of the archive with which the replay began. Raises OperatorError when there is no such replay."""
+        """Returns the id of the archive with which the replay began. Raises OperatorError when there is no such
+        replay."""
         with self._session.reading() as sql:
             return sql.value_or_none(int, "replay_archive", replay=replay_id) or unknown(replay_id)
 
     def keep_progress(self, replay_id: str, attempt: int, published: int, found: int) -> None:
-        """The attempt's tasks have published so many messages of chunks that are not done, and found so many. Nothing
-        is kept of an attempt that a later one has overtaken, nor of one that has ended."""
+        """Records the numbers of messages that the attempt's tasks have published, and found, in chunks that are not
+        done. Nothing is kept of an attempt that a later one has overtaken, nor of one that has ended."""
         with self._session.transaction() as sql:
             sql.run("keep_progress", replay=replay_id, attempt=attempt, published=published, found=found)
 

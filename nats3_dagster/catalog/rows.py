@@ -1,9 +1,10 @@
 """Rows that several statements answer with: a field for each column, and the value of the model that they make."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from nats3_dagster.model import (
@@ -17,11 +18,12 @@ from nats3_dagster.model import (
     Coverage,
     FormerFilter,
     Incarnation,
-    Mode,
     Reason,
     SeqRange,
     StreamState,
-)  # fmt: skip
+)
+
+T = TypeVar("T")
 
 
 class LostColumns(Protocol):
@@ -44,26 +46,35 @@ def lost_by_reason(rows: Iterable[LostColumns]) -> dict[Reason, int]:
     return {reason: count for reason, count in lost.items() if count}
 
 
+def record(kind: type[T], row: object, /, **others: object) -> T:
+    """The record of a row: each field is the column of its name, a list as a tuple. `others`: the fields that are made
+    in another way. A field that the catalog does not keep has its default."""
+    values = {name: getattr(row, name) for name in _shared(kind, type(row)) if name not in others}
+    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}, **others)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+@cache
+def _shared(kind: type[Any], row: type[Any]) -> tuple[str, ...]:
+    """The fields of a record that a row has."""
+    return tuple(one.name for one in fields(kind) if hasattr(row, one.name))
+
+
+if TYPE_CHECKING:
+    _SpecColumns = object
+else:
+    # A column for each field of the spec.
+    _SpecColumns = make_dataclass("_SpecColumns", [one.name for one in fields(ArchiveSpec)], kw_only=True, slots=True)
+
+
 @dataclass(slots=True, kw_only=True)
-class ArchiveRow:
+class ArchiveRow(_SpecColumns):
     """A row of nats3.archive."""
 
     id: int
-    name: str
     job_id: UUID
     # None: the archive's name.
     job_name: str | None
-    stream: str
-    bucket: str
-    prefix: str
-    subjects: list[str]
     former_filters: list[dict[str, Any]]
-    mode: Mode
-    durable: str | None
-    max_messages: int
-    max_bytes: int
-    max_age_s: int
-    zstd_level: int
     paused: bool
     # Goes up by one with each change of the archive's chunks and gaps.
     revision: int
@@ -72,18 +83,11 @@ class ArchiveRow:
     deleted_at: datetime | None
 
     def archive(self) -> Archive:
-        spec = ArchiveSpec(
-            name=self.name, stream=self.stream, bucket=self.bucket, prefix=self.prefix, subjects=tuple(self.subjects),
-            mode=self.mode, durable=self.durable, max_messages=self.max_messages, max_bytes=self.max_bytes,
-            max_age_s=self.max_age_s, zstd_level=self.zstd_level,
-        )  # fmt: skip
+        spec = record(ArchiveSpec, self)
         former = tuple(
             FormerFilter(one["created_ns"], one["last_seq"], tuple(one["subjects"])) for one in self.former_filters
         )
-        return Archive(
-            id=self.id, spec=spec, paused=self.paused, created_at=self.created_at, job_id=self.job_id,
-            job_name=self.job_name or self.name, updated_at=self.updated_at, former_filters=former,
-        )  # fmt: skip
+        return record(Archive, self, spec=spec, job_name=self.job_name or spec.name, former_filters=former)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,11 +104,7 @@ class ArchiveTotalsRow(ArchiveRow):
     begins_ns: int
 
     def totals(self) -> ArchiveTotals:
-        return ArchiveTotals(
-            archive=self.archive(), incarnations=self.incarnations, chunks=self.chunks, messages=self.messages,
-            payload_bytes=self.payload_bytes, stored_bytes=self.stored_bytes, first_ns=self.first_ns,
-            last_ns=self.last_ns, begins_ns=self.begins_ns,
-        )  # fmt: skip
+        return record(ArchiveTotals, self, archive=self.archive())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,10 +138,7 @@ class StreamRow:
     removing: dict[str, Any]
 
     def state(self) -> StreamState:
-        return StreamState(
-            incarnation=Incarnation(self.stream, self.created_ns), first_seq=self.first_seq, last_seq=self.last_seq,
-            first_ns=self.first_ns, last_ns=self.last_ns, messages=self.messages, bytes=self.bytes, config=self.config,
-        )  # fmt: skip
+        return record(StreamState, self, incarnation=Incarnation(self.stream, self.created_ns))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -178,12 +175,7 @@ class CoverageRow:
         return Incarnation(self.stream, self.created_ns, self.restored_ns or 0)
 
     def coverage(self) -> Coverage:
-        return Coverage(
-            incarnation=self.incarnation, start=self.start_seq, frontier=self.frontier, last=self.last_seq,
-            chunks=self.chunks, messages=self.messages, absent=self.absent, payload_bytes=self.payload_bytes,
-            stored_bytes=self.stored_bytes, first_ns=self.first_ns, last_ns=self.last_ns, lost=lost_by_reason([self]),
-            unknown_after=self.unknown_after,
-        )  # fmt: skip
+        return record(Coverage, self, start=self.start_seq, last=self.last_seq, lost=lost_by_reason([self]))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -216,14 +208,9 @@ class ChunkRow:
     absent_reason: Reason | None
 
     def chunk(self, deleted: tuple[SeqRange, ...] | None = None, subjects: Mapping[str, int] | None = None) -> Chunk:
-        meta = ChunkMeta(
-            archive=self.archive, incarnation=Incarnation(self.stream, self.created_ns), hour=self.hour,
-            covers=self.seqs, messages=self.messages, first_ns=self.first_ns, last_ns=self.last_ns,
-            payload_bytes=self.payload_bytes, largest_bytes=self.largest_bytes, stored_bytes=self.stored_bytes,
-            sha256=self.sha256, key=self.key, bucket=self.bucket, deleted=deleted, subjects=subjects,
-            minutes=None if self.minutes is None else tuple(self.minutes), absent_reason=self.absent_reason,
-        )  # fmt: skip
-        return Chunk(id=self.id, meta=meta, committed_at=self.committed_at, dagster_run_id=self.dagster_run_id)
+        incarnation = Incarnation(self.stream, self.created_ns)
+        meta = record(ChunkMeta, self, incarnation=incarnation, covers=self.seqs, deleted=deleted, subjects=subjects)
+        return record(Chunk, self, meta=meta)
 
 
 @dataclass(slots=True, kw_only=True)

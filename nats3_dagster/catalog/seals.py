@@ -33,19 +33,30 @@ class Seals:
         self._hours = hours
 
     def unsealed(
-        self, archive: Archive, first: str, last: str, *, bound: tuple[Incarnation, int] | None = None,
+        self,
+        archive: Archive,
+        first: str,
+        last: str,
+        *,
+        bound: tuple[Incarnation, int] | None = None,
         limit: int = 1000,
-    ) -> tuple[str, ...]:  # fmt: skip
+    ) -> tuple[str, ...]:
         """The complete hours from `first` to `last` that have no seal or changed since theirs, ascending; hours without
         messages too. `bound`: the last sequence that the archive must account for of an incarnation; without it, that
         is the last one it has. An hour that touches a hole is not complete."""
         incarnation, last_seq = bound or (None, None)
         with self._session.reading() as sql:
             hours = sql.values(
-                str, "unsealed_hours", archive=archive.id, stream=incarnation and incarnation.stream,
-                created_ns=incarnation and incarnation.created_ns, bound=last_seq, first_hour=first, last_hour=last,
+                str,
+                "unsealed_hours",
+                archive=archive.id,
+                stream=incarnation and incarnation.stream,
+                created_ns=incarnation and incarnation.created_ns,
+                bound=last_seq,
+                first_hour=first,
+                last_hour=last,
                 limit_to=limit,
-            )  # fmt: skip
+            )
         return tuple(hours)
 
     def next(self, archive: Archive, hour: str) -> tuple[UnsealedRow, tuple[HourPart, ...]]:
@@ -66,7 +77,7 @@ class Seals:
                 raise Conflict(f"The object {seal.key} is being removed from the store", again)
             # A higher number is right: the bucket has manifests that the catalog does not know.
             if _unsealed(sql, archive, seal.hour).number > seal.number:
-                raise Conflict(f"Hour {seal.hour} of archive {archive.name} was sealed by somebody else", again)
+                raise Conflict(f"Hour {seal.hour} of archive {archive.name} was sealed by another process", again)
             if sql.value_or_none(int, "add_seal", archive=archive.id, **asdict(seal)) is None:
                 raise Conflict(f"Hour {seal.hour} of archive {archive.name} changed while it was sealed", again)
 

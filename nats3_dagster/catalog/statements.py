@@ -1,17 +1,22 @@
 """The statements of sql/*.sql, run by name on a connection; each column of a row is matched to a field by its name."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aiosql
 from psycopg.rows import class_row, scalar_row
 
 from nats3_dagster.catalog.connection import Connection
 from nats3_dagster.redaction import redacted
 
 T = TypeVar("T")
+
+# A statement begins with `-- name: list_chunks(archive, after)`: its name, and its parameters for readers.
+_NAME = re.compile(r"^-- name: (?P<name>\w+)\([\w, ]*\)$", re.MULTILINE)
+# A parameter is `:archive`. Strings, quoted names, comments and casts (`::text`) are matched first, and kept.
+_PARAMETER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|::|:(?P<name>[a-z_]\w*)")
 
 
 class Statements:
@@ -74,7 +79,23 @@ def _text(statement: str) -> bytes:
 @cache
 def _statements() -> dict[str, bytes]:
     """The SQL of each statement by its name, with parameters as psycopg writes them."""
-    queries: Any = aiosql.from_path(Path(__file__).parent / "sql", "psycopg")  # pyright: ignore[reportUnknownMemberType]
-    # Beside each statement aiosql lists another name for a cursor over it.
-    names = [name for name in queries.available_queries if not name.endswith("_cursor")]
-    return {name: getattr(queries, name).sql.encode() for name in names}
+    statements: dict[str, bytes] = {}
+    for file in (Path(__file__).parent / "sql").glob("*.sql"):
+        found = parse(file.read_text())
+        assert not (twice := found.keys() & statements.keys()), f"{file.name} has {twice} again"
+        statements |= {name: sql.encode() for name, sql in found.items()}
+    return statements
+
+
+def parse(text: str) -> dict[str, str]:
+    """Splits a file into statements by name, and writes each parameter `:name` as `%(name)s`."""
+    heads = [*_NAME.finditer(text)]
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    return {
+        head["name"]: _PARAMETER.sub(_parameter, text[head.end() : end]).strip()
+        for head, end in zip(heads, ends, strict=True)
+    }
+
+
+def _parameter(match: re.Match[str]) -> str:
+    return f"%({match['name']})s" if match["name"] else match[0]

@@ -12,7 +12,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.model import Archive, Incarnation
 from nats3_dagster.subjects import decoded, encoded, readable
 
-# Behind every key of a subject that begins like the text before it: a key has 256 bytes of the subject at most.
+# After every key of a subject that begins like the text before it: a key has 256 bytes of the subject at most.
 _LAST = "\U0010ffff" * 65
 _KEY_CHARS = 64
 
@@ -52,7 +52,7 @@ class NearRow(NamedTuple):
 
 
 class SubjectIndex(NamedTuple):
-    """What lookups by subject have of a chunk."""
+    """The index of a chunk for lookups by subject."""
 
     # None where its subjects are counted, or no filter was made.
     bloom: bytes | None
@@ -75,7 +75,8 @@ class Subjects:
             return sql.value_or_none(int, "chunk_at", seq=seq, **values) or seq
 
     def last_seq_by(self, archive: Archive, incarnation: Incarnation, at_ns: int) -> int | None:
-        """No message that was stored at this time or before has a sequence behind this one; None if there is none."""
+        """No message that was stored at this time or before has a later sequence than this one; None if there is
+        none."""
         with self._session.reading() as sql:
             values = _named(archive, incarnation)
             row = sql.row(_LastRow, "last_seq_by", at_ns=at_ns, **values)
@@ -83,7 +84,7 @@ class Subjects:
 
     def like(self, archive: Archive, incarnation: Incarnation, prefix: str) -> dict[str, Place]:
         """The distinct counted subjects that begin with `prefix` (and some that do not, if it is long), each with its
-        newest chunk. It takes about 10 us for each, however many chunks there are."""
+        newest chunk. It takes about 10 microseconds for each, with any number of chunks."""
         low = prefix[:_KEY_CHARS]
         return self._places("subjects_between", archive, incarnation, low=low, high=low + _LAST)
 
@@ -93,12 +94,16 @@ class Subjects:
         """The newest chunk that counts each subject and begins at `upto` of it or before; a subject without one is left
         out. `at_ns`: only chunks with a message of this time or before."""
         return self._places(
-            "newest_counted", archive, incarnation, subjects=[*map(to_stored, upto)], upto=list(upto.values()),
+            "newest_counted",
+            archive,
+            incarnation,
+            subjects=[*map(to_stored, upto)],
+            upto=list(upto.values()),
             at_ns=at_ns,
-        )  # fmt: skip
+        )
 
     def next(self, archive: Archive, incarnation: Incarnation, subjects: Sequence[str], since: int) -> dict[str, Place]:
-        """The first chunk that counts each subject and begins at `since` or behind it."""
+        """Returns the first chunk that counts each subject and begins at `since` or after it."""
         stored = [*map(to_stored, subjects)]
         return self._places("next_counted", archive, incarnation, subjects=stored, since=since)
 
@@ -108,16 +113,14 @@ class Subjects:
         """The newest chunk without counts that begins at `upto` or before and may have the subject; any subject,
         without a probe."""
         place, bits = probe or (None, None)
-        found = self._places(
-            "newest_uncounted", archive, incarnation, upto=upto, at_ns=at_ns, place=place, bits=bits
-        )
+        found = self._places("newest_uncounted", archive, incarnation, upto=upto, at_ns=at_ns, place=place, bits=bits)
         return found.get("")
 
     def next_uncounted(
         self, archive: Archive, incarnation: Incarnation, since: int, probe: Probe | None
     ) -> Place | None:
-        """The first chunk without counts that begins at `since` or behind it and may have the subject; any subject,
-        without a probe."""
+        """Returns the first chunk without counts that begins at `since` or after it and may have the subject; any
+        subject, without a probe."""
         place, bits = probe or (None, None)
         return self._places("next_uncounted", archive, incarnation, since=since, place=place, bits=bits).get("")
 
@@ -129,7 +132,7 @@ class Subjects:
             return set(sql.values(int, "without_subjects", chunks=list(chunk_ids), places=places, bits=bits))
 
     def near(self, archive: Archive, incarnation: Incarnation, since: int, limit: int) -> list[NearRow]:
-        """The first chunks that begin at `since` or behind it, with their subjects."""
+        """Returns the first chunks that begin at `since` or after it, with their subjects."""
         with self._session.reading() as sql:
             values = _named(archive, incarnation)
             return _near(sql.rows(NearRow, "near_chunks", since=since, limit_to=limit, **values))
@@ -143,13 +146,11 @@ class Subjects:
             return _near(sql.rows(NearRow, "near_chunks_back", upto=upto, at_ns=at_ns, limit_to=limit, **values))
 
     def index_of(self, chunk_id: int) -> SubjectIndex | None:
-        """What lookups have of a live chunk; None when there is none."""
+        """Returns the index of a live chunk; None when there is none."""
         with self._session.reading() as sql:
             return sql.row(SubjectIndex, "subject_index_of", chunk=chunk_id)
 
-    def _places(
-        self, statement: str, archive: Archive, incarnation: Incarnation, **values: object
-    ) -> dict[str, Place]:
+    def _places(self, statement: str, archive: Archive, incarnation: Incarnation, **values: object) -> dict[str, Place]:
         with self._session.reading() as sql:
             rows = sql.rows(_SubjectPlaceRow, statement, **_named(archive, incarnation), **values)
         return {from_stored(row.subject): Place(row.first_seq, row.chunk_id, row.messages) for row in rows}

@@ -18,8 +18,15 @@ from nats3_dagster.subjects import encoded
 BITS_PER_SUBJECT: Final = 10
 _BLOCK_BITS: Final = 256
 _SALTS: Final = (
-    0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31,
-)  # fmt: skip
+    0x47B6137B,
+    0x44974D91,
+    0x8824AD5B,
+    0xA2B7289D,
+    0x705495C7,
+    0x2DF1424B,
+    0x9EFC4947,
+    0x5C6BFB31,
+)
 _WORD: Final = 0xFFFFFFFF
 
 Hashes = npt.NDArray[np.uint64]
@@ -56,7 +63,7 @@ def probe(subject: str) -> tuple[int, list[int]]:
 
 
 def may_have(blocks: bytes, subject: str) -> bool:
-    """Whether a filter may have the subject; False proves that it has not."""
+    """True if a filter may have the subject; False proves that it does not."""
     place, bits = probe(subject)
     at = (place * (len(blocks) * 8 // _BLOCK_BITS) >> 32) * (_BLOCK_BITS // 8)
     return all(blocks[at + bit // 8] >> bit % 8 & 1 for bit in bits)

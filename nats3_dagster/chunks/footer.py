@@ -42,7 +42,8 @@ class RowGroup(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether it has every sequence from the first to the last: the bounds then say what the column `seq` has."""
+        """True if it has every sequence from the first to the last: the bounds then give the content of the column
+        `seq`."""
         return self.rows == self.last_seq - self.first_seq + 1
 
 
@@ -123,7 +124,7 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
     }
     version = pairs.get(VERSION)
     if version is None:
-        raise ChunkError("The object is not a chunk: it is Parquet, but has no format version of ours", DAMAGED)
+        raise ChunkError("The object is not a chunk: it is Parquet, but has no nats3.format_version", DAMAGED)
     if version != str(FORMAT_VERSION):
         if re.fullmatch(r"[1-9]\d{0,3}", version):
             raise ChunkError(

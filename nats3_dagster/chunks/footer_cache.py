@@ -18,7 +18,7 @@ MAX_BYTES = 64 << 20
 
 
 class ParsedFooter(NamedTuple):
-    """What was read from the end of an object."""
+    """The parsed end of an object."""
 
     # Offsets and encodings of the column chunks.
     parquet: pq.FileMetaData

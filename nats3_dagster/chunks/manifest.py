@@ -1,8 +1,9 @@
 """A manifest: the object beside the chunks of an hour that says what the hour has and what was lost, and proves it.
 
-Invariants: for each incarnation of the stream the chunks, gaps and sequences of other hours tile a range, from behind
-the chunk before to the last chunk or loss of the hour, without a hole and without an overlap; any other manifest is
-neither written nor read. The same hour in the same state gives the same bytes. JSON, compressed with zstandard.
+Invariants: for each incarnation of the stream the chunks, gaps and sequences of other hours tile a range, from the
+sequence after the previous chunk to the last chunk or loss of the hour, without a hole and without an overlap; any
+other manifest is neither written nor read. The same hour in the same state gives the same bytes. JSON, compressed with
+zstandard.
 """
 
 import hashlib
@@ -51,7 +52,7 @@ class ManifestGap:
     first_seq: int
     last_seq: int
     reason: Reason
-    # All four are null where nothing is missing: what was deleted or not selected was somebody's will.
+    # All four are null if no message is missing: deleted and unselected messages are absent on purpose.
     first_hour: str | None = None
     last_hour: str | None = None
     after_ns: int | None = None  # the messages were stored from this time
@@ -136,7 +137,7 @@ class Manifest:
                 raise ChunkError(f"The manifest of {self.archive} {self.hour} has what is of another hour", DAMAGED)
 
     def _may_hold(self, gap: ManifestGap) -> bool:
-        """Whether the gap's hours are as its reason demands, and this hour is among them."""
+        """True if the gap's hours match its reason, and this hour is among them."""
         first, last = gap.first_hour, gap.last_hour
         if gap.reason in NOT_MISSING:
             return (first, last, gap.after_ns, gap.before_ns) == (None,) * 4

@@ -78,9 +78,13 @@ def footer_length(tail: pa.Buffer) -> int:
 
 
 def open_parsed(
-    parsed: ParsedFooter, source: pa.NativeFile, *, sha256: str, stored_bytes: int,
+    parsed: ParsedFooter,
+    source: pa.NativeFile,
+    *,
+    sha256: str,
+    stored_bytes: int,
     prepare: Callable[[int, int], object] | None = None,
-) -> "ChunkReader":  # fmt: skip
+) -> "ChunkReader":
     """A reader that takes each row group, when it is asked for, from the places of `source` where it is. `prepare` is
     called before with where its wanted columns begin and how many bytes they have.
 
@@ -104,9 +108,12 @@ class ChunkReader:
     `meta` comes from the footer: its `deleted`, `subjects` and `minutes` are None (see `verify`)."""
 
     def __init__(
-        self, source: pa.NativeFile, parsed: ParsedFooter, meta: ChunkMeta,
+        self,
+        source: pa.NativeFile,
+        parsed: ParsedFooter,
+        meta: ChunkMeta,
         prepare: Callable[[int, int], object] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._source = source
         self._parquet = parsed.parquet
         self._prepare = prepare

@@ -12,7 +12,7 @@ from nats3_dagster.errors import OperatorError
 
 
 class Format(StrEnum):
-    """What `-o` takes."""
+    """The values of `-o`."""
 
     table = "table"
     json = "json"
@@ -32,7 +32,7 @@ WATCH_S = 2
 
 @dataclass(slots=True)
 class GlobalOptions:
-    """What a command line says before its command sees it."""
+    """The options of a command line that apply to every command."""
 
     # What is left for the command.
     words: list[str] = field(default_factory=list[str])

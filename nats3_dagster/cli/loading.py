@@ -61,7 +61,7 @@ class LazyGroup(TyperGroup):
         return _parameters(TyperGroup, self, ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """What both a run and a completion of arguments go by."""
+        """Resolves the command for both a run and a completion of arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, self.load(name) if name and command else None, rest
 

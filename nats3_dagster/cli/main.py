@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster import __version__
-from nats3_dagster.cli import ending
+from nats3_dagster.cli import exit_status
 from nats3_dagster.cli.global_options import Format, GlobalOptions, environment, take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.terminal.progress import shown_progress
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.version import __version__
 
 _CLI = "nats3_dagster.cli"
 _DATA, _HERE = "Archives and replays", "This installation"
@@ -19,7 +19,7 @@ _DATA, _HERE = "Archives and replays", "This installation"
 COMMANDS = {
     "store": Lazy(
         f"{_CLI}.store.store_commands:app",
-        "Archives: what is captured, from which stream, into which bucket.",
+        "Archives: continuous captures of streams into buckets.",
         _DATA,
         {
             "create": Lazy(
@@ -32,7 +32,7 @@ COMMANDS = {
             ),
             "sweep": Lazy(
                 f"{_CLI}.store.store_delete:sweep",
-                "Remove the objects of chunks that were deleted after their replay, after their time of grace.",
+                "Remove objects of deleted chunks once the grace period is over.",
             ),
             "apply": Lazy(f"{_CLI}.store.apply_command:apply", "Create and change archives as files declare them."),
             "export": Lazy(
@@ -40,13 +40,13 @@ COMMANDS = {
             ),
             "claim": Lazy(
                 f"{_CLI}.store.claim_command:claim",
-                "Make an archive the owner of its folder in the bucket, whoever owns it now.",
+                "Make an archive the owner of its folder in the bucket, even if another one owns it now.",
             ),
-            "set": Lazy(f"{_CLI}.store.set_command:set_", "Change settings of an archive, for what comes."),
+            "set": Lazy(f"{_CLI}.store.set_command:set_", "Change settings of an archive, for future captures."),
             "seal": Lazy(
                 f"{_CLI}.chunk.proof_commands:seal",
                 "Seal the hours that have ended and are complete: a manifest beside their chunks proves it.",
-            )
+            ),
         },
     ),
     "load": Lazy(
@@ -57,17 +57,17 @@ COMMANDS = {
             "create": Lazy(
                 f"{_CLI}.load.load_create:create",
                 "Replay archived messages into NATS: nothing lost, nothing doubled.",
-                epilog="What a replay does to headers, times and sequences: docs/replays.md.",
+                epilog="The changes to headers, times and sequences: docs/replays.md.",
             ),
             "progress": Lazy(
                 f"{_CLI}.load.load_progress:progress",
-                "How far a replay is, once or, with --watch, until it has ended.",
+                "Show the progress of a replay, once or, with --watch, until it has ended.",
             ),
         },
     ),
     "export": Lazy(
         f"{_CLI}.exports.export_commands:app",
-        "Exports: files for other systems, made of each hour of an archive.",
+        "Exports: files for other systems, from each hour of an archive.",
         _DATA,
     ),
     "chunk": Lazy(
@@ -85,7 +85,7 @@ COMMANDS = {
             ),
             "adopt": Lazy(
                 f"{_CLI}.chunk.adopt_command:adopt",
-                "Put messages into the archive that objects of its bucket hold and that it says are absent.",
+                "Adopt absent messages of an archive from objects in its bucket that no chunk lists.",
             ),
             "repair": Lazy(
                 f"{_CLI}.chunk.proof_commands:repair",
@@ -95,32 +95,32 @@ COMMANDS = {
     ),
     "message": Lazy(
         f"{_CLI}.reads.message_commands:app",
-        "Messages: single ones of an archive, or all of a selection.",
+        "Messages of an archive: single ones, or all of a selection.",
         _DATA,
         {
             "cat": Lazy(
                 f"{_CLI}.reads.cat_command:cat",
-                "All messages of a selection, in the order of the stream; in json one a line.",
+                "Print all messages of a selection, in stream order; in json one per line.",
             )
         },
     ),
     "query": Lazy(
         f"{_CLI}.reads.query_command:query",
-        "Run SQL over archives, with DuckDB: only chunks that may have what is asked for are fetched.",
+        "Run SQL over archives with DuckDB; only chunks that may match are fetched.",
         _DATA,
     ),
     "table": Lazy(f"{_CLI}.tables.table_commands:app", "Tables: archives as Iceberg tables, for other engines.", _DATA),
-    "stream": Lazy(f"{_CLI}.installation.stream_commands:app", "Streams: what there is to archive.", _DATA),
+    "stream": Lazy(f"{_CLI}.installation.stream_commands:app", "Streams: list, inspect and create them.", _DATA),
     "doctor": Lazy(
         f"{_CLI}.installation.doctor_command:doctor",
-        "Look at NATS, Postgres, the store, Java and Spark, and say what to do.",
+        "Check NATS, Postgres, the store, Java and Spark, and name the fix for each problem.",
         _HERE,
     ),
     "serve": Lazy(f"{_CLI}.installation.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
-    "token": Lazy(f"{_CLI}.installation.token_command:app", "Tokens of the HTTP API: make one.", _HERE),
+    "token": Lazy(f"{_CLI}.installation.token_command:app", "Tokens of the HTTP API.", _HERE),
     "config": Lazy(
         f"{_CLI}.installation.config_command:app",
-        "Settings: what is in force, where it comes from, and nats3.toml.",
+        "Settings: their values and sources, and nats3.toml.",
         _HERE,
     ),
     "metrics": Lazy(
@@ -133,7 +133,7 @@ COMMANDS = {
     ),
     "permissions": Lazy(
         f"{_CLI}.installation.permissions_command:permissions",
-        "What a NATS user needs to be allowed, and nothing else: a block for the configuration of a nats-server.",
+        "Print exactly the permissions that a NATS user needs: a block for the configuration of a nats-server.",
         _HERE,
     ),
     "demo": Lazy(
@@ -186,18 +186,21 @@ def nats3(
     context: Annotated[
         str | None,
         typer.Option(
-            "--context", metavar="NAME", autocompletion=complete_context,
+            "--context",
+            metavar="NAME",
+            autocompletion=complete_context,
             help="Server and login of this context of the nats CLI. May stand anywhere.",
         ),
     ] = None,
     output: Annotated[
         Format | None,
-        typer.Option("--output", "-o", help="How results are printed (setting output_format). May stand anywhere."),
+        typer.Option("--output", "-o", help="Output format (setting output_format). May stand anywhere."),
     ] = None,
     server: Annotated[
         str | None,
         typer.Option(
-            "--server", metavar="URL",
+            "--server",
+            metavar="URL",
             help="Ask this nats3 serve, not the catalog (setting server_url); none: the catalog. May stand anywhere.",
         ),
     ] = None,
@@ -205,7 +208,7 @@ def nats3(
         bool, typer.Option("--no-progress", help="No bars, and no lines of progress. May stand anywhere.")
     ] = False,
 ) -> None:
-    """What `--help` shows of options that stand before a command; `main` has taken care of them."""
+    """Shows in `--help` the options that stand before a command; `main` has taken care of them."""
 
 
 def root() -> LazyGroup:
@@ -229,7 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return root().main(args=taken.words, prog_name="nats3", standalone_mode=False)
 
     with environment(taken.variables), shown_progress(taken.progress):
-        return ending.run(run, debug=taken.debug)
+        return exit_status.run(run, debug=taken.debug)
 
 
 def _check_here(taken: GlobalOptions) -> None:
@@ -245,5 +248,6 @@ def _check_here(taken: GlobalOptions) -> None:
     if url and url.value != "none":
         raise OperatorError(
             f"nats3 {' '.join(taken.path)} works with NATS, Postgres and the store itself: it cannot ask a server "
-            f"({url.source})", "Run it where the server runs, or here with --server none",
+            f"({url.source})",
+            "Run it where the server runs, or here with --server none",
         )

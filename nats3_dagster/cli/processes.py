@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nats3_dagster.archive.captures.capture import CaptureResult
+from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.cli.terminal.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
@@ -35,9 +35,10 @@ def capture_hours(
 
         for number, hour in enumerate(run, 1):
             result: CaptureResult | None = None
-            with run.attempt(hour), progress_bar(
-                f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)
-            ) as on_progress:
+            with (
+                run.attempt(hour),
+                progress_bar(f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)) as on_progress,
+            ):
                 result = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
             if result is not None:
                 yield result
@@ -54,13 +55,14 @@ def export_hours(
     the end."""
     run = HourRun(hours)
     with _spark(settings) as spark:
-        from nats3_dagster.pipeline.export_hours import export_hour
+        from nats3_dagster.pipeline.export_run import export_hour
 
         for number, hour in enumerate(run, 1):
             result: ExportResult | None = None
-            with run.attempt(hour), progress_bar(
-                f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)
-            ) as on_progress:
+            with (
+                run.attempt(hour),
+                progress_bar(f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)) as on_progress,
+            ):
                 result = export_hour(
                     spark, settings, archive, name, hour, on_progress=on_progress, over_retired=over_retired
                 )

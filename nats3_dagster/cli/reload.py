@@ -1,4 +1,4 @@
-"""What a command says of the reload of Dagster, after it has created or deleted an archive.
+"""Messages about the reload of Dagster, after a command has created or deleted an archive.
 
 The command has done its work by then and succeeds, whether Dagster answers or not; the sentence says what is left to
 do.

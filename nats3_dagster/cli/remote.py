@@ -1,7 +1,6 @@
 """The HTTP API of another machine in place of the catalog: `--server`, or the setting `server_url`.
 
-Invariant: what the API gives is shown in the same tables and documents as what the catalog gives; what it does not give
-is null there.
+Invariant: what the API gives is shown in the same tables and documents as what the catalog gives.
 """
 
 import base64
@@ -12,19 +11,23 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from nats3_dagster.archive.jobs import as_id
+from nats3_dagster.archive.lifecycle.jobs import as_id
+from nats3_dagster.documents.archives import Archive, CreatedArchive, DeletedArchive
+from nats3_dagster.documents.base import Document
+from nats3_dagster.documents.chunks import ChunkPage
+from nats3_dagster.documents.holdings import ArchiveDetail
+from nats3_dagster.documents.messages import Message as MessageDocument
+from nats3_dagster.documents.messages import MessageReference
+from nats3_dagster.documents.replay_plans import ReplayPlan
+from nats3_dagster.documents.replays import Replay, ReplayProgress
 from nats3_dagster.errors import Nats3Error, OperatorError, Unknown, from_json
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Incarnation, Message
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
-from nats3_dagster.views.replays import SHARED
-from nats3_dagster.views.values import ratio
 
 # Seconds: a pause of a replay is answered when it has stopped.
 _CONNECT_S, _ANSWER_S = 5.0, 120.0
-# Fields of a message that a document has in base64.
-_BYTES = ("subject_bytes", "headers", "data")
 _OUR_FAULT = (400, 404, 405, 413, 422)
 
 
@@ -50,52 +53,49 @@ class Server:
     def __init__(self, client: Any, url: str) -> None:
         self._client = client
         parts = urlsplit(url)
-        self._place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        self._name = f"The server {parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
     def archives(self) -> list[dict[str, Any]]:
-        return [archive_of(job) for job in self._ask("GET", "/store/jobs")]
+        return [self._read(Archive, job) for job in self._ask("GET", "/store/jobs")]
 
     def archive(self, name: str) -> dict[str, Any]:
-        """By id, name, or name of its job."""
-        job = self._find("store", name)
-        document = archive_of(job)
-        if job["error"] or job["lag"] is None:
-            return document
-        lag = self._ask("GET", "/store/job/lag", job_id=job["id"])
-        return document | {"oldest_uncaptured_s": lag["seconds"], "time_to_loss": lag["time_to_loss"]}
+        """Finds it by id, name, or name of its job."""
+        return self._read(ArchiveDetail, self._ask("GET", _path(self._archive(name))))
 
     def create_archive(self, body: dict[str, Any]) -> dict[str, Any]:
-        job = self._ask("POST", "/store/job", body=body)
-        return archive_of(job) | {"warning": job["warning"]}
+        return self._read(CreatedArchive, self._ask("POST", "/store/job", body=body))
 
     def act_on_archive(self, name: str, action: str) -> dict[str, Any]:
         """`action`: pause or resume."""
-        return archive_of(self._ask("POST", f"/store/job/{action}", job_id=self._find("store", name)["id"]))
+        job_id = name if as_id(name) else self.archive(name)["id"]
+        return self._read(Archive, self._ask("POST", f"/store/job/{action}", job_id=job_id))
 
-    def delete_archive(self, job_id: str, *, purge: bool, keep_consumer: bool) -> dict[str, Any]:
-        return self._ask("DELETE", "/store/job", job_id=job_id, purge=purge, keep_consumer=keep_consumer)
+    def delete_archive(self, job_id: str, *, purge: bool, keep_consumer: bool) -> DeletedArchive:
+        gone = self._ask("DELETE", "/store/job", job_id=job_id, purge=purge, keep_consumer=keep_consumer)
+        return DeletedArchive.read(gone, self._name)
 
     def replays(self, archive: str | None, limit: int) -> list[dict[str, Any]]:
         filters: dict[str, Any] = {"limit": limit} | ({"archive": archive} if archive else {})
-        return [replay_of(job) for job in self._ask("GET", "/load/jobs", **filters)]
+        return [self._read(Replay, job) for job in self._ask("GET", "/load/jobs", **filters)]
 
     def replay(self, name: str) -> dict[str, Any]:
-        """By id of the job or the replay, or name of its job."""
-        return replay_of(self._find("load", name))
+        """Finds it by id of the job or the replay, or name of its job."""
+        return self._read(Replay, self._find(name))
 
-    def progress(self, name: str) -> dict[str, Any]:
-        """How far a load job is (views.load_jobs.progress); by id of the job or the replay, or name of its job."""
-        job_id = name if as_id(name) else self._find("load", name)["id"]
-        return self._ask("GET", "/load/job/progress", job_id=job_id)
+    def progress(self, name: str) -> ReplayProgress:
+        """Finds it by id of the job or the replay, or name of its job."""
+        job_id = name if as_id(name) else self._find(name)["id"]
+        return ReplayProgress.read(self._ask("GET", "/load/job/progress", job_id=job_id), self._name)
 
     def create_replay(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The replay; or its plan, if the body asks for a dry run."""
-        answer = self._ask("POST", "/load/job", body=body)
-        return answer if body.get("dry_run") else replay_of(answer)
+        return self._read(Replay, self._ask("POST", "/load/job", body=body))
+
+    def plan_replay(self, body: dict[str, Any]) -> dict[str, Any]:
+        return self._read(ReplayPlan, self._ask("POST", "/load/job", body=body | {"dry_run": True}))
 
     def act_on_replay(self, name: str, action: str) -> dict[str, Any]:
         """`action`: pause or resume."""
-        return replay_of(self._ask("POST", f"/load/job/{action}", job_id=self._find("load", name)["id"]))
+        return self._read(Replay, self._ask("POST", f"/load/job/{action}", job_id=self._find(name)["id"]))
 
     def delete_replay(self, job_id: str) -> None:
         self._ask("DELETE", "/load/job", job_id=job_id)
@@ -106,7 +106,8 @@ class Server:
         filters: dict[str, Any] = {"job_id": name} if as_id(name) else {"archive": name}
         filters |= {"limit": 1000} | ({"hour": hours} if hours else {})
         while True:
-            page = self._ask("GET", "/chunks", **filters, **({"cursor": cursor} if cursor else {}))
+            answer = self._ask("GET", "/chunks", **filters, **({"cursor": cursor} if cursor else {}))
+            page = self._read(ChunkPage, answer)
             chunks += page["chunks"]
             cursor = page["next"]
             if cursor is None:
@@ -114,22 +115,34 @@ class Server:
 
     def message(self, archive: str, which: str, **parameters: Any) -> Message:
         """`which`: nothing, /next or /last."""
-        return message_of(self._ask("GET", _message_path(archive) + which, **_given(parameters)))
+        answer = self._ask("GET", f"{_path(archive)}/message{which}", **_given(parameters))
+        return message_of(MessageDocument.read(answer, self._name))
 
     def reference(self, archive: str, **parameters: Any) -> dict[str, Any]:
-        return self._ask("GET", _message_path(archive) + "/ref", **_given(parameters))
+        return self._read(MessageReference, self._ask("GET", f"{_path(archive)}/message/ref", **_given(parameters)))
 
-    def _find(self, kind: str, name: str) -> dict[str, Any]:
+    def _read(self, document: type[Document], answer: object) -> dict[str, Any]:
+        return document.read(answer, self._name).plain()
+
+    def _archive(self, name: str) -> str:
+        """An archive's name as it is, and the id for a job's name with characters that an address reads otherwise."""
+        if as_id(name) or re.fullmatch(r"\w+", name, re.ASCII):
+            return name
+        for job in self._ask("GET", "/store/jobs"):
+            if job["name"] == name:
+                return job["id"]
+        raise Unknown(f"There is no archive {name}", Next.LIST_ARCHIVES())
+
+    def _find(self, name: str) -> dict[str, Any]:
+        """The load job of a name."""
         if as_id(name):
-            return self._ask("GET", f"/{kind}/job", job_id=name)
-        jobs = self._ask("GET", f"/{kind}/jobs")
-        # The own name of an archive, or the id of a replay, before the name of a job.
-        for field in ("archive" if kind == "store" else "replay", "name"):
+            return self._ask("GET", "/load/job", job_id=name)
+        jobs = self._ask("GET", "/load/jobs")
+        # The id of a replay before the name of a job.
+        for field in ("replay", "name"):
             for job in jobs:
                 if job[field] == name:
                     return job
-        if kind == "store":
-            raise Unknown(f"There is no archive {name}", Next.LIST_ARCHIVES())
         raise Unknown(f"There is no replay {name}", Next.LIST_REPLAYS())
 
     def _ask(self, method: str, path: str, *, body: Any = None, **parameters: Any) -> Any:
@@ -140,7 +153,7 @@ class Server:
             document = answer.json() if answer.content else None
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise Nats3Error(
-                f"The server {self._place} does not answer as nats3 serve does ({type(error).__name__})",
+                f"{self._name} does not answer as nats3 serve does ({type(error).__name__})",
                 "Start it there, or correct --server or NATS3_SERVER_URL",
             ) from None
         if answer.is_success:
@@ -151,11 +164,11 @@ class Server:
         """The error that the server had, its next step in the words of commands."""
         if status in (401, 403):
             return Nats3Error(
-                f"The server {self._place} does not let us do this (HTTP {status})",
+                f"{self._name} refuses this request (HTTP {status})",
                 "Give a token that may, in NATS3_SERVER_TOKEN or in the file that NATS3_SERVER_TOKEN_FILE names",
             )
         if not isinstance(document, dict) or "error" not in document:
-            return Nats3Error(f"The server {self._place} answers HTTP {status}", "Is it nats3 serve?")
+            return Nats3Error(f"{self._name} answers HTTP {status}", "Is it nats3 serve?")
         known = document.get("code") in Next.__members__
         step = {"code": document["code"], "values": document["values"]} if known else None
         fields = {"kind": document["title"], "what": document["error"], "hint": document["next"] or "", "step": step}
@@ -163,14 +176,21 @@ class Server:
         return OperatorError(error.what, error.hint) if type(error) is Nats3Error and status in _OUR_FAULT else error
 
 
-def message_of(document: dict[str, Any]) -> Message:
-    """The message of a document (views.messages.message)."""
-    raw: dict[str, Any] = {name: document[name] and base64.b64decode(document[name]) for name in _BYTES}
+def message_of(document: MessageDocument) -> Message:
+    """The message of a document."""
     return Message(
-        incarnation=Incarnation(document["stream"], _created_ns(document["incarnation"])), seq=document["seq"],
-        time_ns=parse_time(document["time"]), subject=document["subject"],
-        **(raw | {"data": raw["data"] or b""}),
-    )  # fmt: skip
+        incarnation=Incarnation(document.stream, _created_ns(document.incarnation)),
+        seq=document.seq,
+        time_ns=parse_time(document.time),
+        subject=document.subject,
+        subject_bytes=_decoded(document.subject_bytes),
+        headers=_decoded(document.headers),
+        data=base64.b64decode(document.data),
+    )
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
 
 
 def _created_ns(token: str) -> int:
@@ -178,35 +198,9 @@ def _created_ns(token: str) -> int:
     return parse_time(re.sub(r"(....)(..)(..T..)(..)(..)(.{9}Z)", r"\1-\2-\3:\4:\5.\6", token))
 
 
-def _message_path(archive: str) -> str:
-    return f"/archive/{quote(archive, safe='')}/message"
+def _path(archive: str) -> str:
+    return f"/archive/{quote(archive, safe='')}"
 
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
-
-
-def archive_of(job: dict[str, Any]) -> dict[str, Any]:
-    """The document of an archive (views.archives.totals) from its store job."""
-    same = (
-        "stream", "subjects", "bucket", "mode", "max_messages", "max_bytes", "max_age_s", "zstd_level", "paused", "lag",
-        "chunks", "messages", "payload_bytes", "stored_bytes", "first_time", "last_time",
-    )  # fmt: skip
-    return {
-        "name": job["archive"], "prefix": job["prefix"] or "", "durable": job["consumer"], "job_id": job["id"],
-        "job_name": job["name"], "created_at": job["created"], "updated_at": job["updated"],
-        "source": {"state": "error" if job["error"] else "ok", "error": job["error"], "hint": job["next"]},
-        "ratio": ratio(job["payload_bytes"], job["stored_bytes"]), **{name: job[name] for name in same},
-    }  # fmt: skip
-
-
-def replay_of(job: dict[str, Any]) -> dict[str, Any]:
-    """The document of a replay (views.replays.replay) from its load job."""
-    poll = job["poll_interval"]
-    return {
-        "id": job["replay"], "job_id": job["id"], "created_at": job["created"], "error": job["error"],
-        "poll_interval_s": poll and poll["secs"] + poll["nanos"] / 1e9, **{name: job[name] for name in SHARED},
-        **dict.fromkeys(
-            ("chunks_waiting", "selected", "found", "duplicates", "expired", "started_at", "finished_at", "log")
-        ),
-    }  # fmt: skip

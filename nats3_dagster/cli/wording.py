@@ -12,7 +12,7 @@ WORDS = {
     Next.ADOPT_INCARNATION: "To archive it as well: nats3 store run {archive} --adopt",
     Next.BEGIN_NEW_REPLAY: "To publish all of it once more: nats3 load create",
     Next.BEGIN_NEW_REPLAY_AFTER_LOOKING: "See what its targets hold of it: messages with the header Nats3-Replay: "
-    "{replay}. Delete these there and create a new replay, or create one of what they lack: nats3 load create",
+    "{replay}. Delete these there and create a new replay, or create one of what is missing there: nats3 load create",
     Next.CAPTURE: "Capture it: nats3 store run {archive}",
     Next.CAPTURE_HOUR: "Run it again: nats3 store run {archive} --hour {hour}",
     Next.CAPTURE_LACKING: "Capture what is missing: nats3 store run {archive}",
@@ -45,11 +45,11 @@ WORDS = {
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
     Next.CREATE_TABLE: "Create one: nats3 table create {archive}",
-    Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew: nats3 store create",
+    Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it again: nats3 store create",
     Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one: nats3 doctor --bucket NAME",
     Next.FORGET_FOREIGN_TABLE: "Forget it: nats3 table drop {archive} --forget",
-    Next.FORGET_TABLE: "Forget it, and create it anew: nats3 table drop {archive}, nats3 table create {archive}",
+    Next.FORGET_TABLE: "Forget it, and create it again: nats3 table drop {archive}, nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk: nats3 chunk get {archive} {chunk}",
     Next.EXPORT_BEFORE_DELETION: "Export them first: nats3 store seal {archive}; nats3 export run {archive} {export}. "
     "Or delete them all the same with --delete-unexported",
@@ -86,6 +86,7 @@ WORDS = {
     Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
     "archive: nats3 store delete {archive}",
     Next.RESUME_ARCHIVE: "Resume it: nats3 store resume {archive}",
+    Next.RESUME_JOB: "nats3 load resume {replay}",
     Next.RESUME_OR_DELETE_REPLAY: "To go on with it: nats3 load resume {replay}. To publish all of it once more, "
     "delete it first: nats3 load delete {replay}",
     Next.RESUME_REPLAY: "To go on: nats3 load resume {replay}",

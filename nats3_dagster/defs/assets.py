@@ -44,12 +44,15 @@ CAPTURE_POOL, REPLAY_POOL = "jetstream", "replay"
 
 
 def stream_asset(naming: Naming, stream: str) -> AssetSpec:
-    """`jetstream/<stream>`: it exists without us."""
+    """`jetstream/<stream>`: it exists outside of nats3."""
     return AssetSpec(
-        naming.stream_key(stream), group_name=naming.group or "jetstream", kinds={"nats", "stream"},
-        metadata={"stream": stream}, tags=naming.tags,
+        naming.stream_key(stream),
+        group_name=naming.group or "jetstream",
+        kinds={"nats", "stream"},
+        metadata={"stream": stream},
+        tags=naming.tags,
         description=f"Stream {stream} in JetStream. Each capture reports the state of the stream here.",
-    )  # fmt: skip
+    )
 
 
 def chunks_asset(
@@ -60,8 +63,14 @@ def chunks_asset(
     key = naming.chunks_key(name)
 
     @asset(
-        key=key, deps=[AssetDep(naming.stream_key(spec.stream))], partitions_def=hours, group_name=naming.group or name,
-        kinds={"nats", "pyspark", "parquet", "s3"}, owners=naming.owners, tags=naming.tags, pool=CAPTURE_POOL,
+        key=key,
+        deps=[AssetDep(naming.stream_key(spec.stream))],
+        partitions_def=hours,
+        group_name=naming.group or name,
+        kinds={"nats", "pyspark", "parquet", "s3"},
+        owners=naming.owners,
+        tags=naming.tags,
+        pool=CAPTURE_POOL,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
         description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). Green are the "
         "covered hours: those with messages, and those proven to have none. "
@@ -71,12 +80,15 @@ def chunks_asset(
             else "Materializing an hour captures what is missing from the archive; materializing it again adds nothing."
         ),
         metadata={**archive_metadata(spec), "dagster/column_schema": COLUMNS},
-    )  # fmt: skip
+    )
     def chunks(
-        context: AssetExecutionContext, config: CaptureConfig, nats3_settings: ResourceParam[Settings],
-        nats3_s3: ResourceParam[Any], nats3_spark: ResourceParam[Any],
-    ) -> Iterator[MaterializeResult | AssetMaterialization]:  # fmt: skip
-        from nats3_dagster.archive.declared.declaration import settle
+        context: AssetExecutionContext,
+        config: CaptureConfig,
+        nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any],
+        nats3_spark: ResourceParam[Any],
+    ) -> Iterator[MaterializeResult | AssetMaterialization]:
+        from nats3_dagster.archive.declared.declaration import ensure_declared
 
         captured: dict[str, Metadata] = {}
         try:
@@ -85,7 +97,7 @@ def chunks_asset(
                 settings = with_store(nats3_settings, nats3_s3)
                 if declaration is not None:
                     with Workspace(settings) as workspace:
-                        settle(workspace, declaration)
+                        ensure_declared(workspace, declaration)
                 session = start_spark(nats3_spark, settings)
                 earlier = earlier_hours(context.run.tags)
                 run = HourRun([*earlier, *hours_to_capture])
@@ -118,12 +130,18 @@ def sealed_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefin
     name = spec.name
 
     @asset(
-        key=naming.sealed_key(name), deps=[AssetDep(naming.chunks_key(name))], partitions_def=hours,
-        group_name=naming.group or name, kinds={"s3", "json"}, owners=naming.owners, tags=naming.tags,
-        backfill_policy=BackfillPolicy.single_run(), output_required=False,
+        key=naming.sealed_key(name),
+        deps=[AssetDep(naming.chunks_key(name))],
+        partitions_def=hours,
+        group_name=naming.group or name,
+        kinds={"s3", "json"},
+        owners=naming.owners,
+        tags=naming.tags,
+        backfill_policy=BackfillPolicy.single_run(),
+        output_required=False,
         description=f"Hours of archive {name} that have ended and are complete. Each has a manifest beside its chunks "
         "that lists them with their hashes, and the gaps. Let assets that read whole hours depend on this one.",
-    )  # fmt: skip
+    )
     def sealed(
         context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any]
     ) -> Iterator[AssetMaterialization]:
@@ -147,26 +165,35 @@ def replay_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefin
     key = naming.replay_key(name)
 
     @asset(
-        key=key, deps=[AssetDep(naming.chunks_key(name))], partitions_def=hours, group_name=naming.group or name,
-        kinds={"nats", "pyspark"}, owners=naming.owners, tags=naming.tags, pool=REPLAY_POOL,
+        key=key,
+        deps=[AssetDep(naming.chunks_key(name))],
+        partitions_def=hours,
+        group_name=naming.group or name,
+        kinds={"nats", "pyspark"},
+        owners=naming.owners,
+        tags=naming.tags,
+        pool=REPLAY_POOL,
         backfill_policy=BackfillPolicy.single_run(),
         # A dry run materializes nothing.
-        output_required=False, config_schema=hours_schema(),
+        output_required=False,
+        config_schema=hours_schema(),
         description=f"Replays of archive {name} into NATS. Materializing hours publishes their messages, exactly once "
         "and in order, to the subjects that the run config names; a run that was stopped goes on when re-executed.\n\n"
         f"Config to begin with:\n\n```yaml\nops:\n  {naming.replay_op(name)}:\n    config:\n"
-        f"      write_subject: \"replay.>\"\n      create_stream: REPLAYED\n```",
+        f'      write_subject: "replay.>"\n      create_stream: REPLAYED\n```',
         metadata={"source_stream": spec.stream},
-    )  # fmt: skip
+    )
     def replay_hours(
-        context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any],
+        context: AssetExecutionContext,
+        nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any],
         nats3_spark: ResourceParam[Any],
-    ) -> Iterator[MaterializeResult | AssetObservation]:  # fmt: skip
+    ) -> Iterator[MaterializeResult | AssetObservation]:
         with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
             config = hours_config(naming.replay_op(name), context.op_execution_context.op_config)
             hours_to_replay = hours_of_run(context, hours, name)
             settings = with_store(nats3_settings, nats3_s3)
-            replay_spec = config.spec(name, hours=hours_to_replay)
+            replay_spec = config.spec(name, hours_to_replay)
             plan = dry_run(settings, replay_spec) if config.dry_run else None
             replayed = None if config.dry_run else replay(context, nats3_spark, settings, replay_spec)
         if plan is not None:

@@ -32,9 +32,13 @@ FAILED_HOURS_TAG = "nats3/failed_hours"
 _FAILED = [DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 # States of a run that has not ended.
 UNFINISHED = [
-    DagsterRunStatus.NOT_STARTED, DagsterRunStatus.QUEUED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED,
-    DagsterRunStatus.SUSPENDED, DagsterRunStatus.CANCELING,
-]  # fmt: skip
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.SUSPENDED,
+    DagsterRunStatus.CANCELING,
+]
 _BACKFILLING = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
 
 
@@ -102,8 +106,9 @@ def failing_hours(instance: DagsterInstance, job: str, now: float) -> dict[str, 
     return {
         hour: f"{hour} failed {_times(failures[hour])}; next try in {wait:.0f} s. "
         f"{_reason(instance, failures[hour][0].dagster_run.run_id, None)}"
-        for hour, wait in waits.items() if wait > 0
-    }  # fmt: skip
+        for hour, wait in waits.items()
+        if wait > 0
+    }
 
 
 def _wait(failed: Sequence[RunRecord], now: float) -> float:

@@ -16,8 +16,8 @@ from dagster import (
 )
 
 from nats3_dagster.archive import status
+from nats3_dagster.defs.cursor import ArchiveCursor, read, write
 from nats3_dagster.defs.failures import CannotTick, tick_failures
-from nats3_dagster.defs.heard import Heard, read, write
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.reconcile import reconcile
@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Resynced:
-    """What was reported of one archive."""
+    """The events that were reported for one archive."""
 
     archive: str
     # Hours of each asset that were reported.
@@ -54,11 +54,12 @@ def catalog_sensor(naming: Naming = PROJECT, chosen: Collection[str] | None = No
     """`catalog_sensor`: one for all archives, or the `chosen` ones; on unless switched off in the UI."""
 
     @sensor(
-        name=naming.name("catalog_sensor"), minimum_interval_seconds=INTERVAL_S,
+        name=naming.name("catalog_sensor"),
+        minimum_interval_seconds=INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,
-        description="Keeps what Dagster shows of archives equal to the catalog, whoever changed it: a run, a command, "
+        description="Keeps Dagster equal to the catalog after changes by a run, a command or "
         "another program. It starts no runs.",
-    )  # fmt: skip
+    )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
             found = reconcile(context.instance, workspace, read(context.cursor), naming, chosen)
@@ -80,14 +81,14 @@ def resync(settings: Settings, on_progress: Progress = lambda done, total: None)
     with DagsterInstance.get() as instance, Workspace(settings) as workspace:
         reported: Counter[AssetKey] = Counter()
         wiped: list[AssetKey] = []
-        heard: dict[int, Heard] = {}
+        heard: dict[int, ArchiveCursor] = {}
         shown: set[tuple[AssetKey, str | None]] = set()
         while True:
             found = reconcile(instance, workspace, heard, PROJECT)
             if found.problems:
                 raise found.problems[0]
             if not found.wiped and {(e.asset_key, e.partition) for e in found.events} <= shown:
-                break  # nothing is left, or what comes again is somebody's at work
+                break  # nothing is left, or another process causes the rest
             shown |= {(e.asset_key, e.partition) for e in found.events}
             heard, done = found.heard, reported.total()
             for n, event in enumerate(found.events, 1):
@@ -107,7 +108,7 @@ def _resynced(name: str, reported: Counter[AssetKey], wiped: list[AssetKey]) -> 
 
 
 def _summary(found: Reconciled, naming: Naming, behind: Mapping[str, Nats3Error]) -> str:
-    """What the tick did."""
+    """Returns the summary of a tick."""
     counts = Counter(event.asset_key.to_user_string() for event in found.events)
     done = [f"{count:,} hours of {key}" if count > 1 else f"an hour of {key}" for key, count in counts.items()]
     said = [f"Reported {', '.join(done)}"] if done else []

@@ -32,11 +32,13 @@ def check_sensor(naming: Naming, archives: Collection[str], job: Any) -> SensorD
     """`check_sensor`: one for all archives, on unless switched off in the UI."""
 
     @sensor(
-        name=naming.name("check_sensor"), minimum_interval_seconds=INTERVAL_S, job=job,
+        name=naming.name("check_sensor"),
+        minimum_interval_seconds=INTERVAL_S,
+        job=job,
         default_status=DefaultSensorStatus.RUNNING,
         description="Evaluates the checks of archives whose hours changed since: one run for all of them, and for each "
         "archive once an hour at most.",
-    )  # fmt: skip
+    )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         now = time.time()
         hour, before = hour_of(int(now * 1e9)), _read(context.cursor)
@@ -52,7 +54,7 @@ def check_sensor(naming: Naming, archives: Collection[str], job: Any) -> SensorD
 
 
 def _is_late(instance: DagsterInstance, naming: Naming, archive: str, now_s: float) -> bool:
-    """Whether Dagster shows a check of the archive as not evaluated since the newest event of its hours."""
+    """True if Dagster shows a check of the archive as not evaluated since the newest event of its hours."""
     records = instance.get_asset_records([naming.chunks_key(archive)])
     newest = records[0].asset_entry.last_materialization_record if records else None
     if newest is None or now_s - newest.timestamp < QUIET_S:
@@ -79,7 +81,7 @@ def _keys(naming: Naming, archive: str) -> list[AssetCheckKey]:
 
 
 def _read(cursor: str | None) -> Mapping[str, str]:
-    """By archive, the hour in which its checks were asked for last."""
+    """Returns for each archive the hour in which its checks were last requested."""
     try:
         read = json.loads(cursor or "{}")
     except ValueError:

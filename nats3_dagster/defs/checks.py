@@ -35,9 +35,9 @@ from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.loss import Loss
+    from nats3_dagster.archive.source.loss import Loss
 
-# So many holes, and so many damaged chunks, are listed.
+# The maximum of listed holes, and of listed damaged chunks.
 SHOWN = 20
 
 
@@ -53,21 +53,38 @@ def checks(naming: Naming, spec: ArchiveSpec) -> AssetChecksDefinition:
     """The three checks of an archive, in one definition: Dagster takes time for each definition times each job."""
     name = spec.name
 
-    @multi_asset_check(name=naming.checks_op(name), can_subset=True, specs=[
-        # It blocks by errors alone: a capture must not fail because an earlier hour is not captured yet.
-        AssetCheckSpec(NO_GAPS, asset=naming.chunks_key(name), blocking=True, description=(
-            "Every sequence up to the newest captured one is in a chunk, or known to be lost with its reason. Warns of "
-            "holes that a capture can still fill; fails for those that the stream no longer has, and then nothing is "
-            "sealed until a capture has recorded them."
-        )),
-        AssetCheckSpec(INTACT, asset=naming.chunks_key(name), description=(
-            "Objects are in the store and hold, by their hash and to the last message, what was written."
-        )),
-        AssetCheckSpec(KEEPS_UP, asset=naming.chunks_key(name), description=(
-            "Captures come before the stream's limits delete what they have not read: warns at 50% of the way and "
-            "while the archive is paused, fails at 90%. The capture sensor evaluates it too."
-        )),
-    ])  # fmt: skip
+    @multi_asset_check(
+        name=naming.checks_op(name),
+        can_subset=True,
+        specs=[
+            # It blocks by errors alone: a capture must not fail because an earlier hour is not captured yet.
+            AssetCheckSpec(
+                NO_GAPS,
+                asset=naming.chunks_key(name),
+                blocking=True,
+                description=(
+                    "Every sequence up to the newest captured one is in a chunk, or known to be lost with its "
+                    "reason. Warns of holes that a capture can still fill; fails for those that the stream no longer "
+                    "has, and then nothing is sealed until a capture has recorded them."
+                ),
+            ),
+            AssetCheckSpec(
+                INTACT,
+                asset=naming.chunks_key(name),
+                description=(
+                    "Objects are in the store and hold, by their hash and to the last message, what was written."
+                ),
+            ),
+            AssetCheckSpec(
+                KEEPS_UP,
+                asset=naming.chunks_key(name),
+                description=(
+                    "Captures come before the stream's limits delete what they have not read: warns at 50% of the way "
+                    "and while the archive is paused, fails at 90%. The capture sensor evaluates it too."
+                ),
+            ),
+        ],
+    )
     def run_checks(
         context: AssetCheckExecutionContext,
         config: IntactConfig,
@@ -91,18 +108,25 @@ def checks(naming: Naming, spec: ArchiveSpec) -> AssetChecksDefinition:
 def keeps_up(naming: Naming, archive: str, loss: "Loss") -> AssetCheckEvaluation:
     """The evaluation of `capture_keeps_up` that the sensor reports."""
     return AssetCheckEvaluation(
-        naming.chunks_key(archive), KEEPS_UP, loss.level == "ok", _loss_metadata(loss), severity=_severity(loss),
+        naming.chunks_key(archive),
+        KEEPS_UP,
+        loss.level == "ok",
+        _loss_metadata(loss),
+        severity=_severity(loss),
         description=_loss_text(naming, archive, loss),
-    )  # fmt: skip
+    )
 
 
 def paused_out_of_reach(naming: Naming, archive: str, error: Nats3Error) -> AssetCheckEvaluation:
     """The same of a paused archive whose stream cannot be asked."""
     return AssetCheckEvaluation(
-        naming.chunks_key(archive), KEEPS_UP, False, severity=AssetCheckSeverity.WARN,
+        naming.chunks_key(archive),
+        KEEPS_UP,
+        False,
+        severity=AssetCheckSeverity.WARN,
         description="Paused: nothing is captured, and how near that is to loss is unknown. "
         f"{error.text_in(naming.words)}",
-    )  # fmt: skip
+    )
 
 
 def _no_gaps(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
@@ -110,17 +134,22 @@ def _no_gaps(naming: Naming, workspace: Workspace, archive: Archive) -> AssetChe
 
     holes = find_holes(workspace, archive)
     return AssetCheckResult(
-        asset_key=naming.chunks_key(archive.name), check_name=NO_GAPS, passed=not holes.ranges,
+        asset_key=naming.chunks_key(archive.name),
+        check_name=NO_GAPS,
+        passed=not holes.ranges,
         severity=AssetCheckSeverity.ERROR if holes.gone else AssetCheckSeverity.WARN,
-        description=f"{holes.sequences:,} sequences are in no chunk and no gap" if holes.ranges
+        description=f"{holes.sequences:,} sequences are in no chunk and no gap"
+        if holes.ranges
         else _accounted(holes.gaps) + _unknown_ends(holes.unknown_ends),
         metadata={
-            "holes": len(holes.ranges), "sequences_in_holes": holes.sequences,
+            "holes": len(holes.ranges),
+            "sequences_in_holes": holes.sequences,
             "first_holes": ", ".join(map(str, holes.ranges[:SHOWN])) or "none",
             **{f"sequences_{reason}": count for reason, count in holes.losses.items()},
-            "sequences_retired": holes.gaps["retired"], "unknown_ends": len(holes.unknown_ends),
+            "sequences_retired": holes.gaps["retired"],
+            "unknown_ends": len(holes.unknown_ends),
         },
-    )  # fmt: skip
+    )
 
 
 def _unknown_ends(ends: Sequence[tuple[Incarnation, int]]) -> str:
@@ -130,7 +159,8 @@ def _unknown_ends(ends: Sequence[tuple[Incarnation, int]]) -> str:
 
 
 def _accounted(gaps: Mapping[Reason, int]) -> str:
-    """That no sequence is unaccounted for, and how many messages the archive lacks for all that."""
+    """Returns the statement that no sequence is unaccounted for, and the number of messages that are nevertheless
+    missing."""
     lacking = [f"{count:,} {reason}" for reason, count in gaps.items() if count and reason not in NOT_MISSING]
     return f"Every sequence is accounted for{': not in the archive are ' if lacking else ''}{', '.join(lacking)}"
 
@@ -147,29 +177,38 @@ def _intact(naming: Naming, workspace: Workspace, archive: Archive, sample: int)
             damaged.append(f"- chunk {verified.chunk.id}: {code(verified.error.text_in(naming.words))}")
     more = [f"- and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
     return AssetCheckResult(
-        asset_key=naming.chunks_key(archive.name), check_name=INTACT, passed=not damaged,
-        description=f"{len(damaged)} of {count} chunks verified are damaged" if damaged
+        asset_key=naming.chunks_key(archive.name),
+        check_name=INTACT,
+        passed=not damaged,
+        description=f"{len(damaged)} of {count} chunks verified are damaged"
+        if damaged
         else f"{count} of {total} chunks verified",
         metadata={
-            "verified": count, "chunks": total, "damaged": len(damaged),
+            "verified": count,
+            "chunks": total,
+            "damaged": len(damaged),
             **({"damages": MetadataValue.md("\n".join([*damaged[:SHOWN], *more]))} if damaged else {}),
         },
-    )  # fmt: skip
+    )
 
 
 def _keeps_up(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
-    from nats3_dagster.archive.captures.backlog import backlog
-    from nats3_dagster.archive.clocks import stream_now_ns
-    from nats3_dagster.archive.loss import time_to_loss
-    from nats3_dagster.archive.source import observe_source
+    from nats3_dagster.archive.captures.accept import accept_source
+    from nats3_dagster.archive.source.backlog import backlog
+    from nats3_dagster.archive.source.clocks import stream_now_ns
+    from nats3_dagster.archive.source.loss import time_to_loss
 
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     waiting = backlog(workspace, archive, state, stream_now_ns(state))
     loss = time_to_loss(waiting, paused=archive.paused)
     return AssetCheckResult(
-        asset_key=naming.chunks_key(archive.name), check_name=KEEPS_UP, passed=loss.level == "ok",
-        severity=_severity(loss), description=_loss_text(naming, archive.name, loss), metadata=_loss_metadata(loss),
-    )  # fmt: skip
+        asset_key=naming.chunks_key(archive.name),
+        check_name=KEEPS_UP,
+        passed=loss.level == "ok",
+        severity=_severity(loss),
+        description=_loss_text(naming, archive.name, loss),
+        metadata=_loss_metadata(loss),
+    )
 
 
 def _loss_text(naming: Naming, archive: str, loss: "Loss") -> str:

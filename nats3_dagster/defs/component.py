@@ -1,7 +1,6 @@
 """Archives in other Dagster projects: a component for defs.yaml, and the same as a function in Python."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,28 +12,30 @@ from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.project import definitions_of, read
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec, Mode
+from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec
+from nats3_dagster.model.archive_spec import with_mode
 from nats3_dagster.model.spec_table import Kind, by_key, settings_of
 
 
 def _doc(description: str) -> Resolver:
-    """Of a field. Dagster takes descriptions of fields with a default from here alone."""
+    """Returns the resolver of a field. Dagster takes descriptions of fields with a default from here alone."""
     return Resolver.default(description=description)
 
 
-def _fields(spec: type[Any]) -> dict[str, Any]:
-    """A field for each setting of a spec; that of a file says so in its name."""
+def _fields(spec: type[Any], *, optional: Container[str] = ()) -> dict[str, Any]:
+    """A field for each setting of a spec; that of a file says so in its name. `optional`: keys of required settings
+    that may be left out."""
     fields: dict[str, Any] = {}
     for one in settings_of(spec):
-        kind: Any = one.kind.type
         name = f"{one.key}_file" if one.kind is Kind.FILE else one.key
-        required = Annotated[kind, _doc(one.description)]
-        fields[name] = (required, ...) if one.required else (Annotated[kind | None, _doc(one.description)], None)
+        required = Annotated[one.type, _doc(one.description)]
+        optional_ = Annotated[one.type | None, _doc(one.description)]
+        fields[name] = (required, ...) if one.required and one.key not in optional else (optional_, None)
     return fields
 
 
 class _Declared(Model):
-    """What a component declares, with the settings of a spec as its fields."""
+    """The declarations of a component, with the settings of a spec as its fields."""
 
     def given(self, spec: type[Any]) -> dict[str, Any]:
         """The fields of the spec that are written."""
@@ -55,33 +56,17 @@ class ExportDeclaration(create_model("ExportSettings", __base__=_Declared, **_fi
         return ExportSpec(**self.given(ExportSpec))
 
 
-class ArchiveDeclaration(Model, Resolvable):
+class ArchiveDeclaration(
+    create_model("ArchiveSettings", __base__=_Declared, **_fields(ArchiveSpec, optional=("stream", "bucket"))),
+    Resolvable,
+):
     """An archive by its name; with stream and bucket it is declared here, and created when it is first needed."""
 
-    name: Annotated[str, _doc("Name of the archive: letters, digits and _.")]
-    stream: Annotated[str | None, _doc("The JetStream stream to archive.")] = None
-    bucket: Annotated[str | None, _doc("The bucket that takes the chunks.")] = None
-    subjects: Annotated[
-        list[str] | None, _doc("Archive only these subjects (NATS filters). Every subject of the stream without it.")
-    ] = None
-    prefix: Annotated[str | None, _doc("Key prefix of the chunks in the bucket, like team/logs.")] = None
-    mode: Annotated[
-        Mode | None,
-        _doc(
-            "`stream` reads it (the default). `consumer` takes the messages through a durable consumer, and "
-            "acknowledges them once they are in a chunk; for streams with workqueue or interest retention."
-        ),
-    ] = None
-    durable: Annotated[
-        str | None,
-        _doc("Take the messages through this durable of yours (mode `consumer`). Else the archive makes its own."),
-    ] = None
-    max_messages: Annotated[
-        int | None, _doc("A capture is due at this many messages that are not captured; 1,000,000 without it.")
-    ] = None
-    max_bytes: Annotated[int | None, _doc("Or at this many bytes of them; 67,108,864 without it.")] = None
-    max_age_s: Annotated[int | None, _doc("Or when the oldest is this many seconds old; 60 without it.")] = None
-    zstd_level: Annotated[int | None, _doc("Compression, 1 (fast) to 22 (small); 3 without it.")] = None
+    if TYPE_CHECKING:
+        name: str
+
+        def __init__(self, **settings: Any) -> None: ...
+
     create_bucket: Annotated[bool, _doc("Make the bucket with the archive if there is none.")] = False
     exports: Annotated[
         list[ExportDeclaration] | None,
@@ -90,8 +75,7 @@ class ArchiveDeclaration(Model, Resolvable):
 
     def declaration(self) -> Declaration | None:
         """None for an archive that is only named. Raises OperatorError if a field is invalid or missing."""
-        written = self.model_dump(exclude={"create_bucket", "exports"})
-        given: dict[str, Any] = {field: value for field, value in written.items() if value is not None}
+        given = with_mode(self.given(ArchiveSpec))
         if given.keys() == {"name"} and not self.create_bucket:
             return None
         if missing := sorted({"stream", "bucket"} - given.keys()):
@@ -99,15 +83,8 @@ class ArchiveDeclaration(Model, Resolvable):
                 f"Archive {self.name} is declared without {' and '.join(missing)}",
                 "Give it stream and bucket; or its name alone, if the catalog has it",
             )
-        if self.durable is not None:
-            given.setdefault("mode", "consumer")
-        if self.subjects is not None:
-            given["subjects"] = tuple(self.subjects)
         exports = tuple(one.spec() for one in self.exports or ())
         return Declaration(ArchiveSpec(**given), frozenset(given), self.create_bucket, exports)
-
-
-assert {*ArchiveDeclaration.model_fields} == {f.name for f in fields(ArchiveSpec)} | {"create_bucket", "exports"}
 
 
 def _entries(context: ResolutionContext, value: Any) -> list[str | ArchiveDeclaration] | None:
@@ -115,10 +92,11 @@ def _entries(context: ResolutionContext, value: Any) -> list[str | ArchiveDeclar
     if value is None:
         return None
     return [
-        context.resolve_value(one, as_type=str) if isinstance(one, str)
+        context.resolve_value(one, as_type=str)
+        if isinstance(one, str)
         else ArchiveDeclaration.resolve_from_model(context.at_path(at), one)
         for at, one in enumerate([value] if isinstance(value, str) else value)
-    ]  # fmt: skip
+    ]
 
 
 def _name_the_field(extra: dict[str, Any], schema: dict[str, Any]) -> None:
@@ -142,7 +120,8 @@ class ArchiveComponent(Component, Model, Resolvable):
     archives: Annotated[
         list[str | ArchiveDeclaration] | None,
         Resolver(
-            _entries, model_field_type=list[str | ArchiveDeclaration.model()] | None,
+            _entries,
+            model_field_type=list[str | ArchiveDeclaration.model()] | None,
             description="The archives to define: names of archives that the catalog has, or declarations. Without it "
             "all of the catalog.",
             examples=[["orders", {"name": "events", "stream": "EVENTS", "bucket": "archive"}]],
@@ -180,9 +159,12 @@ class ArchiveComponent(Component, Model, Resolvable):
 
     def build_defs(self, context: ComponentLoadContext) -> Definitions:
         return build_archive_definitions(
-            archives=self.archives, key_prefix=self.key_prefix or (), group_name=self.group_name,
-            owners=self.owners or (), tags=self.tags,
-        )  # fmt: skip
+            archives=self.archives,
+            key_prefix=self.key_prefix or (),
+            group_name=self.group_name,
+            owners=self.owners or (),
+            tags=self.tags,
+        )
 
 
 def build_archive_definitions(
@@ -206,7 +188,8 @@ def build_archive_definitions(
 
 
 def _declared(archives: Sequence[str | ArchiveDeclaration]) -> dict[str, Declaration | None]:
-    """By name. Raises OperatorError for an invalid declaration, or a name that is there twice."""
+    """Returns the declarations by name. Raises OperatorError for an invalid declaration, or a name that is there
+    twice."""
     found: dict[str, Declaration | None] = {}
     for one in archives:
         name = one if isinstance(one, str) else one.name

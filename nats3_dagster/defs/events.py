@@ -1,4 +1,4 @@
-"""Events from the catalog: what Dagster shows of hours, seals and replays, whoever asks for it.
+"""Events from the catalog: hours, seals and replays as Dagster shows them, for every caller.
 
 Invariant: an event says what the catalog has, so one that is reported again says the same.
 """
@@ -13,7 +13,7 @@ from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.marks import split
 from nats3_dagster.defs.metadata import Metadata, export_metadata, hour_metadata, replay_metadata, seal_metadata
 from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
-from nats3_dagster.model.exported import Export, ExportHour
+from nats3_dagster.model.export import Export, ExportHour
 from nats3_dagster.replay.status import chunks_by_hour
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -31,14 +31,14 @@ class Replayed:
     hours: dict[str, list[ReplayChunk]]
 
     def metadata(self, hour: str | None = None) -> Metadata:
-        """Of one hour, or of all."""
+        """Returns the metadata of one hour, or of all."""
         chunks = self.hours.get(hour, []) if hour else [c for chunks in self.hours.values() for c in chunks]
         spec = self.replay.spec
         targets = [t.incarnation.stream for t in self.replay.targets]
         return replay_metadata(chunks, self.replay.id, targets, f"{spec.read_subject} to {spec.write_subject}")
 
     def event(self, naming: Naming, archive: Archive, hour: str) -> AssetMaterialization:
-        """Of an hour, without a run."""
+        """Returns the event of an hour, without a run."""
         return _event(naming.replay_key(archive.name), hour, self.metadata(hour))
 
 
@@ -48,9 +48,7 @@ def event_of(key: AssetKey, hour: str, metadata: Metadata) -> AssetMaterializati
     return AssetMaterialization(key, partition=hour, metadata=shown, tags=tags)
 
 
-def seal_events(
-    naming: Naming, workspace: Workspace, archive: Archive, seal: Seal
-) -> Iterator[AssetMaterialization]:
+def seal_events(naming: Naming, workspace: Workspace, archive: Archive, seal: Seal) -> Iterator[AssetMaterialization]:
     """The materializations that a seal stands for, in a run."""
     metadata = seal_metadata(archive, seal, workspace.settings)
     yield event_of(naming.sealed_key(archive.name), seal.hour, metadata)
@@ -61,23 +59,23 @@ def seal_events(
 
 
 def seal_event(naming: Naming, archive: Archive, seal: Seal, settings: Settings) -> AssetMaterialization:
-    """Of a seal, without a run."""
+    """Returns the event of a seal, without a run."""
     return _event(naming.sealed_key(archive.name), seal.hour, seal_metadata(archive, seal, settings))
 
 
 def hour_event(naming: Naming, workspace: Workspace, archive: Archive, hour: str) -> AssetMaterialization:
-    """Of an hour of chunks as the catalog has it now, without a run; it takes some milliseconds."""
+    """Returns the event of an hour of chunks as the catalog has it now, without a run; it takes some milliseconds."""
     report = status.hour(workspace, archive, hour)
     return _event(naming.chunks_key(archive.name), hour, hour_metadata(report, workspace.settings))
 
 
 def export_event(naming: Naming, archive: Archive, export: Export, hour: ExportHour) -> AssetMaterialization:
-    """Of an hour that was exported, without a run."""
+    """Returns the event of an hour that was exported, without a run."""
     return _event(naming.export_key(archive.name, export.name), hour.hour, export_metadata(archive, export, hour))
 
 
 def replayed(workspace: Workspace, replay: Replay) -> Replayed:
-    """What the catalog has of a replay."""
+    """Returns the catalog's record of a replay."""
     return Replayed(replay, chunks_by_hour(workspace, replay))
 
 

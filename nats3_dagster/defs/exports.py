@@ -1,4 +1,5 @@
-"""Exports in Dagster: an asset `<archive>/<export>` behind `<archive>/sealed`, and the sensor that asks for its runs.
+"""Exports in Dagster: an asset `<archive>/<export>` downstream of `<archive>/sealed`, and the sensor that asks for its
+runs.
 
 Invariant: which hours are due is asked of the catalog, never of Dagster's events.
 """
@@ -44,7 +45,7 @@ from nats3_dagster.exports import hours as of_exports
 from nats3_dagster.exports.status import find
 from nats3_dagster.exports.status import find_or_none as find_export_or_none
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
-from nats3_dagster.model.exported import ExportHour
+from nats3_dagster.model.export import ExportHour
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -56,27 +57,39 @@ EXPORT_POOL = "export"
 
 
 def export_asset(
-    naming: Naming, archive: ArchiveSpec, spec: ExportSpec, hours: HourlyPartitionsDefinition,
+    naming: Naming,
+    archive: ArchiveSpec,
+    spec: ExportSpec,
+    hours: HourlyPartitionsDefinition,
     declared: Sequence[ExportSpec] = (),
-) -> AssetsDefinition:  # fmt: skip
+) -> AssetsDefinition:
     """`<archive>/<export>`: a partition is a sealed hour with its files."""
     name, export = archive.name, spec.name
     key = naming.export_key(name, export)
 
     @asset(
-        key=key, deps=[AssetDep(naming.sealed_key(name))], partitions_def=hours, group_name=naming.group or name,
-        kinds={"pyspark", spec.format, spec.place.scheme}, owners=naming.owners, tags=naming.tags, pool=EXPORT_POOL,
-        backfill_policy=BackfillPolicy.multi_run(EXPORT_HOURS), output_required=False,
+        key=key,
+        deps=[AssetDep(naming.sealed_key(name))],
+        partitions_def=hours,
+        group_name=naming.group or name,
+        kinds={"pyspark", spec.format, spec.place.scheme},
+        owners=naming.owners,
+        tags=naming.tags,
+        pool=EXPORT_POOL,
+        backfill_policy=BackfillPolicy.multi_run(EXPORT_HOURS),
+        output_required=False,
         description=f"Messages of archive {name} as {spec.format} files at {spec.destination}, by hour. Only sealed "
         "hours are exported; materializing an hour again makes the same files.",
         metadata=_definition_metadata(spec),
-    )  # fmt: skip
+    )
     def exported(
-        context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any],
+        context: AssetExecutionContext,
+        nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any],
         nats3_spark: ResourceParam[Any],
-    ) -> Iterator[AssetMaterialization]:  # fmt: skip
+    ) -> Iterator[AssetMaterialization]:
         # One event for each hour that was exported, and no output: an output would materialize all hours of the run.
-        from nats3_dagster.pipeline.export_hours import export_hour
+        from nats3_dagster.pipeline.export_run import export_hour
 
         with step_failures(context, naming, STOPPED_EXPORT):
             chosen = hours_of_run(context, hours, name)
@@ -87,9 +100,14 @@ def export_asset(
             for hour in run:
                 with run.attempt(hour):
                     export_hour(
-                        session, settings, name, export, hour, run_id=context.run.run_id,
+                        session,
+                        settings,
+                        name,
+                        export,
+                        hour,
+                        run_id=context.run.run_id,
                         on_progress=progress_log(context, f"{name}/{export} {hour}"),
-                    )  # fmt: skip
+                    )
                 if hour in run.errors:
                     context.log.error(f"{name}/{export} {hour} failed: {run.errors[hour].text_in(naming.words)}")
                     continue
@@ -101,21 +119,25 @@ def export_asset(
 
 
 def export_sensor(
-    naming: Naming, archive: ArchiveSpec, exports: Sequence[ExportSpec], hours: HourlyPartitionsDefinition,
+    naming: Naming,
+    archive: ArchiveSpec,
+    exports: Sequence[ExportSpec],
+    hours: HourlyPartitionsDefinition,
     declared: Sequence[ExportSpec] = (),
-) -> SensorDefinition:  # fmt: skip
+) -> SensorDefinition:
     """`<archive>_export_sensor`: on unless switched off in the UI. It creates exports that are declared and not there
     yet."""
     name = archive.name
     names = [spec.name for spec in exports]
 
     @sensor(
-        name=naming.name(f"{name}_export_sensor"), minimum_interval_seconds=INTERVAL_S,
+        name=naming.name(f"{name}_export_sensor"),
+        minimum_interval_seconds=INTERVAL_S,
         asset_selection=[naming.export_key(name, export) for export in names],
         default_status=DefaultSensorStatus.RUNNING,
-        description=f"Exports each hour of archive {name} when it is sealed, and again when it was changed and sealed "
-        "anew.",
-    )  # fmt: skip
+        description=f"Exports each hour of archive {name} when it is sealed, and again after it was changed and "
+        "sealed again.",
+    )
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
             found = find_or_none(workspace, name)
@@ -129,9 +151,13 @@ def export_sensor(
 
 
 def _evaluate(
-    instance: DagsterInstance, naming: Naming, workspace: Workspace, archive: Archive, exports: Sequence[str],
+    instance: DagsterInstance,
+    naming: Naming,
+    workspace: Workspace,
+    archive: Archive,
+    exports: Sequence[str],
     first: str,
-) -> SensorResult:  # fmt: skip
+) -> SensorResult:
     """One tick, for the hours from `first` on. An export that has to wait does not stop the others."""
     requests: list[RunRequest] = []
     why: list[str] = []
@@ -175,7 +201,7 @@ def _check_some_sealed(
         errors: list[Nats3Error] = []
         for hour in hours:
             try:
-                of_exports.asked(workspace, archive, name, hours=[hour])
+                of_exports.select_hours(workspace, archive, name, hours=[hour])
                 return
             except Unknown:
                 raise
@@ -187,13 +213,13 @@ def _check_some_sealed(
 def _settle(workspace: Workspace, archive: Archive, declared: Sequence[ExportSpec]) -> None:
     """Create what is declared as code and was never there."""
     if declared:
-        from nats3_dagster.exports.settle import settle_exports
+        from nats3_dagster.exports.declare import ensure_declared
 
-        settle_exports(workspace, archive, declared)
+        ensure_declared(workspace, archive, declared)
 
 
 def _metadata(settings: Settings, archive_name: str, name: str, hour: str) -> Metadata:
-    """Of an hour as the catalog has it now."""
+    """Returns the metadata of an hour as the catalog has it now."""
     with Workspace(settings) as workspace:
         archive, export = find(workspace, archive_name, name)
         found = of_exports.one_hour(workspace, archive, export, hour)
@@ -202,5 +228,5 @@ def _metadata(settings: Settings, archive_name: str, name: str, hour: str) -> Me
 
 
 def _definition_metadata(spec: ExportSpec) -> Metadata:
-    """What an export is, on its asset's definition."""
+    """Returns the metadata of an export's asset definition."""
     return {one.key: one.shown(getattr(spec, one.name)) for one in settings_of(ExportSpec) if one.key != "name"}

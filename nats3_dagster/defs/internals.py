@@ -1,7 +1,7 @@
 """Names of Dagster that are not public. They are imported here only; a test holds that each is still there.
 
 Checked against Dagster 1.13.27. Dagster may move or change any of them in any release: read this page again with each
-upgrade of the pin in pyproject.toml.
+upgrade of requirements.lock. pyproject.toml admits the later patch releases of the same minor.
 """
 
 # A job of Dagster's own holds what is materialized by hand or asked for by asset. A run's record has its name, and no
@@ -23,9 +23,9 @@ from dagster._core.storage.runs import RunStorageSqlMetadata
 from dagster._core.storage.schedules import ScheduleStorageSqlMetadata
 
 # Tags of a run for adjacent hours. They are data in Dagster's storage, and documented for a shell; the constants are
-# imported so that a renamed tag fails a load, and not each run. Without them a sensor could ask for one hour a run.
-# The tag by which the UI finds the runs of a job: repository@location. A run that a shell started is without it, and in
-# no job's list.
+# imported so that a renamed tag fails a load, and not each run. Without them a sensor could ask for one hour a run. The
+# tag that the UI finds the runs of a job by: repository@location. A run that a shell started is without it, and in no
+# job's list.
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
@@ -41,8 +41,18 @@ from dagster_shared.error import SerializableErrorInfo
 CHECKED_WITH = "1.13.27"
 
 __all__ = [
-    "ASSET_PARTITION_RANGE_END_TAG", "ASSET_PARTITION_RANGE_START_TAG", "BULK_ACTION_TERMINAL_STATUSES",
-    "CHECKED_WITH", "IMPLICIT_ASSET_JOB_NAME", "REPOSITORY_LABEL_TAG", "BulkActionStatus", "BulkActionsFilter",
-    "ConfigurableClassData", "DagsterUserCodeProcessError", "RunStorageSqlMetadata", "ScheduleStorageSqlMetadata",
-    "SerializableErrorInfo", "SqlEventLogStorageMetadata",
-]  # fmt: skip
+    "ASSET_PARTITION_RANGE_END_TAG",
+    "ASSET_PARTITION_RANGE_START_TAG",
+    "BULK_ACTION_TERMINAL_STATUSES",
+    "CHECKED_WITH",
+    "IMPLICIT_ASSET_JOB_NAME",
+    "REPOSITORY_LABEL_TAG",
+    "BulkActionStatus",
+    "BulkActionsFilter",
+    "ConfigurableClassData",
+    "DagsterUserCodeProcessError",
+    "RunStorageSqlMetadata",
+    "ScheduleStorageSqlMetadata",
+    "SerializableErrorInfo",
+    "SqlEventLogStorageMetadata",
+]

@@ -38,39 +38,49 @@ def capture_job(naming: Naming, spec: ArchiveSpec) -> Any:
         AssetSelection.assets(naming.chunks_key(spec.name))
         - AssetSelection.checks(naming.check_key(spec.name, INTACT)),
         description=f"Capture hours of stream {spec.stream} into archive {spec.name}.",
-        tags={ARCHIVE_TAG: spec.name}, executor_def=in_process_executor,
-    )  # fmt: skip
+        tags={ARCHIVE_TAG: spec.name},
+        executor_def=in_process_executor,
+    )
 
 
 def check_job(naming: Naming, archives: Iterable[str]) -> Any:
     """`checks`: all checks of all archives; `-o events__checks` chooses those of one."""
     keys = [naming.check_key(archive, check) for archive in archives for check in CHECKS]
     return define_asset_job(
-        naming.name("checks"), AssetSelection.checks(*keys), executor_def=in_process_executor,
+        naming.name("checks"),
+        AssetSelection.checks(*keys),
+        executor_def=in_process_executor,
         description="Check that archives are complete, intact and in time. Choose archives by their ops.",
-    )  # fmt: skip
+    )
 
 
 def replay_job(naming: Naming, spec: ArchiveSpec) -> Any:
     """`<archive>_replay`: the hours named by the run's partition tags."""
     return define_asset_job(
-        naming.name(f"{spec.name}_replay"), AssetSelection.assets(naming.replay_key(spec.name)),
-        description=f"Replay hours of archive {spec.name} into NATS.", tags={ARCHIVE_TAG: spec.name},
+        naming.name(f"{spec.name}_replay"),
+        AssetSelection.assets(naming.replay_key(spec.name)),
+        description=f"Replay hours of archive {spec.name} into NATS.",
+        tags={ARCHIVE_TAG: spec.name},
         executor_def=in_process_executor,
-    )  # fmt: skip
+    )
 
 
 def window_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDefinition:
     """`replay`; of the `chosen` archives, or of any."""
 
     @op(
-        name=naming.name("replay_window"), pool=REPLAY_POOL, tags={"kind": "pyspark"},
+        name=naming.name("replay_window"),
+        pool=REPLAY_POOL,
+        tags={"kind": "pyspark"},
         description="Publish messages of an archive, selected by time or sequence, with PySpark.",
-    )  # fmt: skip
+    )
     def replay_window(
-        context: OpExecutionContext, config: WindowConfig, nats3_settings: ResourceParam[Settings],
-        nats3_s3: ResourceParam[Any], nats3_spark: ResourceParam[Any],
-    ) -> None:  # fmt: skip
+        context: OpExecutionContext,
+        config: WindowConfig,
+        nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any],
+        nats3_spark: ResourceParam[Any],
+    ) -> None:
         with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
             settings = with_store(nats3_settings, nats3_s3)
             spec = config.window(began_at(context.instance, context.run))
@@ -87,9 +97,10 @@ def window_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDefi
         context.log_event(AssetObservation(naming.replay_key(spec.archive), description=what, metadata=metadata))
 
     @job(
-        name=naming.name("replay"), executor_def=in_process_executor,
+        name=naming.name("replay"),
+        executor_def=in_process_executor,
         description="Replay a window of any archive into NATS: by time to the nanosecond, or by sequence.",
-    )  # fmt: skip
+    )
     def replay_window_job() -> None:
         replay_window()
 
@@ -100,13 +111,18 @@ def resume_job(naming: Naming) -> JobDefinition:
     """`resume_replay`."""
 
     @op(
-        name=naming.name("resume_recorded_replay"), pool=REPLAY_POOL, tags={"kind": "pyspark"},
+        name=naming.name("resume_recorded_replay"),
+        pool=REPLAY_POOL,
+        tags={"kind": "pyspark"},
         description="Publish with PySpark what is left of a replay that was recorded.",
-    )  # fmt: skip
+    )
     def resume_recorded_replay(
-        context: OpExecutionContext, config: ResumeConfig, nats3_settings: ResourceParam[Settings],
-        nats3_s3: ResourceParam[Any], nats3_spark: ResourceParam[Any],
-    ) -> None:  # fmt: skip
+        context: OpExecutionContext,
+        config: ResumeConfig,
+        nats3_settings: ResourceParam[Settings],
+        nats3_s3: ResourceParam[Any],
+        nats3_spark: ResourceParam[Any],
+    ) -> None:
         with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
             settings = with_store(nats3_settings, nats3_s3)
             outcome = resume(context, nats3_spark, settings, config.replay_id, config.launch)
@@ -114,10 +130,11 @@ def resume_job(naming: Naming) -> JobDefinition:
         context.log_event(AssetObservation(key, description="Replay of a load job", metadata=outcome.metadata()))
 
     @job(
-        name=naming.name("resume_replay"), executor_def=in_process_executor,
+        name=naming.name("resume_replay"),
+        executor_def=in_process_executor,
         description="Go on with a replay that was recorded, in a shell or as a load job of the HTTP API, after its "
         "last message.",
-    )  # fmt: skip
+    )
     def resume_replay_job() -> None:
         resume_recorded_replay()
 

@@ -71,14 +71,15 @@ class Naming:
         return AssetKey([*self.prefix, archive, export])
 
     def keys_of(self, archive: str) -> tuple[AssetKey, AssetKey, AssetKey]:
-        """Of the archive's chunks, sealed hours and replays."""
+        """Returns the keys of the archive's chunks, sealed hours and replays."""
         return self.chunks_key(archive), self.sealed_key(archive), self.replay_key(archive)
 
     def check_key(self, archive: str, check: str) -> AssetCheckKey:
         return AssetCheckKey(self.chunks_key(archive), check)
 
     def name(self, name: str) -> str:
-        """Of a job, sensor or op: `events_capture` is `acme_events_capture` under the prefix `acme`."""
+        """Returns the name of a job, sensor or op: `events_capture` is `acme_events_capture` under the prefix
+        `acme`."""
         return "_".join([*(re.sub(r"[.-]", "_", part) for part in self.prefix), name])
 
     def capture_job(self, archive: str) -> str:
@@ -88,7 +89,7 @@ class Naming:
         return AssetKey([*self.prefix, archive, "checks"]).to_python_identifier()
 
     def replay_op(self, archive: str) -> str:
-        """The name under `ops` of a run config by which `<archive>/replay` is configured."""
+        """Returns the name under `ops` of a run config that configures `<archive>/replay`."""
         return self.replay_key(archive).to_python_identifier()
 
     @property
@@ -100,7 +101,7 @@ class Naming:
                 "{archive}_capture_sensor", f"{names}{{archive}}_capture_sensor"
             )
             for code, text in WORDS.items()
-        }  # fmt: skip
+        }
 
 
 def check_owners(owners: Iterable[str], where: str) -> None:

@@ -1,4 +1,4 @@
-"""Marks: by what the catalog sensor knows of which state of the catalog an event tells.
+"""Marks: they tell the catalog sensor the state of the catalog that an event describes.
 
 They are tags of the event, which the UI keeps apart from what people read.
 """

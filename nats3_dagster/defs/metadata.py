@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
 
 from nats3_dagster.archive.status import HourReport
-from nats3_dagster.defs.markdown import cell
-from nats3_dagster.defs.plot import messages_per_minute
+from nats3_dagster.defs.markdown import cell, messages_per_minute
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
-from nats3_dagster.model.exported import Export, ExportHour
+from nats3_dagster.model.export import Export, ExportHour
+from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.captures.capture import CaptureResult
+    from nats3_dagster.archive.captures.commit import CaptureResult
 
-# More rows than this make the page of a materialization slow, and nobody reads them.
+# More rows than this make the page of a materialization slow, and are not read.
 TABLE_ROWS = 50
-# The UI shows Markdown of 1,000 characters and more behind a link only.
+# The UI shows Markdown of 1,000 characters and more only after a click.
 SHOWN_RUNS = 15
 
 # chunks.schema says the same in Arrow's words; a test holds them together, for importing pyarrow costs each load 0.1 s.
@@ -40,15 +40,16 @@ COLUMNS = TableSchema(
 )
 
 Metadata = dict[str, Any]
+# When a capture is due, as metadata calls it.
+_KEYS = {f"max_{of}": f"capture_at_{of}" for of in ("messages", "bytes", "age_s")}
 
 
 def archive_metadata(spec: ArchiveSpec) -> Metadata:
-    """What an archive is, on its assets' definitions."""
-    return {
-        "stream": spec.stream, "subjects": ", ".join(spec.subjects) or "all", "bucket": spec.bucket,
-        "prefix": spec.prefix or "(none)", "capture_at_messages": spec.max_messages, "capture_at_bytes": spec.max_bytes,
-        "capture_at_age_s": spec.max_age_s,
-    }  # fmt: skip
+    """Returns the metadata of the asset definitions of an archive."""
+    settings = [one for one in settings_of(ArchiveSpec) if one.name != "name"]
+    values = {one.name: getattr(spec, one.name) for one in settings}
+    shown = {one.name: values[one.name] if one.kind.is_number else one.shown(values[one.name]) for one in settings}
+    return {_KEYS.get(name, name): value for name, value in shown.items()}
 
 
 def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
@@ -63,11 +64,15 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
         if meta.lost and meta.absent_reason:
             absent[meta.absent_reason] += meta.lost
     metadata: Metadata = {
-        "dagster/partition_row_count": messages, "messages": messages, "payload_bytes": payload, "stored_bytes": stored,
-        "ratio": round(payload / stored, 2) if stored else 0.0, "chunks": len(metas),
+        "dagster/partition_row_count": messages,
+        "messages": messages,
+        "payload_bytes": payload,
+        "stored_bytes": stored,
+        "ratio": round(payload / stored, 2) if stored else 0.0,
+        "chunks": len(metas),
         "gaps": report.losses + sum(meta.lost for meta in metas),
         "in_the_shell": f"nats3 chunk list {report.archive.name} --hour {report.hour}",
-    }  # fmt: skip
+    }
     for reason, count in sorted(absent.items()):
         if count:
             metadata[f"sequences_{reason}"] = count
@@ -75,13 +80,14 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
         metadata["plot"] = MetadataValue.md(plot)
     if metas:
         metadata |= {
-            "first_sequence": metas[0].covers.first, "last_sequence": metas[-1].covers.last,
+            "first_sequence": metas[0].covers.first,
+            "last_sequence": metas[-1].covers.last,
             "first_time": format_time(min(m.first_ns for m in metas)),
             "last_time": format_time(max(m.last_ns for m in metas)),
             "dagster/uri": settings.object_url(metas[0].bucket, metas[0].key.rpartition("/")[0] + "/"),
             "captured_by": run_links(c.dagster_run_id for c in report.chunks),
             "chunk_table": MetadataValue.md(chunk_table(report.chunks)),
-        }  # fmt: skip
+        }
     # Marks: by them the catalog sensor knows what it said (marks.py).
     return metadata | {"archive_id": str(report.archive.id), "revision": report.revision}
 
@@ -89,11 +95,17 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
 def seal_metadata(archive: Archive, seal: Seal, settings: Settings) -> Metadata:
     """An hour that was sealed."""
     return {
-        "dagster/partition_row_count": seal.messages, "messages": seal.messages, "chunks": seal.chunks,
-        "gaps": seal.losses, "sequences_in_gaps": seal.gaps, "seal": seal.number,
+        "dagster/partition_row_count": seal.messages,
+        "messages": seal.messages,
+        "chunks": seal.chunks,
+        "gaps": seal.losses,
+        "sequences_in_gaps": seal.gaps,
+        "seal": seal.number,
         "dagster/uri": settings.object_url(seal.bucket, seal.key),
-        "sha256": seal.sha256, "stored_bytes": seal.stored_bytes, "archive_id": str(archive.id),
-    }  # fmt: skip
+        "sha256": seal.sha256,
+        "stored_bytes": seal.stored_bytes,
+        "archive_id": str(archive.id),
+    }
 
 
 def export_metadata(archive: Archive, export: Export, hour: ExportHour) -> Metadata:
@@ -101,48 +113,66 @@ def export_metadata(archive: Archive, export: Export, hour: ExportHour) -> Metad
     made = hour.made
     assert made is not None
     return {
-        "dagster/partition_row_count": made.messages, "messages": made.messages, "dropped": made.dropped,
-        "undecoded": made.undecoded, "files": made.files, "bytes": made.bytes, "dagster/uri": made.manifest,
-        "spec_version": made.version, "exported_by": run_links([hour.dagster_run_id]),
+        "dagster/partition_row_count": made.messages,
+        "messages": made.messages,
+        "dropped": made.dropped,
+        "undecoded": made.undecoded,
+        "files": made.files,
+        "bytes": made.bytes,
+        "dagster/uri": made.manifest,
+        "spec_version": made.version,
+        "exported_by": run_links([hour.dagster_run_id]),
         "in_the_shell": f"nats3 export get {archive.name} {export.name}",
-        "archive_id": str(archive.id), "change": hour.change,
-    }  # fmt: skip
+        "archive_id": str(archive.id),
+        "change": hour.change,
+    }
 
 
 def run_metadata(result: "CaptureResult") -> Metadata:
-    """What one capture added to the hour, and how fast."""
+    """Returns the additions of one capture to the hour, and its rate."""
     return {
-        "messages_added": result.messages, "chunks_added": len(result.chunks), "sequences_lost": result.lost,
+        "messages_added": result.messages,
+        "chunks_added": len(result.chunks),
+        "sequences_lost": result.lost,
         "seconds": round(result.seconds, 3),
         "messages_per_s": round(result.messages / result.seconds, 1) if result.seconds else 0.0,
-    }  # fmt: skip
+    }
 
 
 def replay_metadata(chunks: Sequence[ReplayChunk], replay_id: str, targets: Iterable[str], subjects: str) -> Metadata:
-    """What a replay did with these chunks; all counts are messages."""
+    """Returns the results of a replay for these chunks; all counts are messages."""
     return {
-        "replay": replay_id, "targets": ", ".join(targets), "subjects": subjects, "chunks": len(chunks),
-        "messages": sum(c.selected for c in chunks), "published": sum(c.published for c in chunks),
-        "found_in_target": sum(c.found for c in chunks), "duplicates_refused": sum(c.duplicates for c in chunks),
+        "replay": replay_id,
+        "targets": ", ".join(targets),
+        "subjects": subjects,
+        "chunks": len(chunks),
+        "messages": sum(c.selected for c in chunks),
+        "published": sum(c.published for c in chunks),
+        "found_in_target": sum(c.found for c in chunks),
+        "duplicates_refused": sum(c.duplicates for c in chunks),
         "expired": sum(c.expired for c in chunks),
         "dagster/partition_row_count": sum(c.selected for c in chunks),
         "published_by": run_links(c.dagster_run_id for c in chunks),
         "chunk_table": MetadataValue.md(replay_table(chunks)),
         "in_the_shell": f"nats3 load get {replay_id}",
-    }  # fmt: skip
+    }
 
 
 def stream_metadata(state: StreamState) -> Metadata:
     """A stream as the server described it."""
     return {
-        "messages": state.messages, "bytes": state.bytes, "first_sequence": state.first_seq,
-        "last_sequence": state.last_seq, "first_time": format_time(state.first_ns),
-        "last_time": format_time(state.last_ns), "created": format_time(state.incarnation.created_ns),
-    }  # fmt: skip
+        "messages": state.messages,
+        "bytes": state.bytes,
+        "first_sequence": state.first_seq,
+        "last_sequence": state.last_seq,
+        "first_time": format_time(state.first_ns),
+        "last_time": format_time(state.last_ns),
+        "created": format_time(state.incarnation.created_ns),
+    }
 
 
 def plan_table(plan: Mapping[str, object]) -> str:
-    """A plan (replay.describe) as Markdown."""
+    """A plan (documents.replay_plans) as Markdown."""
     return "\n".join(["| what | |", "|---|---|", *(f"| {k.replace('_', ' ')} | {cell(v)} |" for k, v in plan.items())])
 
 
@@ -151,8 +181,9 @@ def chunk_table(chunks: Sequence[Chunk]) -> str:
     rows = [
         f"| {c.id} | {m.covers} | {m.messages:,} | {m.payload_bytes:,} | {m.stored_bytes:,} "
         f"| {m.payload_bytes / m.stored_bytes:.1f} | `{m.sha256[:12]}` |"
-        for c in chunks[:TABLE_ROWS] for m in [c.meta]
-    ]  # fmt: skip
+        for c in chunks[:TABLE_ROWS]
+        for m in [c.meta]
+    ]
     head = [
         "| chunk | sequences | messages | payload bytes | stored bytes | ratio | sha256 |",
         "|--:|---|--:|--:|--:|--:|---|",
@@ -161,7 +192,7 @@ def chunk_table(chunks: Sequence[Chunk]) -> str:
 
 
 def replay_table(chunks: Sequence[ReplayChunk]) -> str:
-    """What became of each chunk as Markdown, TABLE_ROWS of them at most."""
+    """Returns the result of each chunk as Markdown, TABLE_ROWS of them at most."""
     head = ["| chunk | selected | published | found in target | duplicates |", "|--:|--:|--:|--:|--:|"]
     rows = [
         f"| {c.chunk_id} | {c.selected:,} | {c.published:,} | {c.found:,} | {c.duplicates:,} |"

@@ -36,9 +36,11 @@ def blocks(hours: Sequence[str], at_most: int) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for hour in hours:
         start = hour_start(hour)
-        if found and start - hour_start(found[-1][1]) == HOUR_NS and (
-            start - hour_start(found[-1][0]) < at_most * HOUR_NS
-        ):  # fmt: skip
+        if (
+            found
+            and start - hour_start(found[-1][1]) == HOUR_NS
+            and (start - hour_start(found[-1][0]) < at_most * HOUR_NS)
+        ):
             found[-1] = (found[-1][0], hour)
         else:
             found.append((hour, hour))

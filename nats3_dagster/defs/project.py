@@ -22,8 +22,7 @@ from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, resume_j
 from nats3_dagster.defs.keys import PROJECT, Naming, check_owners
 from nats3_dagster.defs.partitions import ended_hours_from, hours_from
 from nats3_dagster.defs.resources import RESOURCES
-from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
-from nats3_dagster.defs.sweep_sensor import sweep_sensor
+from nats3_dagster.defs.sensors import capture_sensor, seal_sensor, sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.exports.status import all_exports
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec
@@ -116,8 +115,10 @@ def definitions_of(
     check = check_job(naming, names)
     jobs: list[Any] = [window_job(naming, chosen), resume_job(naming), check]
     sensors: list[SensorDefinition] = [
-        catalog_sensor(naming, chosen), check_sensor(naming, names, check), sweep_sensor(naming)
-    ]  # fmt: skip
+        catalog_sensor(naming, chosen),
+        check_sensor(naming, names, check),
+        sweep_sensor(naming),
+    ]
     asset_checks: list[AssetChecksDefinition] = []
     with warnings.catch_warnings():
         # Backfill policies are beta in Dagster 1.13, and the partitions of this project rest on them.
@@ -133,8 +134,9 @@ def definitions_of(
             jobs += [capture, replay_job(naming, spec)]
             asset_checks.append(checks(naming, spec))
             sensors += [
-                capture_sensor(naming, spec, capture, hours, defined.declaration), seal_sensor(naming, spec, ended)
-            ]  # fmt: skip
+                capture_sensor(naming, spec, capture, hours, defined.declaration),
+                seal_sensor(naming, spec, ended),
+            ]
             if defined.exports:
                 declared = defined.declared_exports
                 assets += [export_asset(naming, spec, export, ended, declared) for export in defined.exports]

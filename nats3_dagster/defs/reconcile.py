@@ -1,9 +1,9 @@
-"""Reconcile: what Dagster has of each archive becomes what the catalog has, whoever changed either.
+"""Reconcile: Dagster's state of each archive becomes that of the catalog, after a change of either by any program.
 
-Invariants: Dagster is asked before the catalog, so what the catalog lacks was there before and is gone. Nothing is
-wiped unless a second read of the catalog confirms the first: a seal or an archive may come between the two. And an
-archive counts as heard only when nothing was left to report: a tick that died, an event that was lost, and an older
-event of a run after a newer one are found by the next tick.
+Invariants: Dagster is asked before the catalog, so an event that is missing in the catalog was there before and is
+gone. Nothing is wiped unless a second read of the catalog confirms the first: a seal or an archive may come between the
+two. And an archive counts as heard only when nothing was left to report: a tick that died, an event that was lost, and
+an older event of a run after a newer one are found by the next tick.
 """
 
 import random
@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from dagster import AssetKey, DagsterInstance
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.clocks import ask_clocks
-from nats3_dagster.defs.heard import Heard
+from nats3_dagster.archive.source.clocks import ask_clocks
+from nats3_dagster.defs.cursor import ArchiveCursor
+from nats3_dagster.defs.dagster_partitions import Exports, gone_exports, newest_events
 from nats3_dagster.defs.keys import Naming
-from nats3_dagster.defs.known import newest_events
-from nats3_dagster.defs.known_exports import Exports, gone_exports
 from nats3_dagster.defs.tick import Reconciled, Tick
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
@@ -27,12 +26,15 @@ from nats3_dagster.workspace import Workspace
 
 
 def reconcile(
-    instance: DagsterInstance, workspace: Workspace, heard: Mapping[int, Heard], naming: Naming,
+    instance: DagsterInstance,
+    workspace: Workspace,
+    heard: Mapping[int, ArchiveCursor],
+    naming: Naming,
     chosen: Collection[str] | None = None,
-) -> Reconciled:  # fmt: skip
-    """Compare each archive that changed since `heard`, wipe what Dagster has too much of, and give the events that it
-    lacks, tick.EVENTS at most: call again with the new `heard` for the rest. With `chosen` only the archives of these
-    names are compared, and one that was heard and is not chosen any more is wiped. Raises CatalogError."""
+) -> Reconciled:
+    """Compares each archive that changed since `heard`, wipes Dagster's surplus events, and yields the missing ones,
+    tick.EVENTS at most: call again with the new `heard` for the rest. With `chosen` only the archives of these names
+    are compared, and one that was heard and is not chosen any more is wiped. Raises CatalogError."""
     kept = _read(workspace, naming, heard, chosen)
     versions, exports = kept.versions, kept.exports
     current = {key for v in versions for key in (*naming.keys_of(v.archive.name), *exports.keys(v.archive))}
@@ -50,7 +52,7 @@ def reconcile(
     moved = [archive for archive in now if now[archive] != heard.get(archive.id)]
     tick = Tick(instance, workspace, naming, moved, found, exports, newest)
     found.heard = {archive.id: heard[archive.id] for archive in now if archive.id in heard}
-    # In any order: none waits for ever behind one that always changes.
+    # In any order: none waits for ever after one that always changes.
     for archive in random.sample(moved, len(moved)):
         try:
             after = tick.compare(archive, heard.get(archive.id), now[archive])
@@ -64,18 +66,18 @@ def reconcile(
 
 def _now(
     version: ArchiveVersion, hour: str, newest: Mapping[AssetKey, int], naming: Naming, exports: Exports
-) -> Heard:
-    """What will have been heard of the archive when Dagster has all of it; `hour` is the open one."""
+) -> ArchiveCursor:
+    """Returns the position of the archive when Dagster has all of it; `hour` is the open one."""
     chunks, sealed, replay = (newest.get(key, 0) for key in naming.keys_of(version.archive.name))
     export_event = max((newest.get(key, 0) for key in exports.keys(version.archive)), default=0)
-    return Heard(
+    return ArchiveCursor(
         version.revision, version.seals, version.replays, version.exports, hour, chunks, sealed, replay, export_event
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What the catalog has at one time, and had."""
+    """The catalog's present and former entries at one time."""
 
     # The archives that are compared.
     versions: Sequence[ArchiveVersion]
@@ -86,10 +88,10 @@ class _Kept:
 
 
 def _read(
-    workspace: Workspace, naming: Naming, heard: Mapping[int, Heard], chosen: Collection[str] | None
+    workspace: Workspace, naming: Naming, heard: Mapping[int, ArchiveCursor], chosen: Collection[str] | None
 ) -> _Kept:
-    """Read what was deleted before what there is: what is made again between the two reads is not among `former`."""
-    names, streams = status.former(workspace)
+    """Read what was deleted before what there is: what is made again in between does not count as deleted."""
+    names, streams = status.deleted_names(workspace)
     exports_gone = gone_exports(workspace, naming)
     fault_point("tick.former_read")
     every = status.versions(workspace)

@@ -1,4 +1,4 @@
-"""What a run that replays does, and which replay that is.
+"""The run of a replay, and how it finds that replay.
 
 Invariant: the id of a replay follows from the run that began it and from what it publishes and to which subjects. Every
 retry and re-execution finds the same replay, whatever was lost in between, and publishes nothing twice.
@@ -25,15 +25,17 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.replay.go_on import Found, Witness
+    from nats3_dagster.replay.resume import Found, Witness
 
 
 def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
     """The plan as metadata; nothing is published, created or recorded. Raises Nats3Error."""
-    from nats3_dagster.replay.planning import plan
+    from nats3_dagster.documents.replay_plans import ReplayPlan
+    from nats3_dagster.replay.planning.plan import plan
 
     with Workspace(settings) as workspace:
-        return {"plan": MetadataValue.md(plan_table(plan.dry_run(workspace, spec))), "dry_run": True}
+        planned = ReplayPlan.of(plan(workspace, spec))
+    return {"plan": MetadataValue.md(plan_table(planned.plain())), "dry_run": True}
 
 
 def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:
@@ -47,11 +49,11 @@ def resume(context: Context, spark: Any, settings: Settings, replay_id: str, lau
     """Publish what is left of a replay that was begun, and delete its chunks where it asks for that. `launch`: see
     launch.launched. Raises Nats3Error."""
     from nats3_dagster.replay import control
-    from nats3_dagster.replay.go_on import go_on
+    from nats3_dagster.replay.resume import resume as resumed
 
     with Workspace(settings) as workspace:
         _tag(context.instance, context.run, {REPLAY_TAG: replay_id})
-        found = go_on(workspace, replay_id, _witness(context.instance, context.run, replay_id))
+        found = resumed(workspace, replay_id, _witness(context.instance, context.run, replay_id))
     outcome = _publish(context, spark, settings, found, launch)
     if found.replay.spec.delete_chunks:
         with Workspace(settings) as workspace:
@@ -77,10 +79,13 @@ def _publish(context: Context, spark: Any, settings: Settings, found: "Found", l
                 _tag(context.instance, context.run, {ATTEMPT_TAG: str(number)})
 
             result = run_replay(
-                session, settings, replay_id, run_id=context.run.run_id,
+                session,
+                settings,
+                replay_id,
+                run_id=context.run.run_id,
                 on_progress=progress_log(context, f"Replay {replay_id}"),
                 on_attempt=begun,
-            )  # fmt: skip
+            )
         context.log.info(
             f"Replay {replay_id}: attempt {result.attempt} published {result.published:,} messages in "
             f"{result.seconds:.1f} s ({rate(result.published, result.seconds)}), found {result.found:,} in the target, "
@@ -93,10 +98,10 @@ def _publish(context: Context, spark: Any, settings: Settings, found: "Found", l
 
 def take_up(workspace: Workspace, instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> "Found":
     """The replay of this run: the one that a run before it began, or recorded now. Raises Nats3Error."""
-    from nats3_dagster.replay.go_on import begin_or_go_on
+    from nats3_dagster.replay.resume import begin_or_resume
 
     replay_id = replay_id_for(instance, run, spec)
-    found = begin_or_go_on(workspace, spec, replay_id, _witness(instance, run, replay_id), run_id=run.run_id)
+    found = begin_or_resume(workspace, spec, replay_id, _witness(instance, run, replay_id), run_id=run.run_id)
     # Both, because a run that executes another one again has its tags.
     _tag(instance, run, {REPLAY_TAG: replay_id, ATTEMPT_TAG: str(found.replay.attempt)})
     return found
@@ -126,7 +131,7 @@ def _continued(instance: DagsterInstance, run: DagsterRun) -> Iterator[tuple[str
     """The run and those that it continues by their ids, newest first; None for one that was deleted.
 
     A run that failed, crashed or was cancelled is continued by the runs that re-execute it. A re-execution of one that
-    succeeded begins anew: somebody asked for the messages once more."""
+    succeeded starts again from the beginning: it is a request for the messages once more."""
     current = instance.get_run_by_id(run.run_id) or run  # with the tags that it has by now
     yield run.run_id, current
     while current is not None and (parent := current.parent_run_id):
@@ -137,8 +142,8 @@ def _continued(instance: DagsterInstance, run: DagsterRun) -> Iterator[tuple[str
 
 
 def _witness(instance: DagsterInstance, run: DagsterRun, replay_id: str) -> "Witness":
-    """What the tags of the run, and of those that it continues, say of the replay."""
-    from nats3_dagster.replay.go_on import Witness
+    """Returns the evidence of the replay in the tags of the run, and of those that it continues."""
+    from nats3_dagster.replay.resume import Witness
 
     runs = [earlier for _, earlier in _continued(instance, run) if earlier is not None]
     tagged = [earlier.tags for earlier in runs if earlier.tags.get(REPLAY_TAG) == replay_id]

@@ -37,10 +37,13 @@ def s3_resource(context: InitResourceContext) -> "S3Resource":
 
     store = Settings.load().store
     return S3Resource(
-        endpoint_url=store.endpoint, region_name=store.region, aws_access_key_id=store.access_key_id,
-        aws_secret_access_key=store.secret_access_key, aws_session_token=store.session_token,
+        endpoint_url=store.endpoint,
+        region_name=store.region,
+        aws_access_key_id=store.access_key_id,
+        aws_secret_access_key=store.secret_access_key,
+        aws_session_token=store.session_token,
         profile_name=store.profile,
-    )  # fmt: skip
+    )
 
 
 @resource(
@@ -93,10 +96,13 @@ def with_store(settings: Settings, s3: "S3Resource") -> Settings:
             "Give it endpoint_url, region_name and keys or a profile_name, or nothing to use what the AWS SDK finds",
         )
     changes: dict[str, Any] = {
-        "s3_endpoint": s3.endpoint_url, "s3_region": s3.region_name or settings.s3_region,
-        "s3_access_key_id": s3.aws_access_key_id, "s3_secret_access_key": _secret(s3.aws_secret_access_key),
-        "s3_session_token": _secret(s3.aws_session_token), "s3_profile": s3.profile_name,
-    }  # fmt: skip
+        "s3_endpoint": s3.endpoint_url,
+        "s3_region": s3.region_name or settings.s3_region,
+        "s3_access_key_id": s3.aws_access_key_id,
+        "s3_secret_access_key": _secret(s3.aws_secret_access_key),
+        "s3_session_token": _secret(s3.aws_session_token),
+        "s3_profile": s3.profile_name,
+    }
     return settings.model_copy(update=changes)
 
 

@@ -20,7 +20,8 @@ class RunTimes:
 
 
 def run_times(tag: str, value: str) -> RunTimes | None:
-    """Of the newest run with this tag, in the instance that DAGSTER_HOME names; None where its log does not say."""
+    """Returns the times of the newest run with this tag, in the instance that DAGSTER_HOME names; None if its log does
+    not have them."""
     with DagsterInstance.get() as instance:
         runs = instance.get_runs(RunsFilter(tags={tag: value}), limit=1)
         at = {name: time_s for run in runs for entry in instance.all_logs(run.run_id) for name, time_s in _marks(entry)}

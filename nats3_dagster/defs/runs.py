@@ -1,4 +1,4 @@
-"""What a run that captures does: an hour, and the stream's state; and the log of a run's progress."""
+"""The run of a capture: an hour, and the stream's state; and the log of a run's progress."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.captures.capture import CaptureResult
+    from nats3_dagster.archive.captures.commit import CaptureResult
 
 # Seconds between two lines of progress: every line is a row in Dagster's storage.
 PROGRESS_S = 10.0
@@ -27,9 +27,14 @@ def capture_hour(
     from nats3_dagster.pipeline.capture_run import run_capture
 
     result = run_capture(
-        session, settings, archive, hour, run_id=context.run.run_id, adopt=adopt,
+        session,
+        settings,
+        archive,
+        hour,
+        run_id=context.run.run_id,
+        adopt=adopt,
         on_progress=progress_log(context, f"{archive} {hour}"),
-    )  # fmt: skip
+    )
     context.log.info(_summary(result))
     with Workspace(settings) as workspace:
         report = archive_status.hour(workspace, archive_status.find(workspace, archive), hour)
@@ -37,7 +42,7 @@ def capture_hour(
 
 
 def observe_stream(context: AssetExecutionContext, naming: Naming, settings: Settings, archive: str) -> None:
-    """Report the stream's state, as the capture met it, on its asset: the UI plots how far the archive is behind."""
+    """Reports the stream's state, as the capture met it, on its asset: the UI plots the archive's lag."""
     with Workspace(settings) as workspace:
         lag = archive_status.stream_lag(workspace, archive_status.find(workspace, archive))
     if lag is not None:

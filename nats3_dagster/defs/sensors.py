@@ -1,4 +1,5 @@
-"""Sensors of an archive: one asks for a capture when one is due, one seals hours that have ended and are complete.
+"""Sensors of an archive: one asks for a capture when one is due, one seals hours that have ended and are complete. And
+the sweep sensor of all archives.
 
 Invariant: never two captures of an archive at a time, and a tick that asks for no run says why.
 
@@ -30,7 +31,7 @@ from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.backoff import active_capture, active_run, back_off, failing_hours
 from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.failures import tick_failures
-from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, Naming
+from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, PROJECT, Naming
 from nats3_dagster.defs.partitions import blocks, range_tags
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Archive, ArchiveSpec, Declaration
@@ -48,27 +49,35 @@ SEAL_HOURS, SEAL_RUNS = 24 * 31, 8
 SEAL_TAG, WHY_TAG = "nats3/seal", "nats3/why"
 # Cursor of the capture sensor while its archive is paused, before the level; otherwise it is the level alone.
 PAUSED = "paused"
+SWEEP_INTERVAL_S = 300
+# Objects a tick: at 20 ms each it takes ten seconds of the minute that Dagster gives it.
+SWEPT_AT_ONCE = 500
 
 
 def capture_sensor(
-    naming: Naming, spec: ArchiveSpec, job: Any, hours: HourlyPartitionsDefinition,
+    naming: Naming,
+    spec: ArchiveSpec,
+    job: Any,
+    hours: HourlyPartitionsDefinition,
     declaration: Declaration | None = None,
-) -> SensorDefinition:  # fmt: skip
+) -> SensorDefinition:
     """`<archive>_capture_sensor`: on unless switched off in the UI; while the archive is paused it asks for no run. It
     creates an archive that is declared and not there yet."""
     name = spec.name
 
     @sensor(
-        name=naming.name(f"{name}_capture_sensor"), job=job, minimum_interval_seconds=CAPTURE_INTERVAL_S,
+        name=naming.name(f"{name}_capture_sensor"),
+        job=job,
+        minimum_interval_seconds=CAPTURE_INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,
         description=f"Captures stream {spec.stream} into archive {name} when the archive's thresholds are "
         "reached, and each hour when it has ended.",
-    )  # fmt: skip
+    )
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        from nats3_dagster.archive.declared.declaration import settle
+        from nats3_dagster.archive.declared.declaration import ensure_declared
 
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            archive = find_or_none(workspace, name) if declaration is None else settle(workspace, declaration)
+            archive = find_or_none(workspace, name) if declaration is None else ensure_declared(workspace, declaration)
             if archive is None:
                 return deleted(name)
             return _evaluate_capture(context, naming, workspace, archive, hours.get_first_partition_key() or "")
@@ -81,10 +90,12 @@ def seal_sensor(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefini
     name = spec.name
 
     @sensor(
-        name=naming.name(f"{name}_seal_sensor"), asset_selection=[naming.sealed_key(name)],
-        minimum_interval_seconds=SEAL_INTERVAL_S, default_status=DefaultSensorStatus.RUNNING,
+        name=naming.name(f"{name}_seal_sensor"),
+        asset_selection=[naming.sealed_key(name)],
+        minimum_interval_seconds=SEAL_INTERVAL_S,
+        default_status=DefaultSensorStatus.RUNNING,
         description=f"Seals each hour of archive {name} that has ended and is complete, and evaluates its checks.",
-    )  # fmt: skip
+    )
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
         with tick_failures(naming):
             return _evaluate_seal(context, naming, Settings.load(), name, hours.get_first_partition_key() or "9")
@@ -97,16 +108,16 @@ def _evaluate_capture(
 ) -> SensorResult | SkipReason:
     """One tick; `begin` is the first partition. Raises Nats3Error, which the tick then shows, for a stream that was
     re-created, shrank or is gone."""
-    from nats3_dagster.archive.captures.backlog import backlog
+    from nats3_dagster.archive.captures.accept import accept_source
     from nats3_dagster.archive.captures.due import due
-    from nats3_dagster.archive.clocks import stream_now_ns
-    from nats3_dagster.archive.loss import time_to_loss
-    from nats3_dagster.archive.source import observe_source
+    from nats3_dagster.archive.source.backlog import backlog
+    from nats3_dagster.archive.source.clocks import stream_now_ns
+    from nats3_dagster.archive.source.loss import time_to_loss
 
     if archive.paused:
         return _evaluate_paused(context, naming, workspace, archive)
     name = archive.name
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     waiting = backlog(workspace, archive, state, stream_now_ns(state))
     loss = time_to_loss(waiting)
     # Only the first and a change are events: a tick that says the same again would fill Dagster's tables.
@@ -127,15 +138,15 @@ def _evaluate_paused(
     context: SensorEvaluationContext, naming: Naming, workspace: Workspace, archive: Archive
 ) -> SensorResult:
     """One tick of a paused archive: it asks for no run, and the check shows the pause, and how near it is to loss."""
-    from nats3_dagster.archive.captures.backlog import backlog
-    from nats3_dagster.archive.clocks import stream_now_ns
-    from nats3_dagster.archive.loss import time_to_loss
-    from nats3_dagster.archive.source import observe_source
+    from nats3_dagster.archive.captures.accept import accept_source
+    from nats3_dagster.archive.source.backlog import backlog
+    from nats3_dagster.archive.source.clocks import stream_now_ns
+    from nats3_dagster.archive.source.loss import time_to_loss
 
     name, before = archive.name, context.cursor or ""
     why = f"Archive {name} is paused. {Next.RESUME_ARCHIVE(archive=name).worded(naming.words)}"
     try:
-        state = observe_source(workspace, archive)
+        state = accept_source(workspace, archive)
         waiting = backlog(workspace, archive, state, stream_now_ns(state))
     except Nats3Error as error:
         # NATS may be down because of what the archive is paused for: the tick does not fail.
@@ -144,7 +155,7 @@ def _evaluate_paused(
             skip_reason=f"{why}. How near it is to loss is unknown: {error.text_in(naming.words)}",
             cursor=before if known else PAUSED,
             asset_events=[] if known else [paused_out_of_reach(naming, name, error)],
-        )  # fmt: skip
+        )
     loss = time_to_loss(waiting, paused=True)
     # Not the level alone: an error of a paused archive and one of an active archive have different texts.
     cursor = f"{PAUSED} {loss.level}"
@@ -160,9 +171,7 @@ def _capture_request(
         return None, active
     if not capture_due.hours:
         return None, ". ".join([capture_due.why, *failing.values()])
-    if wait := back_off(
-        instance, RunsFilter(job_name=naming.capture_job(name)), "Capture", time.time(), pause=name
-    ):
+    if wait := back_off(instance, RunsFilter(job_name=naming.capture_job(name)), "Capture", time.time(), pause=name):
         return None, wait
     first, last = capture_due.hours[0], capture_due.hours[-1]
     why = {WHY_TAG: capture_due.why}
@@ -210,9 +219,32 @@ def _seal_request(naming: Naming, name: str, block: tuple[str, str]) -> RunReque
         asset_selection=[naming.sealed_key(name)],
         asset_check_keys=[naming.check_key(name, NO_GAPS), naming.check_key(name, INTACT)],
         tags={SEAL_TAG: name} | range_tags(*block),
-    )  # fmt: skip
+    )
 
 
 def deleted(name: str) -> SkipReason:
-    """Of a sensor that has outlived its archive."""
+    """Returns the skip reason of a sensor that has outlived its archive."""
     return SkipReason(f"Archive {name} was deleted: reload the code location, and this sensor is gone")
+
+
+def sweep_sensor(naming: Naming = PROJECT) -> SensorDefinition:
+    """`sweep_sensor`: one for all archives, on unless switched off in the UI."""
+
+    @sensor(
+        name=naming.name("sweep_sensor"),
+        minimum_interval_seconds=SWEEP_INTERVAL_S,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Removes the objects of chunks that were deleted after their replay, once NATS3_DELETE_GRACE "
+        "seconds have passed. It starts no runs.",
+    )
+    def evaluate(_context: SensorEvaluationContext) -> SkipReason:
+        # It imports nats, 0.1 s of each load of the definitions.
+        from nats3_dagster.archive.stored.removal import sweep
+
+        with tick_failures(naming), Workspace(Settings.load()) as workspace:
+            swept = sweep(workspace, SWEPT_AT_ONCE)
+        if not swept.objects:
+            return SkipReason("No object waits to be removed whose grace has passed")
+        return SkipReason(f"Removed {swept.objects:,} objects with {swept.bytes:,} bytes")
+
+    return evaluate

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
 from nats3_dagster.archive import status
+from nats3_dagster.defs.cursor import ArchiveCursor
+from nats3_dagster.defs.dagster_partitions import Exports, forget, newest_of
 from nats3_dagster.defs.events import Replayed, export_event, hour_event, replayed, seal_event
-from nats3_dagster.defs.heard import Heard
 from nats3_dagster.defs.keys import Naming
-from nats3_dagster.defs.known import forget, newest_of
-from nats3_dagster.defs.known_exports import Exports
 from nats3_dagster.errors import Nats3Error, OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.exports import hours
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import FIRST_HOUR
 from nats3_dagster.model import Archive, Replay, Seal
-from nats3_dagster.model.exported import Export
+from nats3_dagster.model.export import Export
 from nats3_dagster.replay.status import replayed_hours
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.archive.condition import Condition
+    from nats3_dagster.archive.source.condition import Condition
 
 # What one call reports: the daemon writes an event in 10 to 20 ms, after the tick and outside its time limit.
 EVENTS = 500
@@ -33,10 +32,10 @@ BUDGET_S = 20.0
 
 @dataclass
 class Reconciled:
-    """What one call found."""
+    """The findings of one call."""
 
-    # By archive id: those of which Dagster has all.
-    heard: dict[int, Heard] = field(default_factory=dict[int, Heard])
+    # By archive id: those that Dagster has completely.
+    heard: dict[int, ArchiveCursor] = field(default_factory=dict[int, ArchiveCursor])
     # To be reported in this order.
     events: list[AssetMaterialization] = field(default_factory=list[AssetMaterialization])
     # Assets that had what the catalog has not, or of archives that are gone.
@@ -60,7 +59,7 @@ class Tick:
     newest: Mapping[AssetKey, int]
     # By time.monotonic().
     deadline: float = field(default_factory=lambda: time.monotonic() + BUDGET_S)
-    # Of the streams of `moved`, by archive id; empty until somebody asks.
+    # The conditions of the streams of `moved`, by archive id; empty until the first request.
     conditions: Mapping[int, "Condition"] = field(default_factory=dict[int, "Condition"])
     # Whether something of the archive could not be decided.
     undecided: bool = False
@@ -69,14 +68,14 @@ class Tick:
     def is_full(self) -> bool:
         return len(self.found.events) >= EVENTS or time.monotonic() > self.deadline
 
-    def compare(self, archive: Archive, before: Heard | None, now: Heard) -> Heard | None:
-        """What has been heard of the archive after this tick."""
+    def compare(self, archive: Archive, before: ArchiveCursor | None, now: ArchiveCursor) -> ArchiveCursor | None:
+        """Returns the position of the archive after this tick."""
         if self.is_full:
             return before
         if before is not None and now == replace(before, open_hour=now.open_hour) and not self.nothing_waits(archive):
             return before
-        # A first time everything is compared: all that Dagster has is behind event 0.
-        since = before or Heard(now.revision, now.seals, -1, -1, "", 0, 0, 0, 0)
+        # The first time, everything is compared: all of Dagster's events come after event 0.
+        since = before or ArchiveCursor(now.revision, now.seals, -1, -1, "", 0, 0, 0, 0)
         began, self.undecided = (len(self.found.events), len(self.found.wiped)), False
         known = [self.instance.get_materialized_partitions(key) for key in self.naming.keys_of(archive.name)[:2]]
         fault_point("tick.partitions_read")
@@ -94,7 +93,12 @@ class Tick:
         return before if did_something or self.undecided or self.is_full else after
 
     def chunks(
-        self, archive: Archive, since: Heard, now: Heard, known: Collection[str], seals: Collection[Seal]
+        self,
+        archive: Archive,
+        since: ArchiveCursor,
+        now: ArchiveCursor,
+        known: Collection[str],
+        seals: Collection[Seal],
     ) -> int:
         """Compare the hours of chunks that Dagster knows with those that have some and those that are sealed as empty;
         up to which event."""
@@ -123,7 +127,12 @@ class Tick:
         return newest.reached
 
     def sealed(
-        self, archive: Archive, since: Heard, now: Heard, known: Collection[str], expected: Mapping[str, Seal]
+        self,
+        archive: Archive,
+        since: ArchiveCursor,
+        now: ArchiveCursor,
+        known: Collection[str],
+        expected: Mapping[str, Seal],
     ) -> int:
         """Compare the sealed hours that Dagster knows; up to which event."""
         key, own = self.naming.sealed_key(archive.name), str(archive.id)
@@ -142,7 +151,7 @@ class Tick:
         self.report(wrong, lambda hour: seal_event(self.naming, archive, expected[hour], self.workspace.settings))
         return newest.reached
 
-    def replay(self, archive: Archive, since: Heard, now: Heard) -> int:
+    def replay(self, archive: Archive, since: ArchiveCursor, now: ArchiveCursor) -> int:
         """Compare the replayed hours; up to which event."""
         if (since.replays, since.replay_event) == (now.replays, now.replay_event):
             return now.replay_event
@@ -171,7 +180,7 @@ class Tick:
         self.report(wrong, event)
         return newest.reached
 
-    def exported(self, archive: Archive, since: Heard, now: Heard) -> int:
+    def exported(self, archive: Archive, since: ArchiveCursor, now: ArchiveCursor) -> int:
         """Compare the exported hours of each export; up to which event of all of them."""
         if (since.exports, since.export_event) == (now.exports, now.export_event):
             return now.export_event
@@ -198,13 +207,13 @@ class Tick:
         return min(reached, default=now.export_event)
 
     def nothing_waits(self, archive: Archive) -> bool:
-        """Whether the archive has everything that its stream has; not, if the stream does not answer."""
+        """True if the archive has everything that its stream has; False if the stream does not answer."""
         waiting = self.condition(archive).waiting
         return waiting is not None and waiting.is_empty
 
     def divided(self, archive: Archive, hours: Collection[str]) -> tuple[set[str], set[str]]:
-        """Of hours that the catalog has nothing of: those that are complete without, and those of which messages are
-        not captured. Neither, if NATS does not say."""
+        """Splits hours without chunks into complete and uncaptured ones; both are empty if NATS is unreachable.
+        Neither, if NATS does not say."""
         # Imported here: see defs/__init__.py.
         from nats3_dagster.archive.proof.seal import complete_hours
 
@@ -259,7 +268,7 @@ class Tick:
         return {h: n for h, n in hours.changes(self.workspace, export).items() if h >= FIRST_HOUR}
 
     def condition(self, archive: Archive) -> "Condition":
-        from nats3_dagster.archive.condition import conditions
+        from nats3_dagster.archive.source.condition import conditions
 
         if not self.conditions:
             self.conditions = conditions(self.workspace, self.moved)

@@ -21,7 +21,7 @@ WORDS = {
     Next.ADOPT_INCARNATION: "To archive it as well, materialize {archive}/chunks with adopt: true in its config",
     Next.BEGIN_NEW_REPLAY: "To publish all of it once more, launch a new run instead of executing this one again",
     Next.BEGIN_NEW_REPLAY_AFTER_LOOKING: "See what its targets hold of it: messages with the header Nats3-Replay: "
-    "{replay}. Delete these there and launch a new run, or launch one of what they lack",
+    "{replay}. Delete these there and launch a new run, or launch one of what is missing there",
     Next.CAPTURE: "Materialize {archive}/chunks",
     Next.CAPTURE_HOUR: "Materialize the hour {hour} of {archive}/chunks again",
     Next.CAPTURE_LACKING: "Materialize the missing hours of {archive}/chunks",
@@ -36,8 +36,7 @@ WORDS = {
     Next.CAPTURE_OR_LIST_CHUNKS: "Materialize it, or see which hours of {archive}/chunks there are",
     Next.CHANGE_FILTER: "If its subjects moved, change the subjects that archive {archive} takes",
     Next.CHANGE_WRITE_SUBJECT: "Choose a write_subject without white space, empty tokens and wildcards",
-    Next.CHECK_SPARK: "See what Java wrote to the run's compute log; in a shell, nats3 doctor checks "
-    "Java and Spark",
+    Next.CHECK_SPARK: "See what Java wrote to the run's compute log; in a shell, nats3 doctor checks Java and Spark",
     Next.CHOOSE_ARCHIVE: "Set archive to the name of one of them",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another write_subject, or set "
     "into_own_stream: true",
@@ -56,12 +55,12 @@ WORDS = {
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream: NAME",
     Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
     Next.CREATE_TABLE: "Create one in a shell: nats3 table create {archive}",
-    Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it anew in a shell: "
+    Next.DECLARE_NO_MORE_OR_CREATE: "Take {archive} out of the declaration, or create it again in a shell: "
     "nats3 store create",
     Next.DECLARE_OR_CHANGE: "Declare what the archive has, or change it in a shell: nats3 store set {archive}",
     Next.DOCTOR_BUCKET: "Try one in a shell: nats3 doctor --bucket NAME",
     Next.FORGET_FOREIGN_TABLE: "Run in a shell: nats3 table drop {archive} --forget",
-    Next.FORGET_TABLE: "Forget it and create it anew, in a shell: nats3 table drop {archive}, then "
+    Next.FORGET_TABLE: "Forget it and create it again, in a shell: nats3 table drop {archive}, then "
     "nats3 table create {archive}",
     Next.GET_CHUNK: "See the subjects of a chunk in a shell: nats3 chunk get {archive} {chunk}",
     Next.EXPORT_BEFORE_DELETION: "Materialize these hours of {archive}/{export} first, or let the replay delete them "
@@ -100,6 +99,7 @@ WORDS = {
     Next.RESTORE_STREAM: "Restore the stream from a backup or check NATS3_NATS_URL; if it is gone for good, delete the "
     "archive in a shell: nats3 store delete {archive}",
     Next.RESUME_ARCHIVE: "To go on, in a shell: nats3 store resume {archive}",
+    Next.RESUME_JOB: "re-execute its run from failure; or in a shell: nats3 load resume {replay}",
     Next.RESUME_OR_DELETE_REPLAY: "To go on with it, re-execute its run from failure; or in a shell: nats3 load resume "
     "{replay}. To publish all of it once more, first delete it in a shell: nats3 load delete {replay}",
     Next.RESUME_REPLAY: "To go on, re-execute its run from failure; or in a shell: nats3 load resume {replay}",

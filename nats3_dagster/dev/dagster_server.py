@@ -53,8 +53,8 @@ class DagsterServer:
         self._process: Process | None = None
 
     def start(self, port: int, environment: Mapping[str, str]) -> DagsterUi:
-        """The Dagster that runs, whoever started it, or else a new one, when it answers. One that runs and does not
-        answer is stopped first. Another port is taken where `port` is not free. Raises EngineError."""
+        """Returns the running Dagster, or else a new one, when it answers. One that runs and does not answer is stopped
+        first. Another port is taken where `port` is not free. Raises EngineError."""
         home = dagster_home()
         # Two that start at the same time: the second waits, and finds the Dagster of the first.
         with exclusive(self._home / "dagster.lock"):
@@ -74,7 +74,7 @@ class DagsterServer:
             return replace(ui, is_new=True, replaced=replaced)
 
     def ui(self) -> DagsterUi | None:
-        """The Dagster that runs and answers, whoever started it; None when there is none."""
+        """Returns the running Dagster if it answers; None when there is none."""
         process = self._find()
         address = self.address
         if process is None or address is None or not _answers(f"{address}/server_info"):
@@ -83,7 +83,7 @@ class DagsterServer:
         return DagsterUi(address, process.pid, urlsplit(address).port or 0, started_at)
 
     def find(self) -> bool:
-        """Take over the one that runs, whoever started it, whether it answers or not."""
+        """Takes over the running one, whether it answers or not."""
         return self._find() is not None
 
     @property
@@ -146,7 +146,7 @@ class DagsterServer:
 
     @property
     def _marker(self) -> Marker:
-        """The words of its command line by which it is known."""
+        """Returns the words that identify it in its command line."""
         return "-w", str(self._workspace)
 
 

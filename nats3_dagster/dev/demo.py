@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from nats3_dagster.archive.captures.windows import hours_to_capture
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.source.windows import hours_to_capture
 from nats3_dagster.archive.status import archives, find, holdings
 from nats3_dagster.defs.run_times import run_times
 from nats3_dagster.dev.compare import compare
@@ -108,9 +108,7 @@ def _capture(workspace: Workspace, names: Names, on_step: OnStep) -> str:
     state = stream_state(workspace.link, names.stream)
     hours = hours_to_capture(workspace, find(workspace, names.archive), state)
     run = secrets.token_hex(8)
-    tags = {
-        "dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[-1], _TAG: run
-    }  # fmt: skip
+    tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[-1], _TAG: run}
     for _ in _dagster_job(f"{names.archive}_capture", "--tags", json.dumps(tags)):
         on_step("capture", _totals(workspace, names).messages, state.messages)
     return run

@@ -1,6 +1,6 @@
 """The streams and the archive of a demo: names that nothing has yet.
 
-Invariant: a demo deletes and changes nothing. What an earlier one made may be somebody's by now.
+Invariant: a demo deletes and changes nothing. The user may have put own data into the results of an earlier one.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _NUMBERS = 100
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the demo with this number makes: LOGS and LOGS_REPLAY, LOGS_2 and LOGS_2_REPLAY, and so on."""
+    """The names that the demo with this number uses: LOGS and LOGS_REPLAY, LOGS_2 and LOGS_2_REPLAY, and so on."""
 
     number: int
 

@@ -1,4 +1,4 @@
-"""What a demo did and how long it took, for people and for programs."""
+"""The result of a demo and its duration, for people and for programs."""
 
 from dataclasses import asdict, dataclass
 
@@ -8,7 +8,7 @@ from nats3_dagster.dev.demo_names import Names
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demo did. The times of steps are wall times, process starts included, in seconds."""
+    """The result of the demo. The times of steps are wall times, process starts included, in seconds."""
 
     names: Names
     # The version of nats-server.

@@ -43,8 +43,17 @@ def restore_stream(
     `config` is added to the stream's configuration. Returns the server's state of the new stream. Raises EngineError
     for a server before 2.15, OperatorError for messages out of order, SourceError when the server refuses."""
     stream_config = {
-        "name": name, "subjects": list(subjects), "retention": "limits", "storage": "file", "discard": "old",
-        "num_replicas": 1, "max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_consumers": -1, **config,
+        "name": name,
+        "subjects": list(subjects),
+        "retention": "limits",
+        "storage": "file",
+        "discard": "old",
+        "num_replicas": 1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_consumers": -1,
+        **config,
     }
     with tempfile.TemporaryFile() as body:
         state = _write_entries(body, messages)
@@ -82,8 +91,14 @@ def _write_entries(out: IO[bytes], messages: Iterable[Past]) -> dict[str, Any]:
         raise OperatorError("A stream with a past needs a message", "Create an empty stream in the ordinary way")
     out.write(bytes(snappy.compress(piece + _entry(b"", 0, 0, b"", b""))))
     return {
-        "messages": count, "bytes": size, "first_seq": first.seq, "first_ts": format_time(first.time_ns),
-        "last_seq": last.seq, "last_ts": format_time(last.time_ns), "num_subjects": len(subjects), "consumer_count": 0,
+        "messages": count,
+        "bytes": size,
+        "first_seq": first.seq,
+        "first_ts": format_time(first.time_ns),
+        "last_seq": last.seq,
+        "last_ts": format_time(last.time_ns),
+        "num_subjects": len(subjects),
+        "consumer_count": 0,
     }
 
 

@@ -57,9 +57,15 @@ class NatsServer:
     loopback. With `stay` it outlives the process that started it."""
 
     def __init__(
-        self, folder: Path, *, port: int = 0, config: str = "", name: str = "nats3", monitor: bool = False,
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        config: str = "",
+        name: str = "nats3",
+        monitor: bool = False,
         stay: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder = folder.absolute()
         self.port = port
         self.config = config
@@ -85,11 +91,11 @@ class NatsServer:
 
     @property
     def marker(self) -> Marker:
-        """The words of its command line by which a running server is known."""
+        """Returns the words that identify a running server in its command line."""
         return "-c", str(self.folder / "server.conf")
 
     def find(self) -> bool:
-        """Take over the server of this folder if one runs and answers, whoever started it."""
+        """Takes over the server of this folder if one runs and answers."""
         if self.process is None or not self.process.running:
             self.process = Process.find(self.marker)
         return self.process is not None and self._read_port() and answers(self.port)
@@ -127,7 +133,7 @@ class NatsServer:
             self.process.kill()
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nothing answers, as behind a broken network."""
+        """Freezes it (SIGSTOP): connections stay open and nothing answers, as in a broken network."""
         if self.process:
             os.kill(self.process.pid, signal.SIGSTOP)
 

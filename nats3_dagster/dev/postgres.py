@@ -47,9 +47,14 @@ class Postgres:
     over those here."""
 
     def __init__(
-        self, folder: Path, *, port: int = 0, fast: bool = False, stay: bool = False,
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        fast: bool = False,
+        stay: bool = False,
         settings: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder = folder.absolute()
         self.port = port
         self.fast = fast
@@ -63,11 +68,11 @@ class Postgres:
 
     @property
     def marker(self) -> Marker:
-        """The words of its command line by which a running server is known."""
+        """Returns the words that identify a running server in its command line."""
         return "-D", str(self.data)
 
     def find(self) -> bool:
-        """Take over the server of this folder if one runs and answers, whoever started it."""
+        """Takes over the server of this folder if one runs and answers."""
         if self.process is None or not self.process.running:
             self.process = Process.find(self.marker, end_signal=signal.SIGINT)
         if self.process is None or not self._ready():
@@ -105,10 +110,19 @@ class Postgres:
         self._disown_lock()
         self.port = free_port(self.port)
         settings = {
-            "listen_addresses": HOST, "port": str(self.port), "unix_socket_directories": "", "max_connections": "100",
-            "shared_buffers": "64MB", "logging_collector": "off", "timezone": "UTC", "log_timezone": "UTC",
+            "listen_addresses": HOST,
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "max_connections": "100",
+            "shared_buffers": "64MB",
+            "logging_collector": "off",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
             # Nothing replicates a cluster for one host.
-            "max_wal_senders": "0", "wal_level": "minimal", **(_FAST if self.fast else {}), **self.settings,
+            "max_wal_senders": "0",
+            "wal_level": "minimal",
+            **(_FAST if self.fast else {}),
+            **self.settings,
         }
         argv = [*as_user, str(programs() / "postgres"), *self.marker]
         argv += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
@@ -152,9 +166,26 @@ class Postgres:
             for path in (new, password):
                 os.chown(path, nobody.pw_uid, nobody.pw_gid)
         argv = [
-            *as_user, str(programs() / "initdb"), "-D", str(new), "-U", USER, "--pwfile", str(password),
-            "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--locale-provider", "builtin",
-            "--builtin-locale", "C.UTF-8", "--no-instructions", *(["--no-sync"] if self.fast else []),
+            *as_user,
+            str(programs() / "initdb"),
+            "-D",
+            str(new),
+            "-U",
+            USER,
+            "--pwfile",
+            str(password),
+            "--auth",
+            "scram-sha-256",
+            "--encoding",
+            "UTF8",
+            "--locale",
+            "C",
+            "--locale-provider",
+            "builtin",
+            "--builtin-locale",
+            "C.UTF-8",
+            "--no-instructions",
+            *(["--no-sync"] if self.fast else []),
         ]
         done = subprocess.run(
             argv, capture_output=True, text=True, errors="replace", env=_plain_env(), cwd=self.folder, check=False
@@ -206,7 +237,7 @@ def _as_user(*folders: Path) -> list[str]:
 
 
 def _reachable(folder: Path) -> bool:
-    """Whether every user may read this folder and pass all folders above it."""
+    """True if every user may read this folder and pass all folders above it."""
     return all(stat.S_IMODE(part.stat().st_mode) & 0o5 == 0o5 for part in (folder, *folder.parents))
 
 

@@ -1,4 +1,4 @@
-"""A server process of ours: start it, find it again, stop it.
+"""A server process of the stack: start it, find it again, stop it.
 
 Invariant: a server is known by the words of its command line that name its folder, never by a pid in a file. So a
 recycled pid is never signalled, and a server that no file names is found. It ends with the process that started it,
@@ -28,8 +28,8 @@ from nats3_dagster.settings.private import UMASK, open_private
 
 HOST = "127.0.0.1"
 Marker = tuple[str, ...]
-# Handles of children that outlive us on purpose, by pid: Python warns when the handle of a running child is dropped,
-# and a child that ends while we run is a zombie until its handle is asked.
+# Handles of children that outlive this process on purpose, by pid: Python warns when the handle of a running child is
+# dropped, and a child that ends before this process is a zombie until its handle is asked.
 _staying: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -52,7 +52,7 @@ def free_port(port: int = 0) -> int:
 
 
 def answers(port: int) -> bool:
-    """Whether something accepts connections on this port of loopback."""
+    """True if a process accepts connections on this port of loopback."""
     try:
         socket.create_connection((HOST, port), timeout=5).close()
     except OSError:
@@ -63,9 +63,11 @@ def answers(port: int) -> bool:
 def wait_for(condition: Callable[[], bool], timeout_s: float, every_s: float = 0.02) -> bool:
     """Ask until `condition()` is true; False when the time is up."""
     return Retrying(
-        retry=retry_if_result(not_), wait=wait_fixed(every_s), stop=stop_after_delay(timeout_s),
+        retry=retry_if_result(not_),
+        wait=wait_fixed(every_s),
+        stop=stop_after_delay(timeout_s),
         retry_error_callback=lambda _: False,
-    )(condition)  # fmt: skip
+    )(condition)
 
 
 @contextmanager
@@ -89,16 +91,29 @@ class Process:
 
     @classmethod
     def start(
-        cls, argv: Sequence[str], marker: Marker, log: Path, *, stay: bool = False, end_signal: int = signal.SIGTERM,
-        env: Mapping[str, str] | None = None, umask: int = UMASK,
+        cls,
+        argv: Sequence[str],
+        marker: Marker,
+        log: Path,
+        *,
+        stay: bool = False,
+        end_signal: int = signal.SIGTERM,
+        env: Mapping[str, str] | None = None,
+        umask: int = UMASK,
     ) -> "Process":
         """Start `argv` in a session of its own, its output appended to `log`; with -1 it has our umask. Raises
         EngineError."""
         try:
             with open_private(log, "ab") as out:
                 child = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=log.parent,
-                    start_new_session=True, umask=umask,
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                    env=env,
+                    cwd=log.parent,
+                    start_new_session=True,
+                    umask=umask,
                 )
         except OSError as error:
             hint = "Install it; in a checkout: make setup"
@@ -114,7 +129,7 @@ class Process:
 
     @classmethod
     def find(cls, marker: Marker, *, end_signal: int = signal.SIGTERM) -> "Process | None":
-        """The running server with these words in its command line, whoever started it; None when there is none."""
+        """Returns the running server with these words in its command line; None when there is none."""
         matches = {p.pid: p for p in psutil.process_iter(["cmdline"]) if _has(p.info["cmdline"], marker)}
         for pid, process in matches.items():
             with suppress(psutil.Error):
@@ -127,7 +142,7 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether it lives: this process, not another one with its pid."""
+        """True if it lives: this process, not another one with its pid."""
         if self._child is not None:
             return self._child.poll() is None
         try:
@@ -138,8 +153,8 @@ class Process:
 
     @property
     def ending(self) -> str:
-        """How a child of ours has ended: `exit status 1`, `signal SIGKILL`; empty while it runs, and where another
-        process started it."""
+        """Returns how a child of this process has ended: `exit status 1`, `signal SIGKILL`; empty while it runs, and
+        for a child of another process."""
         status = self._child.poll() if self._child is not None else None
         if status is None:
             return ""
@@ -154,7 +169,7 @@ class Process:
 
     @property
     def children(self) -> list[psutil.Process]:
-        """What it has started and that has not ended."""
+        """Returns the processes that it has started and that have not ended."""
         with suppress(psutil.Error):
             return psutil.Process(self.pid).children(recursive=True)
         return []
@@ -227,7 +242,7 @@ class _Lifeline:
         self._owner = os.getpid()
         self._wards: dict[int, Process] = {}  # by pid
         argv = [sys.executable, "-I", "-S", lifeline.__file__, str(self._owner)]
-        # Not our own output: a reader of that would wait for its end, and the program ends after us.
+        # Not the output of this process: a reader of that would wait for its end, and the program ends later.
         null = subprocess.DEVNULL
         self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True)
         atexit.register(self._close)

@@ -19,7 +19,7 @@ from nats3_dagster.dev.dagster_server import DagsterServer
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import exclusive, free_port
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.settings import home as default_home
 from nats3_dagster.settings.private import make_home, write_private
@@ -49,9 +49,13 @@ class Endpoints:
     def environment(self) -> dict[str, str]:
         """The same as environment variables, for a process that must use this stack."""
         return {
-            "NATS3_NATS_URL": self.nats_url, "NATS3_POSTGRES_URL": self.postgres_url, "NATS3_STORE_URL": self.store_url,
-            "AWS_ENDPOINT_URL_S3": self.s3_endpoint, "AWS_REGION": self.s3_region,
-            "AWS_ACCESS_KEY_ID": self.s3_access_key_id, "AWS_SECRET_ACCESS_KEY": self.s3_secret_access_key,
+            "NATS3_NATS_URL": self.nats_url,
+            "NATS3_POSTGRES_URL": self.postgres_url,
+            "NATS3_STORE_URL": self.store_url,
+            "AWS_ENDPOINT_URL_S3": self.s3_endpoint,
+            "AWS_REGION": self.s3_region,
+            "AWS_ACCESS_KEY_ID": self.s3_access_key_id,
+            "AWS_SECRET_ACCESS_KEY": self.s3_secret_access_key,
             **({"NATS3_NATS_MONITOR_URL": self.nats_monitor_url} if self.nats_monitor_url else {}),
         }
 
@@ -87,10 +91,14 @@ class Stack:
     def endpoints(self) -> Endpoints:
         """How to reach the servers, once they are started."""
         return Endpoints(
-            nats_url=self.nats.url, nats_monitor_url=self.nats.monitor_url, postgres_url=self.postgres.url(DATABASE),
-            s3_endpoint=self.s3.endpoint, s3_region=self.s3.region, s3_access_key_id=self.s3.access_key,
+            nats_url=self.nats.url,
+            nats_monitor_url=self.nats.monitor_url,
+            postgres_url=self.postgres.url(DATABASE),
+            s3_endpoint=self.s3.endpoint,
+            s3_region=self.s3.region,
+            s3_access_key_id=self.s3.access_key,
             s3_secret_access_key=self.s3.secret_key,
-        )  # fmt: skip
+        )
 
     def start(self, on_step: Callable[[str], None] = lambda _: None, *, again: bool = False) -> "Stack":
         """Start the servers that do not run, wait until all answer, migrate the catalog, write `stack.json`.
@@ -134,12 +142,12 @@ class Stack:
                 self._write(dagster_url)
 
     def running(self) -> dict[str, bool]:
-        """Whether each of the servers runs and answers now, whoever started it."""
+        """Returns for each of the servers whether it runs and answers now."""
         return {"nats": self.nats.find(), "postgres": self.postgres.find(), "s3": self.s3.find()}
 
     def stop(self) -> None:
-        """Stop what runs, whoever started it, but Dagster. The data stays; the next start takes the same ports if they
-        are free."""
+        """Stops the running servers, but not Dagster. The data stays; the next start takes the same ports if they are
+        free."""
         with self._locked():
             self._stop_servers()
 
@@ -178,7 +186,7 @@ class Stack:
         """The ports of the running stack, else of the last one; empty when there was none."""
         for file in (self.file, self._last):
             fields = _read(file)
-            with suppress(ValueError, KeyError):  # not a file of ours: any free port will do
+            with suppress(ValueError, KeyError):  # not a file of the stack: any free port will do
                 return {name: urlsplit(fields[name]).port or 0 for name in ("nats_url", "postgres_url", "s3_endpoint")}
         return {}
 

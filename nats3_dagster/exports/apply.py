@@ -8,18 +8,18 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from nats3_dagster.archive.change import Difference
 from nats3_dagster.archive.declared.apply import Action, Planned
+from nats3_dagster.archive.lifecycle.change import Difference
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.exports import declare
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
-from nats3_dagster.model.exported import Export
+from nats3_dagster.model.export import Export
 from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedExport:
-    """What is to be done about one export."""
+    """The planned action for one export."""
 
     action: Action
     # The archive's own name.
@@ -38,7 +38,7 @@ class PlannedExport:
 
 @dataclass(frozen=True, slots=True)
 class AppliedExport:
-    """What became of one step of a plan."""
+    """The result of one step of a plan."""
 
     planned: PlannedExport
     # Whether it was done. If not, nothing of it was.
@@ -47,7 +47,7 @@ class AppliedExport:
 
 
 def plan(workspace: Workspace, archives: Sequence[Planned], *, prune: bool = False) -> tuple[PlannedExport, ...]:
-    """What is to be done about the exports of these archives, by name, and what of it is refused. With `prune` those
+    """Returns the planned actions for the exports of these archives, by name, and the refused ones. With `prune` those
     that their archive does not declare are to be removed."""
     planned: list[PlannedExport] = []
     for one in archives:
@@ -63,8 +63,9 @@ def plan(workspace: Workspace, archives: Sequence[Planned], *, prune: bool = Fal
         if prune:
             planned += [
                 PlannedExport("remove", archive.name, name, export=export)
-                for name, export in existing.items() if name not in wanted
-            ]  # fmt: skip
+                for name, export in existing.items()
+                if name not in wanted
+            ]
     return tuple(sorted(planned, key=lambda one: (one.archive, one.name)))
 
 

@@ -1,4 +1,4 @@
-"""What is refused of an export before anything is written."""
+"""Refusals of an export before anything is written."""
 
 from pathlib import Path
 
@@ -33,8 +33,9 @@ def check_apart(workspace: Workspace, archive: Archive, spec: ExportSpec) -> Non
         if ours[: len(theirs)] == theirs or theirs[: len(ours)] == ours:
             raise OperatorError(
                 f"The export {spec.name} would write where the chunks of archive {other.name} live",
-                "Choose another bucket, or a prefix beside the archive's", field="destination",
-            )  # fmt: skip
+                "Choose another bucket, or a prefix beside the archive's",
+                field="destination",
+            )
 
 
 def _real(path: Path) -> tuple[str, ...]:

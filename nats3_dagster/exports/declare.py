@@ -1,18 +1,19 @@
-"""Declaring exports: create, change, delete.
+"""Declaring exports: create, change, delete, and those that are declared as code.
 
-Invariant: a spec is checked before anything is written. Deleting an export keeps its files.
+Invariants: a spec is checked before anything is written. Deleting an export keeps its files. A declaration as code
+changes nothing that the catalog has, and does not create anything again that was deleted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from nats3_dagster.archive.change import Difference
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.archive.lifecycle.change import Difference
+from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.exports.checks import check_export
 from nats3_dagster.exports.status import Listed, find
 from nats3_dagster.model import Archive, ExportSpec
-from nats3_dagster.model.exported import Export, ExportTotals
+from nats3_dagster.model.export import Export, ExportTotals
 from nats3_dagster.workspace import Workspace
 
 # What an archive has beside its exports: assets and ops in Dagster.
@@ -41,8 +42,9 @@ def check(workspace: Workspace, archive: Archive, spec: ExportSpec) -> None:
     if spec.name in RESERVED:
         raise OperatorError(
             f"An export cannot be called {spec.name}: every archive has an asset {archive.name}/{spec.name}",
-            "Choose another name", field="name",
-        )  # fmt: skip
+            "Choose another name",
+            field="name",
+        )
     check_export(workspace, archive, spec)
 
 
@@ -64,8 +66,9 @@ def changed_spec(before: Export, wanted: Mapping[str, Any]) -> ExportSpec:
     if wanted.get("name", before.name) != before.name:
         raise OperatorError(
             f"The name of export {before.name} cannot change: its asset and its lists of files are named by it",
-            "Make another export, and delete this one: its files stay", field="name",
-        )  # fmt: skip
+            "Make another export, and delete this one: its files stay",
+            field="name",
+        )
     return replace(before.spec, **wanted)
 
 
@@ -82,3 +85,31 @@ def delete(workspace: Workspace, archive_name: str, name: str) -> Listed:
     totals = workspace.catalog.exports.totals(archive).get(export.id, ExportTotals())
     workspace.catalog.exports.delete(archive, export)
     return Listed(archive, export, totals)
+
+
+def ensure_declared(workspace: Workspace, archive: Archive, declared: Sequence[ExportSpec]) -> None:
+    """Create those of the declared exports that the archive never had. Raises OperatorError where the catalog has other
+    settings, or had an export of this name that was deleted, and for one that cannot run."""
+    exports = workspace.catalog.exports
+    existing = {one.name: one.spec for one in exports.all(archive)}
+    for spec in declared:
+        if spec.name not in existing:
+            if spec.name in exports.deleted_names_of(archive):
+                raise OperatorError(
+                    f"Export {spec.name} of archive {archive.name} is declared, and was deleted",
+                    f"Take {spec.name} out of the declaration, or give it another name",
+                )
+            check(workspace, archive, spec)
+            try:
+                existing[spec.name] = exports.create(archive, spec).spec
+            except Conflict:
+                found = exports.find(archive, spec.name)
+                if found is None:
+                    raise
+                existing[spec.name] = found.spec  # another process was faster
+        if found := differences(existing[spec.name], spec):
+            texts = [f"{one.field} is {one.old!r}, and {one.new!r} is declared" for one in found]
+            raise OperatorError(
+                f"Export {spec.name} of archive {archive.name} is not as declared: {'; '.join(texts)}",
+                "Declare what the catalog has, or change the export to what is declared",
+            )

@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.read.fetch import fetch_chunks
+from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.decoding.decoders import decoder_of
 from nats3_dagster.exports.decoding.keys import ALL, escaped, key_of, tokens_of
@@ -82,9 +82,14 @@ class GroupExport:
                 notes.note(read)
         files = tuple(self._stage(outlet))
         return GroupResult(
-            self._group.number, files, self._stage_undecoded(outlet), self._messages, self._dropped,
-            len(self._undecoded), self._first_reason,
-        )  # fmt: skip
+            self._group.number,
+            files,
+            self._stage_undecoded(outlet),
+            self._messages,
+            self._dropped,
+            len(self._undecoded),
+            self._first_reason,
+        )
 
     def _add(self, batch: pa.RecordBatch) -> None:
         batch = selected(batch, self._job.spec.subjects, self._taken)
@@ -217,8 +222,9 @@ class GroupExport:
         if len(self._files) == MAX_FILES:
             raise OperatorError(
                 f"The export {self._job.spec.name} splits {self._messages} messages into more than {MAX_FILES} files",
-                "Choose a key with fewer values", field="key",
-            )  # fmt: skip
+                "Choose a key with fewer values",
+                field="key",
+            )
         file = self._files[key, slot] = _File(self._serializer.new_file(), seq, seq)
         return file
 

@@ -24,9 +24,15 @@ Perform = Callable[[Sequence[tuple[ExportJob, Group]]], tuple[Sequence[GroupResu
 
 
 def export_hour(
-    workspace: Workspace, archive: Archive, spec: ExportSpec, hour: str, perform: Perform, *,
-    on_progress: OnProgress | None = None, over_retired: bool = False,
-) -> ExportResult:  # fmt: skip
+    workspace: Workspace,
+    archive: Archive,
+    spec: ExportSpec,
+    hour: str,
+    perform: Perform,
+    *,
+    on_progress: OnProgress | None = None,
+    over_retired: bool = False,
+) -> ExportResult:
     """Make the files of the hour be what the archive has of it. Running it again changes nothing.
 
     `on_progress` is called with the messages that were read and the messages of the hour, by a thread. With

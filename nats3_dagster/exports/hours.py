@@ -11,7 +11,7 @@ from nats3_dagster.exports.status import Listed, find, listed
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, ExportResult, ExportSpec
-from nats3_dagster.model.exported import Export, ExportHour, ExportTotals, Made
+from nats3_dagster.model.export import Export, ExportHour, ExportTotals, Made
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -65,10 +65,16 @@ def wait_s(hour: ExportHour, now_s: float) -> float:
     return wait - (now_s - hour.failed.at.timestamp())
 
 
-def asked(
-    workspace: Workspace, archive_name: str, name: str, *, hours: Sequence[str] = (), first: str | None = None,
-    last: str | None = None, over_retired: bool = False,
-) -> tuple[Archive, Export, tuple[ExportHour, ...]]:  # fmt: skip
+def select_hours(
+    workspace: Workspace,
+    archive_name: str,
+    name: str,
+    *,
+    hours: Sequence[str] = (),
+    first: str | None = None,
+    last: str | None = None,
+    over_retired: bool = False,
+) -> tuple[Archive, Export, tuple[ExportHour, ...]]:
     """The hours to export, ascending: the `hours`, exported before or not, else those from `first` to `last` that are
     due. Raises OperatorError for one of `hours` that is not sealed, or had chunks that were deleted after a replay
     unless `over_retired`; and when there is no such archive or export."""
@@ -86,13 +92,19 @@ def asked(
 
 
 def attempt(
-    workspace: Workspace, archive: Archive, export: Export, hour: str, perform: Callable[[], ExportResult],
-    run_id: str | None = None, *, over_retired: bool = False,
-) -> ExportResult:  # fmt: skip
-    """What `perform` exports of the hour, recorded; a failure is recorded as well.
+    workspace: Workspace,
+    archive: Archive,
+    export: Export,
+    hour: str,
+    perform: Callable[[], ExportResult],
+    run_id: str | None = None,
+    *,
+    over_retired: bool = False,
+) -> ExportResult:
+    """Returns the result of `perform` for the hour, recorded; a failure is recorded as well.
 
-    Raises OperatorError unless the hour is sealed, and for one of which chunks were deleted after a replay unless
-    `over_retired`; Conflict while another process exports it, and what `perform` raises."""
+    Raises OperatorError unless the hour is sealed, and for one with chunks that were deleted after a replay unless
+    `over_retired`; Conflict while another process exports it, and the exceptions of `perform`."""
     exports = workspace.catalog.exports
     before = one_hour(workspace, archive, export, hour)
     _check_retired(archive, export, before, over_retired)
@@ -105,9 +117,16 @@ def attempt(
         _record_failure(workspace, archive, export, hour, error, run_id)
         raise
     made = Made(
-        *sealed[:2], export.version, result.files, result.messages, result.dropped, result.undecoded, result.bytes,
-        manifest_url(archive, export.spec, hour), workspace.catalog.now(),
-    )  # fmt: skip
+        *sealed[:2],
+        export.version,
+        result.files,
+        result.messages,
+        result.dropped,
+        result.undecoded,
+        result.bytes,
+        manifest_url(archive, export.spec, hour),
+        workspace.catalog.now(),
+    )
     exports.record(archive, export, hour, made, run_id)
     fault_point("export.recorded")
     return result
@@ -123,7 +142,7 @@ def retired_error(archive: Archive, name: str, hour: str, messages: int) -> Oper
 
 
 def manifest_url(archive: Archive, spec: ExportSpec, hour: str) -> str:
-    """Of the object that lists the files of an hour."""
+    """Returns the address of the object that lists the files of an hour."""
     # It imports the store's client, as long as all else of a command that only asks.
     from nats3_dagster.exports.manifest import manifest_path
 
@@ -136,9 +155,9 @@ def _record_failure(
 ) -> None:
     """Note it where the catalog can take it; the error itself is what counts."""
     # It imports pyarrow, which takes a command that only asks as long as all else.
-    from nats3_dagster.archive.captures.noting import kind_of
+    from nats3_dagster.archive.captures.capture_log import kind_of
 
-    # The text of what nobody foresaw may hold anything, a password included.
+    # The text of an unforeseen error may hold anything, a password included.
     what = error.what if isinstance(error, Nats3Error) else type(error).__name__
     try:
         workspace.catalog.exports.record_failure(archive, export, hour, kind_of(error), what, run_id)
@@ -147,7 +166,7 @@ def _record_failure(
 
 
 def _check_retired(archive: Archive, export: Export, found: ExportHour | None, over_retired: bool) -> None:
-    """Raises OperatorError for an hour of which chunks were deleted after a replay, unless `over_retired`."""
+    """Raises OperatorError for an hour with chunks that were deleted after a replay, unless `over_retired`."""
     if found and found.retired_messages and not over_retired:
         raise retired_error(archive, export.name, found.hour, found.retired_messages)
 

@@ -10,7 +10,7 @@ from nats3_dagster.objects import OutletOptions, StoreOptions
 # What a task holds at a time: the payloads of a group of chunks. One chunk may have more by itself.
 GROUP_BYTES = 64 << 20
 GROUP_MESSAGES = 1_000_000
-# A key of which each message has another one would make a file of each message.
+# A key with a different value for each message would make a file for each message.
 MAX_FILES = 10_000
 # What says which export a place belongs to.
 OWNER_PATH = f"{OWN_FOLDER}/owner.json"
@@ -29,7 +29,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ExportJob:
-    """What all tasks of an hour share."""
+    """The common input of all tasks of an hour."""
 
     archive: str
     # The UUID of the archive's job.
@@ -71,7 +71,7 @@ class StagedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """What became of the messages of a group."""
+    """The result for the messages of a group."""
 
     number: int
     files: tuple[StagedFile, ...]

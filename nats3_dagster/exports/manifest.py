@@ -1,7 +1,7 @@
 """The manifest of an exported hour: which files there are, and which there may be while a run replaces them.
 
-Invariant: a file of ours at the destination is in the manifest of its hour, whatever process died where. So what an
-earlier run made is found and removed without a listing, and nobody else's file is touched.
+Invariant: an export's file at the destination is in the manifest of its hour, even if any process died at any step. So
+the files of an earlier run are found and removed without a listing, and no other program's file is touched.
 """
 
 import json
@@ -17,7 +17,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ExportManifest:
-    """What a run of an hour did."""
+    """The result of a run of an hour."""
 
     archive: str
     export: str

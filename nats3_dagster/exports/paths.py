@@ -13,15 +13,24 @@ def file_path(job: ExportJob, group: Group, key: str, slot: int, first: int, las
 
     Raises OperatorError where the store cannot have such a path."""
     path = job.spec.path.format(
-        archive=job.archive, export=job.spec.name, stream=job.stream, key=key, date=job.hour[:10], hour=job.hour[11:13],
-        minute=f"{slot * job.spec.interval_minutes:02d}", first=f"{group.mark}{first:0{_DIGITS}d}",
-        last=f"{group.mark}{last:0{_DIGITS}d}", part=f"{group.number:05d}", ext=job.spec.ext,
-    )  # fmt: skip
+        archive=job.archive,
+        export=job.spec.name,
+        stream=job.stream,
+        key=key,
+        date=job.hour[:10],
+        hour=job.hour[11:13],
+        minute=f"{slot * job.spec.interval_minutes:02d}",
+        first=f"{group.mark}{first:0{_DIGITS}d}",
+        last=f"{group.mark}{last:0{_DIGITS}d}",
+        part=f"{group.number:05d}",
+        ext=job.spec.ext,
+    )
     if len(path) > _MAX_PATH or any(len(part.encode()) > _MAX_PART for part in path.split("/")):
         raise OperatorError(
             f"The path {path[:80]!r}... has more than {_MAX_PATH} characters, or {_MAX_PART} bytes in a part",
-            "Shorten the export's path", field="path",
-        )  # fmt: skip
+            "Shorten the export's path",
+            field="path",
+        )
     folder = job.spec.folder(job.archive, job.stream)
     return path.removeprefix(f"{folder}/") if folder else path
 

@@ -12,7 +12,7 @@ from nats3_dagster.errors import Conflict, StoreError
 from nats3_dagster.exports.job import OWNER_PATH, own_folder
 from nats3_dagster.exports.plan import ExportPlan, outlet_options
 from nats3_dagster.model import Archive
-from nats3_dagster.model.exported import Export
+from nats3_dagster.model.export import Export
 from nats3_dagster.objects import Outlet, OwnerObject
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace

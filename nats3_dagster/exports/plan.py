@@ -1,10 +1,10 @@
-"""The plan of an export: which chunks, in which groups, by which job."""
+"""The plan of an export: chunks, groups and job."""
 
 import secrets
 from dataclasses import dataclass
 
-from nats3_dagster.archive.clocks import ask_clocks
 from nats3_dagster.archive.proof import seal
+from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.checks import check_export
 from nats3_dagster.exports.decoding.schemas import read_schema
@@ -19,7 +19,7 @@ from nats3_dagster.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """What a run of an hour will do."""
+    """The plan of a run of an hour."""
 
     job: ExportJob
     groups: tuple[Group, ...]
@@ -41,11 +41,16 @@ def plan(
         raise retired_error(archive, spec.name, hour, messages)
     token = secrets.token_hex(8)
     job = ExportJob(
-        archive=archive.name, archive_id=str(archive.job_id), stream=archive.spec.stream, hour=hour, spec=spec,
-        schema=read_schema(spec), store=workspace.settings.store,
+        archive=archive.name,
+        archive_id=str(archive.job_id),
+        stream=archive.spec.stream,
+        hour=hour,
+        spec=spec,
+        schema=read_schema(spec),
+        store=workspace.settings.store,
         outlet=outlet_options(workspace.settings.store, archive, spec),
         staging=f"{staging_folder(archive.name, spec.name, hour)}/{token}",
-    )  # fmt: skip
+    )
     return ExportPlan(job, groups_of(chunks), sum(chunk.meta.messages for chunk in chunks))
 
 
@@ -65,10 +70,14 @@ def outlet_options(store: StoreOptions, archive: Archive, spec: ExportSpec) -> O
 
 def _plain_s3(store: StoreOptions) -> StoreOptions:
     return StoreOptions(
-        endpoint=store.endpoint, region=store.region, access_key_id=store.access_key_id,
-        secret_access_key=store.secret_access_key, session_token=store.session_token, profile=store.profile,
+        endpoint=store.endpoint,
+        region=store.region,
+        access_key_id=store.access_key_id,
+        secret_access_key=store.secret_access_key,
+        session_token=store.session_token,
+        profile=store.profile,
         patience_s=store.patience_s,
-    )  # fmt: skip
+    )
 
 
 def _check_complete(workspace: Workspace, archive: Archive, hour: str) -> None:

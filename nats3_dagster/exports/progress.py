@@ -1,7 +1,7 @@
 """How far the tasks of an export are: each notes it beside the files that it stages, and the driver lists the notes.
 
 Invariant: no decision rests on it, and a note that cannot be written or listed stops nothing. An export needs no NATS,
-by which captures and replays report.
+which captures and replays report by.
 """
 
 import threading

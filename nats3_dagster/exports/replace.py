@@ -79,10 +79,17 @@ def replace(
     with suppress(StoreError):  # the next run of the hour removes what is left
         clear_staging(plan)
     return ExportResult(
-        archive=job.archive, export=job.spec.name, hour=job.hour, files=len(new.files), messages=new.messages,
-        dropped=new.dropped, undecoded=new.undecoded, bytes=sum(file.bytes for file in new.files), written=moved,
+        archive=job.archive,
+        export=job.spec.name,
+        hour=job.hour,
+        files=len(new.files),
+        messages=new.messages,
+        dropped=new.dropped,
+        undecoded=new.undecoded,
+        bytes=sum(file.bytes for file in new.files),
+        written=moved,
         removed=removed,
-    )  # fmt: skip
+    )
 
 
 def _manifest(plan: ExportPlan, results: Sequence[GroupResult]) -> ExportManifest:
@@ -93,27 +100,33 @@ def _manifest(plan: ExportPlan, results: Sequence[GroupResult]) -> ExportManifes
             if file.path in files:
                 raise OperatorError(
                     f"Two files of the export {plan.job.spec.name} have the path {file.path}",
-                    "Put {first} into its path", field="path",
-                )  # fmt: skip
+                    "Put {first} into its path",
+                    field="path",
+                )
             files[file.path] = file
     return ExportManifest(
-        plan.job.archive, plan.job.spec.name, plan.job.hour, True, tuple(files[path] for path in sorted(files)),
-        messages=sum(result.messages for result in results), dropped=sum(result.dropped for result in results),
+        plan.job.archive,
+        plan.job.spec.name,
+        plan.job.hour,
+        True,
+        tuple(files[path] for path in sorted(files)),
+        messages=sum(result.messages for result in results),
+        dropped=sum(result.dropped for result in results),
         undecoded=sum(result.undecoded for result in results),
-    )  # fmt: skip
+    )
 
 
 def _former_manifests(plan: ExportPlan, outlet: Outlet, owner: Owner) -> list[ExportManifest]:
-    """What the former owners of the place have of the hour. One of the same names has the manifest that is read as the
-    export's own."""
+    """Returns the manifests that former owners of the place have of the hour. One of the same names has the manifest
+    that is read as the export's own."""
     job = plan.job
     names = [(f.archive, f.export) for f in owner.former if (f.archive, f.export) != (job.archive, job.spec.name)]
     return [one for name in names if (one := read_manifest(outlet, *name, job.hour))]
 
 
 def _is_there(outlet: Outlet, old: ExportManifest | None, file: ExportFile) -> bool:
-    """Whether the destination has the file already, as a finished run put it there, with its bytes: another program may
-    have written others of the same number."""
+    """True if the destination has the file already, as a finished run put it there, with its bytes: another program may
+    have written the same number of other bytes."""
     if not (old and old.is_done and file in old.files and outlet.size(file.path) == file.bytes):
         return False
     data = outlet.get(file.path)

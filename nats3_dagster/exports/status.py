@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nats3_dagster.model import Archive
-from nats3_dagster.model.exported import Export, ExportTotals
+from nats3_dagster.model.export import Export, ExportTotals
 from nats3_dagster.workspace import Workspace
 
 
@@ -23,7 +23,7 @@ def find(workspace: Workspace, archive_name: str, name: str) -> tuple[Archive, E
 
 
 def find_or_none(workspace: Workspace, archive: Archive, name: str) -> Export | None:
-    """None when the archive has none of this name, or no more."""
+    """Returns None when the archive has none of this name, or no longer has it."""
     return workspace.catalog.exports.find(archive, name)
 
 
@@ -32,9 +32,9 @@ def all_exports(workspace: Workspace, archive: Archive | None = None) -> tuple[E
     return workspace.catalog.exports.all(archive)
 
 
-def former(workspace: Workspace) -> set[tuple[str, str]]:
+def deleted_names(workspace: Workspace) -> set[tuple[str, str]]:
     """The names of deleted exports, each after its archive's; also those that there are again."""
-    return workspace.catalog.exports.former()
+    return workspace.catalog.exports.deleted_names()
 
 
 def listed(workspace: Workspace, archive_name: str | None = None) -> tuple[Listed, ...]:
@@ -50,6 +50,7 @@ def listed(workspace: Workspace, archive_name: str | None = None) -> tuple[Liste
         exports, totals = catalog.exports.all(archive), catalog.exports.totals(archive)
     found = [
         Listed(archives[export.archive_id], export, totals.get(export.id, ExportTotals()))
-        for export in exports if export.archive_id in archives  # one may have been created since
-    ]  # fmt: skip
+        for export in exports
+        if export.archive_id in archives  # one may have been created since
+    ]
     return tuple(sorted(found, key=lambda one: (one.archive.name, one.export.name)))

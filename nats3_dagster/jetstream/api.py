@@ -41,9 +41,12 @@ class Refused(SourceError):
 
 
 async def request(
-    client: Connection, subject: str, body: Mapping[str, Any] | None = None, patience_s: float = PATIENCE_S,
+    client: Connection,
+    subject: str,
+    body: Mapping[str, Any] | None = None,
+    patience_s: float = PATIENCE_S,
     api: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The answer of the API's `<subject>`. For `patience_s` it is asked for again while a leader is elected or the
     server is away. `api`: another API than the connection's.
 
@@ -55,9 +58,11 @@ async def request(
         return isinstance(error, SourceError) and not client.is_closed
 
     retrying = AsyncRetrying(
-        retry=retry_if_exception(may_pass), stop=stop_after_delay(patience_s), wait=wait_fixed(ASK_AGAIN_S),
+        retry=retry_if_exception(may_pass),
+        stop=stop_after_delay(patience_s),
+        wait=wait_fixed(ASK_AGAIN_S),
         reraise=True,
-    )  # fmt: skip
+    )
     return await retrying(_ask, client, f"{api or client.api}.{subject}", json.dumps(body or {}).encode())
 
 
@@ -121,7 +126,7 @@ async def _ask(client: Connection, subject: str, payload: bytes) -> dict[str, An
 
 
 def _is_led(answer: Mapping[str, Any]) -> bool:
-    """Whether the server that gave this state of a stream or consumer surely leads it."""
+    """True if the server that gave this state of a stream or consumer certainly leads it."""
     cluster: dict[str, Any] = answer.get("cluster") or {}
     replicas: list[dict[str, Any]] = cluster.get("replicas") or []
     heard = [r for r in replicas if not r.get("offline") and r.get("active", 0) < HEARD_S * SECOND_NS]

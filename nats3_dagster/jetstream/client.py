@@ -32,7 +32,7 @@ MAX_FRAME = 1 << 28
 
 
 def is_login_fault(error: Exception) -> bool:
-    """Whether the server refused the login."""
+    """True if the server refused the login."""
     text = str(error).lower()
     return "authorization" in text or "authentication" in text
 
@@ -157,7 +157,7 @@ class Connection(Client):
 
     @property
     def api(self) -> str:
-        """What the subjects of JetStream's API begin with (NatsOptions.api)."""
+        """Returns the prefix of the subjects of JetStream's API (NatsOptions.api)."""
         return self._nats3_options.api
 
     @property
@@ -167,17 +167,17 @@ class Connection(Client):
 
     @property
     def is_imported(self) -> bool:
-        """Whether JetStream's API is that of another account."""
+        """True if JetStream's API is that of another account."""
         return self._nats3_options.api_prefix not in (None, API)
 
     @property
     def inbox_prefix(self) -> str:
-        """What our inboxes begin with."""
+        """Returns the prefix of this client's inboxes."""
         return self._nats3_options.inbox_prefix
 
     @property
     def is_own_jetstream(self) -> bool:
-        """Whether JetStream's API is that of the server itself and of our account there."""
+        """True if JetStream's API is that of the server itself and of this account there."""
         options = self._nats3_options
         return options.api == API or (options.domain is not None and options.domain == self.info.get("domain"))
 
@@ -212,16 +212,27 @@ class Connection(Client):
         options = self._nats3_options
         seed = seed_of(options.nkey) if options.nkey else None
         await self.connect(
-            servers=list(options.servers), name=options.name, error_cb=self._note, disconnected_cb=self._on_loss,
-            closed_cb=self._on_loss, reconnected_cb=self._on_reconnect,
+            servers=list(options.servers),
+            name=options.name,
+            error_cb=self._note,
+            disconnected_cb=self._on_loss,
+            closed_cb=self._on_loss,
+            reconnected_cb=self._on_reconnect,
             connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]
-            max_reconnect_attempts=1, reconnect_time_wait=0.1, ping_interval=20,  # type: ignore[arg-type]
-            tls=options.ssl_context() if options.wants_tls else None, tls_handshake_first=options.tls_first,
-            user=options.user, password=options.password, token=options.token,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0.1,  # type: ignore[arg-type]
+            ping_interval=20,  # type: ignore[arg-type]
+            tls=options.ssl_context() if options.wants_tls else None,
+            tls_handshake_first=options.tls_first,
+            user=options.user,
+            password=options.password,
+            token=options.token,
             user_credentials=options.credentials or (RawCredentials(options.raw_creds) if options.raw_creds else None),
-            nkeys_seed=options.nkey if isinstance(options.nkey, str) and not seed else None, nkeys_seed_str=seed,
-            no_echo=not echo, inbox_prefix=options.inbox_prefix,
-        )  # fmt: skip
+            nkeys_seed=options.nkey if isinstance(options.nkey, str) and not seed else None,
+            nkeys_seed_str=seed,
+            no_echo=not echo,
+            inbox_prefix=options.inbox_prefix,
+        )
         if not self.is_connected:
             # A server that hangs up instead of answering; nats-py would try again for ever in the background.
             fault = ConnectionResetError("it closed the connection")
@@ -229,11 +240,13 @@ class Connection(Client):
             raise fault
         self._faults.clear()
         self.options |= {
-            "allow_reconnect": reconnect, "max_reconnect_attempts": RECONNECTS, "reconnect_time_wait": RECONNECT_WAIT_S,
-        }  # fmt: skip
+            "allow_reconnect": reconnect,
+            "max_reconnect_attempts": RECONNECTS,
+            "reconnect_time_wait": RECONNECT_WAIT_S,
+        }
 
     def abort(self) -> None:
-        """Drop the connection, and what the system has not sent of it: nothing of ours may arrive later."""
+        """Drops the connection, and the data that the system has not sent: no message may arrive later."""
         writer = self._transport._io_writer if isinstance(self._transport, WideTransport) else None  # pyright: ignore[reportPrivateUsage]
         if writer is not None and self.is_connected:
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -257,14 +270,14 @@ class Connection(Client):
             await self._refusal_came.wait()
 
     def refusal_of(self, subject: str) -> str | None:
-        """What the server has said if this user may not publish to `subject`, or not subscribe to it. Complete after a
-        `flush`."""
+        """Returns the server's refusal if this user may not publish to `subject`, or not subscribe to it. Complete
+        after a `flush`."""
         names = self._names(subject)
         return next((refusal for refusal in self._refusals if any(name in refusal for name in names)), None)
 
     def _names(self, subject: str) -> tuple[str, ...]:
-        """What a refusal may call the subject. A server that has the domain itself maps the domain's API to its own,
-        and looks at permissions after that (seen on 2.9.10 and 2.15.1)."""
+        """Returns the names that a refusal may use for the subject. A server that has the domain itself maps the
+        domain's API to its own, and looks at permissions after that (seen on 2.9.10 and 2.15.1)."""
         rest = subject.removeprefix(f"{self.api}.")
         return tuple(f'"{name.lower()}"' for name in {subject, f"{API}.{rest}" if rest != subject else subject})
 
@@ -306,7 +319,7 @@ class Connection(Client):
     async def _process_pong(self) -> None:
         waiting: list[asyncio.Future[bool]] = self._pongs  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if waiting and waiting[0].done():
-            # Of a flush that was given up: nats-py would fail on the answer that comes late, and connect anew.
+            # Of a flush that was given up: nats-py would fail on the late answer, and reconnect.
             waiting.pop(0)
             self._pings_outstanding = 0
             return

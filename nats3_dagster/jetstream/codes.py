@@ -1,4 +1,4 @@
-"""What nats-server's error codes and versions mean to us. Pure, no I/O.
+"""The meaning of nats-server's error codes and versions. Pure, no I/O.
 
 Codes and their texts: nats-server, server/errors.json. Status lines: ADR-1 and ADR-13. Batches: ADR-50.
 """
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 
 class ErrCode(IntEnum):
-    """`err_code` of a JetStream error. The server's text stands behind each."""
+    """`err_code` of a JetStream error. The server's text follows each."""
 
     NO_PEERS = 10005  # no suitable peers for placement
     UNAVAILABLE = 10008  # JetStream system temporarily unavailable
@@ -37,8 +37,8 @@ class Status(StrEnum):
 
     HEARTBEAT = "100"
     REQUEST_EXPIRED = "408"
-    REQUEST_ENDED = "409"  # the description says why: it was fulfilled, or the consumer is no more
-    NO_RESPONDERS = "503"  # nobody listens on the subject
+    REQUEST_ENDED = "409"  # the description says why: it was fulfilled, or the consumer is gone
+    NO_RESPONDERS = "503"  # the subject has no subscriber
 
 
 # `code` of an error, as in HTTP.
@@ -56,12 +56,14 @@ _FULFILLED = ("batch completed", "message size exceeds maxbytes")
 
 
 def request_passes(err_code: int) -> bool:
-    """Whether a request that the JetStream API refused so may be sent again: all of ours are safe to send twice."""
+    """True if a request that the JetStream API refused with this error may be sent again: all requests are safe to send
+    twice."""
     return err_code in _PASSING_FOR_REQUESTS
 
 
 def message_passes(error: Mapping[str, Any]) -> bool:
-    """Whether a stream that refused a message so may take it later: it is too busy, or its leader is being replaced.
+    """True if a stream that refused a message with this error may accept it later: it is too busy, or its leader is
+    being replaced.
 
     Not every 503 passes: a full stream says 503 too (10077)."""
     return (
@@ -72,7 +74,8 @@ def message_passes(error: Mapping[str, Any]) -> bool:
 
 
 def probe_passes(error: Mapping[str, Any]) -> bool:
-    """Whether a stream that refused a probe (probe.py) so has not looked at it: it is too busy or without a leader.
+    """True if a stream that refused a probe (probe.py) with this error has not looked at it: it is too busy or without
+    a leader.
 
     Here every 503 passes, a full stream's too: a probe is never stored, so asking again costs nothing, and only the
     refusal that names the last sequence is an answer."""
@@ -80,10 +83,8 @@ def probe_passes(error: Mapping[str, Any]) -> bool:
 
 
 def pull_request_ended(status: str, description: str) -> bool:
-    """Whether a pull request is over in the normal way, so that the next one may follow."""
-    return status == Status.REQUEST_EXPIRED or (
-        status == Status.REQUEST_ENDED and description.lower() in _FULFILLED
-    )
+    """True if a pull request is over in the normal way, so that the next one may follow."""
+    return status == Status.REQUEST_EXPIRED or (status == Status.REQUEST_ENDED and description.lower() in _FULFILLED)
 
 
 # The version that brought a feature. An older server drops an unknown stream setting in silence, or refuses it.
@@ -93,10 +94,19 @@ FAST_INGEST: Final = (2, 14)
 # in a cluster that is refused only when it is applied, on every replica at once.
 REFUSED_ID_IS_FATAL: Final = (2, 14)
 _SETTING_SINCE: Final[Mapping[str, tuple[int, int]]] = {
-    "compression": (2, 10), "metadata": (2, 10), "first_seq": (2, 10), "subject_transform": (2, 10),
-    "consumer_limits": (2, 10), "allow_msg_ttl": (2, 11), "subject_delete_marker_ttl": (2, 11), "allow_atomic": (2, 12),
-    "allow_msg_counter": (2, 12), "allow_msg_schedules": (2, 12), "persist_mode": (2, 12), "allow_batched": FAST_INGEST,
-}  # fmt: skip
+    "compression": (2, 10),
+    "metadata": (2, 10),
+    "first_seq": (2, 10),
+    "subject_transform": (2, 10),
+    "consumer_limits": (2, 10),
+    "allow_msg_ttl": (2, 11),
+    "subject_delete_marker_ttl": (2, 11),
+    "allow_atomic": (2, 12),
+    "allow_msg_counter": (2, 12),
+    "allow_msg_schedules": (2, 12),
+    "persist_mode": (2, 12),
+    "allow_batched": FAST_INGEST,
+}
 
 
 def version_of(info: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -1,6 +1,6 @@
 """Connecting to NATS, and links: connections for callers without an event loop (Spark tasks, Dagster, commands).
 
-Invariant: what nats-py raises leaves here as an error of ours, in one line that holds no secret.
+Invariant: an exception of nats-py leaves here as a nats3 error, in one line that holds no secret.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ CLOSE_S = 10.0
 
 async def connect(options: NatsOptions, *, reconnect: bool = True, echo: bool = True) -> Connection:
     """A connection to one of the servers. Raises OperatorError if a file of the login is invalid, SourceError if no
-    server takes us."""
+    server accepts the connection."""
     options.check_files()
     options.learn_secrets()
     client = Connection(options)
@@ -84,7 +84,7 @@ class Link:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is closed for good: no call can succeed any more."""
+        """True if the connection is closed for good: no call can succeed any more."""
         return not self._thread.is_alive() or self.client.is_closed
 
     def call(
@@ -144,7 +144,7 @@ class Link:
         self._thread.join(CLOSE_S)
 
     def _unanswered(self, error: Exception) -> SourceError:
-        """What nats-py's error says, or that the login was refused when the connection was to be made again."""
+        """Returns nats-py's error, or that the login was refused at a reconnect."""
         what = f"NATS at {self.client.address} does not answer: {error}"
         return self.client.login_error or SourceError(what, "Is the server up?")
 
@@ -187,7 +187,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 def _failure(faults: Mapping[str, Exception]) -> SourceError:
-    """Why no server took us: the last fault of each, in one line."""
+    """Returns the reason why no server accepted the connection: the last fault of each, in one line."""
     described = [_describe(address, fault) for address, fault in faults.items()]
     whats = list(dict.fromkeys(what for what, _ in described))
     hint = next((hint for _, hint in described if hint), "Check NATS3_NATS_URL, and that the server runs")

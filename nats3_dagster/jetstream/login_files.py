@@ -56,7 +56,8 @@ def text_of(creds: Embedded) -> str:
 
 
 def ssl_context(ca: LoginFile | None, cert: LoginFile | None, key: LoginFile | None) -> ssl.SSLContext:
-    """What checks the server's certificate and shows ours. Raises OperatorError for an invalid file."""
+    """Returns the context that checks the server's certificate and shows the client's. Raises OperatorError for an
+    invalid file."""
     for file in (ca, cert, key):
         check_file(file, "TLS file")
     try:

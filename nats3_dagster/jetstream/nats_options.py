@@ -82,15 +82,13 @@ class NatsOptions:
 
     @property
     def api(self) -> str:
-        """What the subjects of JetStream's API begin with, without the dot at its end."""
+        """Returns the prefix of the subjects of JetStream's API, without the dot at its end."""
         return self.api_prefix or (f"$JS.{self.domain}.API" if self.domain else API)
 
     @property
     def wants_tls(self) -> bool:
-        """Whether a connection without TLS must be refused."""
-        return bool(
-            self.tls_first or self.tls_ca or self.tls_cert or any(s.startswith("tls:") for s in self.servers)
-        )
+        """True if a connection without TLS must be refused."""
+        return bool(self.tls_first or self.tls_ca or self.tls_cert or any(s.startswith("tls:") for s in self.servers))
 
     @property
     def raw_creds(self) -> str | None:
@@ -105,7 +103,8 @@ class NatsOptions:
         )
 
     def ssl_context(self) -> ssl.SSLContext:
-        """What checks the server's certificate and shows ours. Raises OperatorError for an invalid file."""
+        """Returns the context that checks the server's certificate and shows the client's. Raises OperatorError for an
+        invalid file."""
         return login_files.ssl_context(self.tls_ca, self.tls_cert, self.tls_key)
 
     @property

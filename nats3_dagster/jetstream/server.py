@@ -10,7 +10,7 @@ from nats3_dagster.jetstream.link import Link
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What the server says of itself."""
+    """The server's own description."""
 
     version: tuple[int, int, int]
     id: str  # another one at each start
@@ -23,8 +23,8 @@ class ServerInfo:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether fast-ingest batches can go through it. An import keeps about 800 bytes for each message
-        without an answer of its own, which is nearly each of a batch."""
+        """True if fast-ingest batches can go through it. An import keeps about 800 bytes for each message without an
+        answer of its own, which is nearly each of a batch."""
         return self.version >= FAST_INGEST and not self.imported
 
 
@@ -32,10 +32,15 @@ def server_info(link: Link) -> ServerInfo:
     """The server that this link is connected to."""
     info = link.client.info
     return ServerInfo(
-        version_of(info), str(info.get("server_id", "")), link.client.address, int(info["max_payload"]),
-        bool(info.get("jetstream")), bool(info.get("cluster")), str(info.get("domain") or ""),
+        version_of(info),
+        str(info.get("server_id", "")),
+        link.client.address,
+        int(info["max_payload"]),
+        bool(info.get("jetstream")),
+        bool(info.get("cluster")),
+        str(info.get("domain") or ""),
         link.client.is_imported,
-    )  # fmt: skip
+    )
 
 
 def check_jetstream(link: Link) -> None:

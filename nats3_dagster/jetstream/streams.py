@@ -176,12 +176,18 @@ def _state(info: Mapping[str, Any]) -> StreamState:
     damaged: dict[str, Any] = state.get("lost") or {}
     return StreamState(
         Incarnation(config["name"], parse_time(info["created"])),
-        first_seq=state["first_seq"], last_seq=state["last_seq"], first_ns=_time(state["first_ts"]),
-        last_ns=_time(state["last_ts"]), messages=state["messages"], bytes=state["bytes"], config=config,
+        first_seq=state["first_seq"],
+        last_seq=state["last_seq"],
+        first_ns=_time(state["first_ts"]),
+        last_ns=_time(state["last_ts"]),
+        messages=state["messages"],
+        bytes=state["bytes"],
+        config=config,
         damaged=ranges_of(damaged.get("msgs") or ()),
-        consumers=state.get("consumer_count", 0), leader=leader_of(info),
+        consumers=state.get("consumer_count", 0),
+        leader=leader_of(info),
         answered_ns=parse_time(info["ts"]) if info.get("ts") else None,
-    )  # fmt: skip
+    )
 
 
 def _time(text: str) -> int:

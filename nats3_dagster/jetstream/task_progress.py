@@ -44,12 +44,16 @@ class Tally:
     """The driver's side, while the tasks run: adds up what they report on `subject`.
 
     `on_progress` is called on entering, when messages are done, and about every second when none are for QUIET_S.
-    `save` is called every SAVE_S, and with the last counts on leaving; what it raises of ours changes nothing."""
+    `save` is called every SAVE_S, and with the last counts on leaving; its nats3 errors change nothing."""
 
     def __init__(
-        self, link: Link, subject: str, total: int, on_progress: OnProgress | None = None,
+        self,
+        link: Link,
+        subject: str,
+        total: int,
+        on_progress: OnProgress | None = None,
         save: Callable[[Counts], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._link, self._subject, self._total = link, subject, total
         self._on_progress, self._save = on_progress or _ignore, save
         self._tasks: dict[bytes, Counts] = {}
@@ -75,7 +79,7 @@ class Tally:
 
     @property
     def counts(self) -> Counts:
-        """Of all tasks, as they reported last."""
+        """Returns the counts of all tasks, as they reported last."""
         tasks = tuple(self._tasks.values())
         return Counts(sum(c.published for c in tasks), sum(c.found for c in tasks))
 

@@ -8,6 +8,7 @@ from nats3_dagster.model.archive import (
     Archive,
     ArchiveTotals,
     ArchiveVersion,
+    Count,
     Coverage,
     CoverageNow,
     FormerFilter,
@@ -24,14 +25,14 @@ from nats3_dagster.model.chunk import (
     ChunkMeta,
     DeadObject,
     Gap,
+    HourPart,
+    OtherHour,
+    PlacedGap,
     Reason,
     Unswept,
 )
-from nats3_dagster.model.count import Count
 from nats3_dagster.model.deliveries import Deliveries
-from nats3_dagster.model.export import OWN_FOLDER, Destination, ExportResult, ExportSpec
-from nats3_dagster.model.hour import HourPart, OtherHour, PlacedGap
-from nats3_dagster.model.message import Message
+from nats3_dagster.model.export_spec import OWN_FOLDER, Destination, ExportResult, ExportSpec
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
     ORDERS,
@@ -46,14 +47,67 @@ from nats3_dagster.model.replay import (
     ReplayTarget,
 )
 from nats3_dagster.model.selection import Selection
-from nats3_dagster.model.stream import Incarnation, SeqRange, StreamState, Witness, clipped, parse_sequences, without
+from nats3_dagster.model.stream import (
+    Incarnation,
+    Message,
+    SeqRange,
+    StreamState,
+    Witness,
+    clipped,
+    parse_sequences,
+    without,
+)
 
 __all__ = [
-    "LOSSES", "LOST_IN_CHUNKS", "MAX_SUBJECTS", "NOT_MISSING", "ORDERS", "OWN_FOLDER", "Archive", "ArchiveSpec",
-    "ArchiveTotals", "ArchiveVersion", "Chunk", "ChunkMeta", "ChunkResult", "Count", "Coverage", "CoverageNow",
-    "DeadObject", "Declaration", "Deliveries", "Destination", "ExportResult", "ExportSpec", "FormerFilter", "Gap",
-    "HourPart", "HourSummary", "Incarnation", "Message", "Mode", "OnProgress", "Order", "OtherHour", "Pace",
-    "PlacedGap", "Progress", "Reason", "Replay",
-    "ReplayChunk", "ReplayProgress", "ReplaySpec", "ReplayState", "ReplayTarget", "Seal", "Selection", "SeqRange",
-    "StreamState", "Unswept", "Witness", "clipped", "parse_sequences", "without",
-]  # fmt: skip
+    "LOSSES",
+    "LOST_IN_CHUNKS",
+    "MAX_SUBJECTS",
+    "NOT_MISSING",
+    "ORDERS",
+    "OWN_FOLDER",
+    "Archive",
+    "ArchiveSpec",
+    "ArchiveTotals",
+    "ArchiveVersion",
+    "Chunk",
+    "ChunkMeta",
+    "ChunkResult",
+    "Count",
+    "Coverage",
+    "CoverageNow",
+    "DeadObject",
+    "Declaration",
+    "Deliveries",
+    "Destination",
+    "ExportResult",
+    "ExportSpec",
+    "FormerFilter",
+    "Gap",
+    "HourPart",
+    "HourSummary",
+    "Incarnation",
+    "Message",
+    "Mode",
+    "OnProgress",
+    "Order",
+    "OtherHour",
+    "Pace",
+    "PlacedGap",
+    "Progress",
+    "Reason",
+    "Replay",
+    "ReplayChunk",
+    "ReplayProgress",
+    "ReplaySpec",
+    "ReplayState",
+    "ReplayTarget",
+    "Seal",
+    "Selection",
+    "SeqRange",
+    "StreamState",
+    "Unswept",
+    "Witness",
+    "clipped",
+    "parse_sequences",
+    "without",
+]

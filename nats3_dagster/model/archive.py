@@ -1,4 +1,4 @@
-"""An archive in the catalog: what it covers, its hours and their seals."""
+"""An archive in the catalog: what it covers, its hours and their seals, and numbers of it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class FormerFilter:
 
     # When the incarnation was made that they count for.
     created_ns: int
-    # Its last sequence that they count for, from the one behind the filter before.
+    # Its last sequence that they apply to; the first one follows the previous filter's last.
     last_seq: int
     subjects: tuple[str, ...]
 
@@ -24,8 +24,8 @@ class FormerFilter:
 def filters_of(
     subjects: tuple[str, ...], former: tuple[FormerFilter, ...], incarnation: Incarnation, seqs: SeqRange
 ) -> Iterator[tuple[SeqRange, tuple[str, ...]]]:
-    """The parts of the sequences, ascending, each with the subjects that the archive takes of it: those of `former`,
-    and behind them the present ones."""
+    """Yields the parts of the sequences, ascending, each with its subject filters: those of `former`, then the present
+    ones."""
     first = seqs.first
     for filter_ in former:
         if filter_.created_ns == incarnation.created_ns and first <= min(filter_.last_seq, seqs.last):
@@ -97,7 +97,7 @@ class ArchiveTotals:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What an archive has of one incarnation."""
+    """The contents of an archive for one incarnation."""
 
     incarnation: Incarnation
     # The first sequence that the archive accounts for.
@@ -124,11 +124,11 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class CoverageNow:
-    """What an archive has, against its stream as it is now."""
+    """The contents of an archive, compared with its stream's present state."""
 
     # One for each incarnation, oldest first.
     coverages: tuple[Coverage, ...]
-    # The newest captured message of the stream's incarnation of which the store time is known.
+    # The newest captured message of the stream's incarnation whose store time is known.
     witness: Witness | None
     # The sequences up to the stream's last that are in no chunk and no gap, ascending; None where the archive has not
     # begun the stream's incarnation.
@@ -182,3 +182,15 @@ class Seal:
     id: int | None = None
     # Whether the hour still has the revision and chunks that were sealed.
     valid: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many there are of something."""
+
+    # The name of the archive. Of a sum that only grows it may be one that is deleted.
+    archive: str
+    # What is counted: a total (0100_totals.sql), or attempts, replays, hours, missing, completed (measures.sql).
+    what: str
+    label: str
+    value: int

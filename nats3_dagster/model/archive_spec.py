@@ -1,13 +1,14 @@
 """An archive as asked for, and as code declares it."""
 
 import re
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model.export import ExportSpec
+from nats3_dagster.model.export_spec import ExportSpec
+from nats3_dagster.model.spec_table import Kind, check_settings, setting
 from nats3_dagster.model.stream import check_stream_name
-from nats3_dagster.plausible import check_field
 
 Mode = Literal["stream", "consumer"]
 
@@ -17,6 +18,8 @@ _MAX_PREFIX, MAX_NAME = 512, 200
 MOST_MESSAGES, MOST_BYTES, MOST_AGE_S = 1 << 48, 1 << 48, 3650 * 86_400
 # Of a part, where the store is a folder.
 _MAX_PART = 255
+# Why the place of an archive cannot change.
+_PLACE = "its chunks are there, and its objects are looked for there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +27,92 @@ class ArchiveSpec:
     """An archive as asked for (`nats3 store create`). Raises OperatorError if a field is invalid."""
 
     # Letters, digits and _: a part of asset keys and object keys.
-    name: str
-    stream: str
-    bucket: str
+    name: str = field(
+        metadata=setting(
+            Kind.TEXT,
+            "Name of the archive: letters, digits and _; commands and the HTTP API write _ for any other character.",
+            metavar="NAME",
+            fixed="its objects and its assets are named by it",
+        )
+    )
+    stream: str = field(
+        metadata=setting(
+            Kind.TEXT,
+            "The JetStream stream to archive.",
+            metavar="STREAM",
+            fixed="what it has is counted by the sequences of its stream",
+        )
+    )
+    bucket: str = field(
+        metadata=setting(Kind.TEXT, "The bucket that takes the chunks.", metavar="BUCKET", fixed=_PLACE)
+    )
     # Of the object keys: parts joined by slashes, or empty.
-    prefix: str = ""
-    # NATS filters; empty for every subject of the stream.
-    subjects: tuple[str, ...] = ()
-    # `stream` reads sequences and takes nothing from anybody; `consumer` takes messages through a durable and
-    # acknowledges them when they are in a chunk.
-    mode: Mode = "stream"
-    # The durable of the mode `consumer`; None in a new archive that is to make its own.
-    durable: str | None = None
-    # A capture is due when so many messages, or bytes of them, wait, or when the oldest has waited so many seconds.
-    max_messages: int = 1_000_000
-    max_bytes: int = 64 << 20
-    max_age_s: int = 60
-    # 1 (fast) to 22 (small).
-    zstd_level: int = 3
+    prefix: str = field(
+        default="",
+        metadata=setting(
+            Kind.TEXT, "Key prefix of the chunks in the bucket, like team/logs.", metavar="PREFIX", fixed=_PLACE
+        ),
+    )
+    # Empty for every subject of the stream, also where `>` is given.
+    subjects: tuple[str, ...] = field(
+        default=(), metadata=setting(Kind.FILTERS, "Archive only these subjects (NATS filters).", metavar="FILTER")
+    )
+    mode: Mode = field(
+        default="stream",
+        metadata=setting(
+            Kind.CHOICE,
+            "stream: read it. consumer: take the messages through a durable consumer, and acknowledge them once they "
+            "are in a chunk; for workqueue and interest retention. With a consumer of yours it is consumer.",
+            metavar="MODE",
+            fixed="what it has was read, or taken and acknowledged, in this way",
+        ),
+    )
+    # None in a new archive that is to make its own.
+    durable: str | None = field(
+        default=None,
+        metadata=setting(
+            Kind.TEXT,
+            "Take the messages through this durable consumer of yours (mode consumer). Without it the archive makes "
+            "one: nats3-<archive>.",
+            metavar="NAME",
+            body_key="consumer",
+            fixed="what it has is counted by what its consumer delivered",
+        ),
+    )
+    max_messages: int = field(
+        default=1_000_000,
+        metadata=setting(
+            Kind.COUNT,
+            "A capture is due at this many uncaptured messages.",
+            metavar="COUNT",
+            least=1,
+            most=MOST_MESSAGES,
+        ),
+    )
+    # Of subject, header block and payload.
+    max_bytes: int = field(
+        default=64 << 20,
+        metadata=setting(
+            Kind.SIZE, "A capture is due at this many uncaptured bytes.", metavar="SIZE", least=1, most=MOST_BYTES
+        ),
+    )
+    max_age_s: int = field(
+        default=60,
+        metadata=setting(
+            Kind.DURATION,
+            "A capture is due when the oldest uncaptured message is this old.",
+            metavar="DURATION",
+            least=1,
+            most=MOST_AGE_S,
+        ),
+    )
+    zstd_level: int = field(
+        default=3,
+        metadata=setting(Kind.COUNT, "Compression, 1 (fast) to 22 (small).", metavar="LEVEL", least=1, most=22),
+    )
 
     def __post_init__(self) -> None:
-        for name in ("name", "stream", "bucket", "prefix", "mode", "durable"):
-            check_field(name, getattr(self, name))
+        check_settings(self)
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
             raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only", field="name")
         if len(self.name) > MAX_NAME:
@@ -53,8 +120,6 @@ class ArchiveSpec:
                 f"{self.name[:30]!r}... is not an archive name", f"Use at most {MAX_NAME} characters", field="name"
             )
         check_stream_name(self.stream)
-        if self.mode not in get_args(Mode):
-            raise OperatorError(f"There is no mode {self.mode!r}", f"Use {' or '.join(get_args(Mode))}", field="mode")
         if self.durable is not None:
             if self.mode != "consumer":
                 raise OperatorError(
@@ -69,13 +134,8 @@ class ArchiveSpec:
                 f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens", field="bucket"
             )
         _check_prefix(self.prefix)
-        for name, most in (("max_messages", MOST_MESSAGES), ("max_bytes", MOST_BYTES), ("max_age_s", MOST_AGE_S)):
-            if getattr(self, name) <= 0:
-                raise OperatorError(f"{name} is {getattr(self, name)}", "A threshold must be above 0", field=name)
-            if getattr(self, name) > most:
-                raise OperatorError(f"{name} is {getattr(self, name)}", f"Use {most} at most", field=name)
-        if not 1 <= self.zstd_level <= 22:
-            raise OperatorError(f"zstd level {self.zstd_level} does not exist", "Use 1 to 22", field="zstd_level")
+        if ">" in self.subjects:
+            object.__setattr__(self, "subjects", ())
 
     @property
     def own_durable(self) -> str:
@@ -84,13 +144,18 @@ class ArchiveSpec:
 
     @property
     def owns_durable(self) -> bool:
-        """Whether the archive made its durable, and so deletes it."""
+        """True if the archive created its durable, and so deletes it."""
         return self.durable == self.own_durable
 
 
 def own_durable(archive: str) -> str:
     """The name of the durable that an archive of this name makes for itself."""
     return f"nats3-{archive}"
+
+
+def with_mode(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an archive, with the mode `consumer` where a consumer is named and no mode."""
+    return ({"mode": "consumer"} if values.get("durable") else {}) | dict(values)
 
 
 def _check_prefix(prefix: str) -> None:
@@ -106,13 +171,14 @@ def _check_prefix(prefix: str) -> None:
     if any(part.startswith(("archive=", "date=", "hour=")) for part in parts):
         raise OperatorError(
             f"The prefix {prefix!r} has a part archive=, date= or hour=",
-            "Keys go on with these parts after it, by which engines find partitions; choose another word",
+            "Engines find partitions by these parts of a key; choose another word",
             field="prefix",
         )
     if len(prefix.encode()) > _MAX_PREFIX or any(len(part.encode()) > _MAX_PART for part in parts):
         raise OperatorError(
             f"The prefix {prefix[:30]!r}... is too long: {len(prefix.encode())} bytes",
-            f"Use at most {_MAX_PREFIX} bytes, and {_MAX_PART} between two slashes", field="prefix",
+            f"Use at most {_MAX_PREFIX} bytes, and {_MAX_PART} between two slashes",
+            field="prefix",
         )
 
 

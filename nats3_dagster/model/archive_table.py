@@ -30,16 +30,16 @@ class ArchiveTable:
     # What another program did to the table since, as of seen_at; None where it did nothing.
     changed: str | None
     seen_at: datetime | None  # when the Iceberg catalog was last asked
-    # Of a table that was written with a newer copy of our catalog, as of seen_at: live chunks that it lacks, and files
-    # that it has besides; None for any other one.
+    # For a table that was written with a newer copy of the catalog, as of seen_at: live chunks that it does not have,
+    # and files that it has besides; None for any other table.
     seen_lacking: int | None
     seen_surplus: int | None
     lacking: int  # live chunks that the table has not
-    surplus: int  # chunks that the table has and that are live no more
+    surplus: int  # chunks that the table has and that are no longer live
 
     @property
     def is_behind(self) -> bool:
-        """Whether the archive or the table has changed since, or the newest try failed; or our catalog is an older copy
+        """True if the archive or the table has changed since, or the newest try failed, or the catalog is an older copy
         than the one that the table was written with."""
         is_changed = self.changed is not None or self.seen_lacking is not None
         return self.revision != self.archive_revision or self.error is not None or is_changed
@@ -47,7 +47,7 @@ class ArchiveTable:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What an archive's table shall have, as of one moment."""
+    """The intended state of an archive's table at one moment."""
 
     revision: int  # of the archive
     chunks: int  # all live ones

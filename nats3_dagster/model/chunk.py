@@ -1,4 +1,4 @@
-"""A chunk: what it says of itself; and a gap, which is what no chunk holds."""
+"""A chunk: what it says of itself; a gap, which is what no chunk holds; and an hour, which accounts for both."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,22 +7,36 @@ from typing import Literal
 
 from nats3_dagster.model.stream import Incarnation, SeqRange
 
-# Why no chunk has a message of a sequence. `deleted`: by somebody, nothing else can have removed it. `expired`: the
+# Why no chunk has a message of a sequence. `deleted`: by a client; nothing else can have removed it. `expired`: the
 # stream's limits, or a purge, moved its head over it. `superseded`: the limit of messages per subject. `ttl`: the time
 # to live of single messages. `superseded_or_ttl`: one of these two. `damaged`: the server lost it with a damaged block.
 # `undelivered`: the archive's durable was not there when the message was stored, or delivered it to another client.
 # `missing`: gone with its stream. `unselected`: not taken by the archive's filter. `retired`: taken out of the archive.
 Reason = Literal[
-    "deleted", "expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "undelivered", "unselected", "missing",
+    "deleted",
+    "expired",
+    "superseded",
+    "ttl",
+    "superseded_or_ttl",
+    "damaged",
+    "undelivered",
+    "unselected",
+    "missing",
     "retired",
 ]
 # Reasons of messages that may have gone from the stream before they were captured.
 LOSSES: tuple[Reason, ...] = (
-    "expired", "superseded", "ttl", "superseded_or_ttl", "damaged", "undelivered", "missing",
-)  # fmt: skip
+    "expired",
+    "superseded",
+    "ttl",
+    "superseded_or_ttl",
+    "damaged",
+    "undelivered",
+    "missing",
+)
 # Those that absent sequences of a chunk may have: what went with its stream is a gap.
 LOST_IN_CHUNKS: tuple[Reason, ...] = tuple(reason for reason in LOSSES if reason != "missing")
-# Reasons that lack nothing: somebody removed the messages, or did not want them.
+# Reasons without a missing message: it was deleted on purpose, or not selected.
 NOT_MISSING: tuple[Reason, ...] = ("deleted", "unselected")
 # Above this many subjects in one chunk the catalog keeps no per-subject counts: a stream with a subject per message
 # would otherwise write a catalog row per message.
@@ -31,7 +45,7 @@ MAX_SUBJECTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ChunkMeta:
-    """What a chunk says of itself, and what the catalog keeps of it."""
+    """The metadata of a chunk, as in its footer and in the catalog."""
 
     archive: str
     incarnation: Incarnation
@@ -100,8 +114,8 @@ class Gap:
 
     @property
     def is_loss(self) -> bool:
-        """Whether messages may have gone from the stream before they were captured. What was deleted or not selected
-        was somebody's will, and what was retired had been captured."""
+        """True if messages may have left the stream before they were captured. Deleted and unselected messages are
+        absent on purpose, and retired ones had been captured."""
         return self.reason in LOSSES
 
 
@@ -115,10 +129,45 @@ class DeadObject:
 
 @dataclass(frozen=True, slots=True)
 class Unswept:
-    """What retired chunks of an archive still have in the store."""
+    """The objects that retired chunks of an archive still have in the store."""
 
     objects: int
     # As stored.
     bytes: int
     # When the last of them was retired; None where there is none.
     newest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedGap:
+    """A gap beside an hour's chunks, and the hours that its messages may belong to."""
+
+    seqs: SeqRange
+    reason: Reason
+    # The first and the last of these hours; None where nothing is missing (deleted, unselected).
+    first_hour: str | None = None
+    last_hour: str | None = None
+    # Its messages were stored from the one time to the other, in nanoseconds; None as the hours are.
+    after_ns: int | None = None
+    before_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherHour:
+    """Sequences among an hour's own that belong to another one."""
+
+    seqs: SeqRange
+    hour: str
+
+
+@dataclass(frozen=True, slots=True)
+class HourPart:
+    """The chunks of an hour in one incarnation, the gaps beside them, and its possible losses."""
+
+    incarnation: Incarnation
+    # From the sequence after the previous chunk to the last of them.
+    seqs: SeqRange
+    # Ascending.
+    gaps: tuple[PlacedGap, ...]
+    # Ascending. Not empty where hours interleave, as they do when two clocks differ.
+    others: tuple[OtherHour, ...]

@@ -1,342 +1,133 @@
-"""An export: files for other systems, made of an archive's hours as soon as they are sealed."""
+"""Exports in the catalog: what an archive exports, and which of its hours were."""
 
-import re
-from dataclasses import dataclass, field
-from string import Formatter
-from typing import Literal, NamedTuple, get_args
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
 
-from nats3_dagster.errors import OperatorError
-from nats3_dagster.model.spec_table import Kind, setting, settings_of
-from nats3_dagster.plausible import check_field, subject_fault
-from nats3_dagster.subjects import check_filter
+from nats3_dagster.model.export_spec import ExportSpec
 
-Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
-Compression = Literal["gzip", "zstd", "snappy", "none"]
-Scheme = Literal["s3", "gs", "az", "file"]
-
-DEFAULT_PATH = "{key}/date={date}/hour={hour}/{first}-{last}.{ext}"
-# The same for intervals of less than an hour.
-MINUTE_PATH = "{key}/date={date}/hour={hour}/minute={minute}/{first}-{last}.{ext}"
-# What a path template may name.
-PATH_NAMES = ("archive", "export", "stream", "key", "date", "hour", "minute", "first", "last", "part", "ext")
-DECODERS = ("raw", "text", "json", "msgpack", "avro", "protobuf")
-INTERVALS = (1, 5, 15, 60)
-# The folder of a destination that has what the runs of exports say of themselves, and what did not decode. Engines
-# pass over names that begin with an underscore.
-OWN_FOLDER = "_exports"
-MAX_EXPORT_NAME = 100
-
-_EXTENSIONS: dict[str, str] = {
-    "parquet": "parquet", "csv": "csv", "ndjson": "ndjson", "raw": "bin", "messages": "ndjson",
-}  # fmt: skip
-_SUFFIXES: dict[str, str] = {"gzip": ".gz", "zstd": ".zst", "none": ""}
-_COLUMNS = ("csv", "parquet")
-
-
-class Destination(NamedTuple):
-    """Where the files of an export go."""
-
-    scheme: Scheme
-    bucket: str  # bucket or container; empty for a folder
-    prefix: str  # parts joined by slashes, none at its ends, may be empty; of a folder its absolute path
-
-    @property
-    def url(self) -> str:
-        return f"file://{self.prefix}" if self.scheme == "file" else f"{self.scheme}://{self.bucket}/{self.prefix}"
+# due: sealed, and not exported as it is now. changed: exported, and not sealed as it is now. failed: due, and the
+# newest attempt failed. retired: chunks of it were deleted after a replay, and the files do not have all of the hour.
+HourState = Literal["done", "due", "failed", "changed", "retired"]
 
 
 @dataclass(frozen=True, slots=True)
-class ExportSpec:
-    """An export as declared. Raises OperatorError if a field is invalid."""
+class Export:
+    """An export that an archive declares."""
 
-    # Unique in its archive.
-    name: str = field(metadata=setting(Kind.TEXT, "Lower-case letters, digits and _.", metavar="NAME"))
-    destination: str = field(
-        metadata=setting(
-            Kind.ADDRESS,
-            "Where the files go: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder.",
-            metavar="URL",
-            key="to",
-        )
-    )
-    # Empty for every subject of the archive.
-    subjects: tuple[str, ...] = field(
-        default=(), metadata=setting(Kind.FILTERS, "Export only these subjects (NATS filters).", metavar="FILTER")
-    )
-    decode: str = field(
-        default="raw",
-        metadata=setting(
-            Kind.TEXT,
-            "raw, text, json, msgpack, avro, protobuf, or your function package.module:function.",
-            metavar="DECODER",
-        ),
-    )
-    # An absolute path.
-    schema: str | None = field(
-        default=None,
-        metadata=setting(
-            Kind.FILE, "A file: JSON Schema, Avro schema, or descriptors.pb#package.Message.", metavar="FILE"
-        ),
-    )
-    key: str | None = field(
-        default=None,
-        metadata=setting(
-            Kind.TEXT,
-            "Split files by subject:2, header:Name, header:Name:default, field:a.b or decoder. Without it no split.",
-            metavar="KEY",
-        ),
-    )
-    format: Format = field(
-        default="ndjson", metadata=setting(Kind.TEXT, "ndjson, csv, parquet, raw or messages.", metavar="FORMAT")
-    )
-    compression: Compression = field(
-        default="gzip", metadata=setting(Kind.TEXT, "gzip, zstd, snappy (Parquet alone) or none.", metavar="CODEC")
-    )
-    # Empty for the fields that the rows have.
-    columns: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(Kind.TEXTS, "The fields to take, for csv and parquet.", metavar="FIELD", limit=2000),
-    )
-    # See PATH_NAMES. The default becomes MINUTE_PATH for intervals below an hour.
-    path: str = field(
-        default=DEFAULT_PATH,
-        metadata=setting(Kind.TEXT, "The path of a file below the destination, with names in braces.",
-                         metavar="TEMPLATE"),
-    )  # fmt: skip
-    interval_minutes: int = field(
-        default=60, metadata=setting(Kind.COUNT, "1, 5, 15 or 60: minutes whose messages share a file.",
-                                     metavar="MINUTES"),
-    )  # fmt: skip
-    max_undecoded: int = field(
-        default=0,
-        metadata=setting(
-            Kind.COUNT, "Fail an hour if more of its messages than this cannot be decoded.", metavar="COUNT"
-        ),
-    )
-    escape_formulas: bool = field(
-        default=False,
-        metadata=setting(
-            Kind.FLAG, "For csv: put an apostrophe before a field or name that a spreadsheet would run as a formula."
-        ),
-    )
-
-    def __post_init__(self) -> None:
-        for one in settings_of(ExportSpec):
-            if one.kind in (Kind.TEXT, Kind.FILE, Kind.TEXTS):
-                check_field(one.name, getattr(self, one.name))
-        if not re.fullmatch(r"[a-z0-9_]+", self.name):
-            hint = "Use lower-case letters, digits and _ only"
-            raise OperatorError(f"{self.name!r} is not an export name", hint, field="name")
-        if len(self.name) > MAX_EXPORT_NAME:
-            hint = f"Use at most {MAX_EXPORT_NAME} characters"
-            raise OperatorError(f"{self.name[:30]!r}... is not an export name", hint, field="name")
-        parse_destination(self.destination)
-        for subject in self.subjects:
-            try:
-                check_filter(subject)
-            except OperatorError as error:
-                raise OperatorError(error.what, error.hint, field="subjects") from None
-        self._check_decode()
-        self._check_key()
-        self._check_format()
-        if self.interval_minutes not in INTERVALS:
-            raise OperatorError(
-                f"An interval of {self.interval_minutes} minutes does not exist", "Use 1, 5, 15 or 60",
-                field="interval_minutes",
-            )
-        if self.max_undecoded < 0:
-            raise OperatorError(
-                f"max_undecoded is {self.max_undecoded}", "Give the number of messages, or 0", field="max_undecoded"
-            )
-        if self.interval_minutes < 60 and self.path == DEFAULT_PATH:
-            object.__setattr__(self, "path", MINUTE_PATH)
-        self._check_path()
+    id: int
+    archive_id: int
+    spec: ExportSpec
+    # Counts the specs that it has had, from 1.
+    version: int
+    created_at: datetime
+    # When its spec last changed.
+    updated_at: datetime
 
     @property
-    def place(self) -> Destination:
-        """The destination in parts."""
-        return parse_destination(self.destination)
-
-    def place_of(self, archive: str, stream: str) -> Destination:
-        """Where all files of the export are, and no other export's: the destination, with the folders in front of the
-        path that are the same for each file."""
-        place, folder = self.place, self.folder(archive, stream)
-        return place._replace(prefix="/".join(filter(None, (place.prefix, folder)))) if folder else place
-
-    def folder(self, archive: str, stream: str) -> str:
-        """The folders in front of the path that are the same for each file; empty where there are none."""
-        fixed = list[str]()
-        for part in self.path.split("/")[:-1]:
-            if not {name for _, name, _, _ in Formatter().parse(part)} <= {None, "archive", "export", "stream"}:
-                break
-            fixed.append(part.format(archive=archive, export=self.name, stream=stream))
-        return "/".join(fixed)
-
-    @property
-    def ext(self) -> str:
-        """The extension of its files, without the leading dot."""
-        return _EXTENSIONS[self.format] + ("" if self.format == "parquet" else _SUFFIXES[self.compression])
-
-    def _check_decode(self) -> None:
-        if self.decode not in DECODERS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.decode):
-            raise OperatorError(
-                f"There is no decoder {self.decode!r}",
-                f"Use {', '.join(DECODERS)}, or a function of yours as package.module:function", field="decode",
-            )
-        if self.decode in ("avro", "protobuf") and not self.schema:
-            raise OperatorError(f"The decoder {self.decode} needs a schema", "Name its file", field="schema")
-        if self.schema is not None and self.decode not in ("json", "avro", "protobuf"):
-            raise OperatorError(
-                f"The decoder {self.decode} takes no schema", "Leave it out; json, avro and protobuf take one",
-                field="schema",
-            )
-        if self.decode == "protobuf" and not re.fullmatch(r"[^#]+#[A-Za-z_][\w.]*", self.schema or ""):
-            raise OperatorError(
-                f"{self.schema!r} does not name a message of a descriptor set",
-                "Write it as orders.pb#package.Message; protoc makes the file, with its options descriptor_set_out and "
-                "include_imports", field="schema",
-            )  # fmt: skip
-        if self.schema and not self.schema.startswith("/"):
-            raise OperatorError(
-                f"The schema {self.schema!r} is a relative path: it would be another file where the export runs",
-                "Give its absolute path", field="schema",
-            )
-
-    def _check_key(self) -> None:
-        if self.key is None:
-            return
-        if not re.fullmatch(
-            r"subject:[1-9]\d{0,2}(,[1-9]\d{0,2})*|header:[^\s:]+(:[^\s:]+)?|field:[^.\s]+(\.[^.\s]+)*|decoder",
-            self.key,
-        ):
-            hint = "Use subject:2, header:Name, header:Name:default, field:a.b or decoder"
-            raise OperatorError(f"{self.key!r} is not a key", hint, field="key")
-        if self.key.startswith("field:") and self.decode == "raw":
-            raise OperatorError(
-                "The decoder raw makes no fields to split by", "Use another decoder, or subject:2", field="key"
-            )
-        if self.key == "decoder" and self.decode in DECODERS:
-            raise OperatorError(
-                f"The decoder {self.decode} gives no key", "Use a function of yours, or subject:2", field="key"
-            )
-
-    def _check_format(self) -> None:
-        for name, value, known in (
-            ("format", self.format, get_args(Format)), ("compression", self.compression, get_args(Compression)),
-        ):  # fmt: skip
-            if value not in known:
-                raise OperatorError(f"There is no {name} {value!r}", f"Use {', '.join(known)}", field=name)
-        if self.compression == "snappy" and self.format != "parquet":
-            raise OperatorError(
-                f"Files of the format {self.format} are not compressed with snappy", "Use gzip, zstd or none",
-                field="compression",
-            )
-        if self.columns and self.format not in _COLUMNS:
-            raise OperatorError(
-                f"Files of the format {self.format} have no columns", "Leave them out, or use csv or parquet",
-                field="columns",
-            )
-        if self.escape_formulas and self.format != "csv":
-            raise OperatorError(
-                f"Files of the format {self.format} have no formulas to escape", "Leave it out, or use csv",
-                field="escape_formulas",
-            )
-        if "" in self.columns or len(set(self.columns)) < len(self.columns):
-            raise OperatorError("A column is empty or twice in the columns", "Name each once", field="columns")
-
-    def _check_path(self) -> None:
-        """Raises OperatorError unless each file gets a path of its own, below the destination."""
-        hint = f"Write it like {DEFAULT_PATH if self.interval_minutes == 60 else MINUTE_PATH}"
-        try:
-            fields = [(text, name, spec, conversion) for text, name, spec, conversion in Formatter().parse(self.path)]
-        except ValueError:
-            raise OperatorError(f"The path {self.path!r} has a brace too many", hint, field="path") from None
-        names: set[str] = set()
-        for _, name, spec, conversion in fields:
-            if name is None:
-                continue
-            if name not in PATH_NAMES or spec or conversion:
-                raise OperatorError(
-                    f"The path has the unknown name {{{name}}}" if name not in PATH_NAMES
-                    else f"The path has more than the name in {{{name}}}",
-                    f"It may have {', '.join(PATH_NAMES)}", field="path",
-                )  # fmt: skip
-            names.add(name)
-        parts = self.path.split("/")
-        if {"", ".", ".."} & {*parts} or parts[0] == OWN_FOLDER:
-            raise OperatorError(
-                f"The path {self.path!r} has an empty part, . or .., or begins with {OWN_FOLDER}", hint, field="path"
-            )
-        if re.search("[\0-\x1f\x7f-\x9f\ud800-\udfff]", self.path) or len(self.path) > 500:
-            raise OperatorError(
-                "The path has a character that no path may have, or more than 500", hint, field="path"
-            )
-        for name, needed in (
-            ("key", self.key is not None), ("date", True), ("hour", True), ("minute", self.interval_minutes < 60),
-        ):  # fmt: skip
-            if needed and name not in names:
-                raise OperatorError(
-                    f"The path lacks {{{name}}}, so that files would have one name", hint, field="path"
-                )
-        if not names & {"first", "last", "part"}:
-            raise OperatorError(
-                "The path has none of {first}, {last} and {part}, so that files would have one name", hint,
-                field="path",
-            )
-
-
-def parse_destination(url: str) -> Destination:
-    """The parts of the URL of a destination. Raises OperatorError."""
-    hint = "Write it as s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder"
-
-    def wrong(what: str) -> OperatorError:
-        return OperatorError(what, hint, field="destination")
-
-    try:
-        at = urlsplit(url)
-    except ValueError:
-        raise wrong("The destination is not a URL") from None
-    if at.username or at.password or "@" in at.netloc:
-        # Not repeated: it may hold a secret.
-        raise wrong("The destination holds a user or a password; they come from the environment")
-    if at.query or at.fragment or "?" in url or "#" in url:
-        raise wrong("The destination has a ? or a #")
-    if kind := subject_fault(url):
-        raise wrong(f"The destination holds {kind}")
-    if at.scheme not in get_args(Scheme) or not url.startswith(f"{at.scheme}://"):
-        raise wrong(f"{url!r} is not a destination")
-    path = at.path
-    parts = path.strip("/").split("/") if path.strip("/") else []
-    if {"", ".", ".."} & {*parts} or re.search("[\0-\x1f\x7f-\x9f\ud800-\udfff\\\\]", path) or len(path.encode()) > 512:
-        raise wrong(f"{url[:200]!r} has a part that no destination may have")
-    if at.scheme == "file":
-        if at.netloc or not parts:
-            raise wrong(f"{url!r} does not name a folder by its absolute path")
-        return Destination("file", "", "/" + "/".join(parts))
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,220}[A-Za-z0-9]", at.netloc):
-        raise wrong(f"{url!r} does not name a bucket")
-    return Destination(at.scheme, at.netloc, "/".join(parts))  # pyright: ignore[reportArgumentType]
+    def name(self) -> str:
+        return self.spec.name
 
 
 @dataclass(frozen=True, slots=True)
-class ExportResult:
-    """What a run of one hour did."""
+class ExportTotals:
+    """The totals of an export over its hours."""
+
+    # Hours that were exported, and those whose newest attempt failed.
+    hours: int = 0
+    failed: int = 0
+    files: int = 0
+    # Messages in the files, and in the files of undecoded messages.
+    messages: int = 0
+    undecoded: int = 0
+    # Of the files.
+    bytes: int = 0
+    # The newest hour that was exported.
+    last_hour: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportLag:
+    """The lag of an export after its archive."""
 
     archive: str
     export: str
-    # YYYY-MM-DD-HH:00, UTC.
-    hour: str
-    # The files that the hour has now, without those of undecoded messages.
+    # Hours that are due, and those whose newest attempt failed as well.
+    due: int
+    failed: int
+    # Hours whose files do not have the messages of chunks that were deleted after a replay.
+    retired: int
+    # The newest failure after which its hour did not succeed; None where there is none.
+    error: str | None
+    failed_at: datetime | None
+    # Messages in the files of undecoded messages.
+    undecoded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The input and the output of an hour's export."""
+
+    # The hour's revision and number of chunks, and the version of the export's spec.
+    revision: int
+    chunks: int
+    version: int
     files: int
-    # The messages that are in them, and those of the hour that a decoder of the user dropped on purpose.
+    # Messages in the files, those that a decoder of the user dropped, and those that did not decode.
     messages: int
     dropped: int
-    # In the files of undecoded messages.
     undecoded: int
     # Of the files.
     bytes: int
-    # The files that were written or replaced, and those of an earlier run that were removed.
-    written: int
-    removed: int
-    seconds: float = 0.0
+    # The URL of the object that lists the files.
+    manifest: str
+    made_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The newest attempt at an hour, which failed."""
+
+    # As of captures: see archive.noting.
+    kind: str
+    error: str
+    # Failures in a row.
+    times: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ExportHour:
+    """An hour that is sealed, or was exported."""
+
+    hour: str
+    # The hour's revision, chunks and messages as it is sealed; None where it has no seal, or changed since.
+    sealed: tuple[int, int, int] | None
+    # None where it never succeeded.
+    made: Made | None
+    # None where the newest attempt succeeded, or there was none.
+    failed: Failed | None
+    # The run of the newest attempt.
+    dagster_run_id: str | None
+    # The number of the change that its settings come from; 0 for none. It grows.
+    change: int
+    # Its messages that were deleted from the archive after a replay.
+    retired_messages: int = 0
+    # Whether its files were made of the hour with these messages, and nothing came into the hour since.
+    holds_retired: bool = False
+
+    @property
+    def is_due(self) -> bool:
+        """True if the hour is sealed, and its present seal was not exported. An hour with chunks that were deleted
+        after a replay is never due: its files would lose their messages."""
+        if self.sealed is None or self.retired_messages:
+            return False
+        return self.made is None or (self.made.revision, self.made.chunks) != self.sealed[:2]
+
+    @property
+    def state(self) -> HourState:
+        if self.retired_messages:
+            return "done" if self.holds_retired else "retired"
+        if self.is_due:
+            return "failed" if self.failed else "due"
+        return "done" if self.sealed else "changed"

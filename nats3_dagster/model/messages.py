@@ -33,7 +33,7 @@ def subject_columns(raw: pa.Array) -> tuple[pa.Array, pa.Array]:
         return raw.cast(pa.string()), pa.nulls(len(raw), pa.binary())
     except pa.ArrowInvalid:
         distinct = raw.dictionary_encode()
-    # Each distinct subject once: whoever publishes such subjects must not slow down a capture.
+    # Each distinct subject once: publishers of such subjects must not slow down a capture.
     subjects = [decoded(value) for value in distinct.dictionary.to_pylist()]
     texts = [readable(subject) for subject in subjects]
     exact = [
@@ -60,9 +60,7 @@ def subject_names(subjects: pa.DictionaryArray) -> list[str]:
     return values if pa.types.is_string(subjects.dictionary.type) else [decoded(value) for value in values]
 
 
-def selected(
-    batch: pa.RecordBatch, filters: Sequence[str], answers: dict[str, bool] | None = None
-) -> pa.RecordBatch:
+def selected(batch: pa.RecordBatch, filters: Sequence[str], answers: dict[str, bool] | None = None) -> pa.RecordBatch:
     """Selects messages by the bytes of their subject, as a server does: one of the filters must take it; all messages
     where there are no filters. Each distinct subject is compared once. `answers`: those of earlier batches, which this
     adds to. The batch has the columns `subject` and `subject_bytes`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class Progress:
     """A moment of a capture or an attempt of a replay."""
 
-    # Messages done, and all: at most so many, for a selection or a filter may leave some out.
+    # Done, and an upper bound of the total: a selection or a filter may leave some out.
     done: int
     total: int
     # Seconds since `done` moved; 0 while it moves.
@@ -18,7 +18,7 @@ class Progress:
 
     @property
     def note(self) -> str:
-        """What people are told while nothing moves; empty while something does."""
+        """A note for people while there is no progress; empty while there is."""
         if not self.quiet_s:
             return ""
         return f"nothing new for {self.quiet_s:.0f} s{'' if self.answers else ': waiting for NATS'}"

@@ -28,3 +28,11 @@ def parse_duration(text: str) -> int:
         raise OperatorError(f"{text!r} is not a duration", "Write it as 60s, 5m, 1h30m or 2d")
     seconds = list(_UNITS.values())
     return sum(int(match[match.lastindex or 1]) * seconds[(match.lastindex or 1) - 1] for match in _PART.finditer(text))
+
+
+def size_text(size: int) -> str:
+    """Bytes as `64 MiB` where that is exact, else as `1,000 bytes`. `parse_size` reads the former."""
+    for unit, scale in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size and size % scale == 0:
+            return f"{size // scale:,} {unit}"
+    return f"{size:,} bytes"

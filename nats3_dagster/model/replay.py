@@ -1,13 +1,14 @@
 """A replay: what was asked for, its targets, and what became of each chunk."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, get_args
 from uuid import UUID
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.selection import Selection
+from nats3_dagster.model.spec_table import Kind, setting, settings
 from nats3_dagster.model.stream import Incarnation, check_stream_name
 
 Order = Literal["stream", "subject", "none"]
@@ -27,11 +28,20 @@ LEAST_POLL_S = 0.01
 class Pace:
     """How fast a replay goes; None for no limit. Raises OperatorError if a field is invalid."""
 
-    # Messages and bytes a second.
-    rate: float | None = None
-    byte_rate: float | None = None
-    # The original timing, so many times as fast.
-    speed: float | None = None
+    rate: float | None = field(
+        default=None, metadata=setting(Kind.RATE, "Maximum number of messages per second.", metavar="MSG/S")
+    )
+    byte_rate: float | None = field(
+        default=None, metadata=setting(Kind.BYTE_RATE, "Maximum number of bytes per second.", metavar="SIZE")
+    )
+    speed: float | None = field(
+        default=None,
+        metadata=setting(
+            Kind.RATE,
+            "The original timing: 1 as it was, 10 ten times as fast. Needs the order stream. Without it no waiting.",
+            metavar="FACTOR",
+        ),
+    )
 
     def __post_init__(self) -> None:
         for name in ("rate", "byte_rate", "speed"):
@@ -57,30 +67,84 @@ class ReplaySpec:
     # Name of the archive.
     archive: str
     # Destination of the subject transform.
-    write_subject: str = ">"
+    write_subject: str = field(
+        default=">",
+        metadata=setting(
+            Kind.TEXT,
+            "Where messages go: one subject, or a pattern that takes over wildcards of read_subject, as "
+            "replay.orders.> or replay.{{wildcard(1)}}.",
+            metavar="SUBJECT",
+            required=True,
+        ),
+    )
     # What is replayed. Its one subject filter, or `>`, is the source of the subject transform.
-    selection: Selection = _EVERYTHING
-    # The order that is kept: of all messages, of those of each subject, or none.
-    order: Order = "stream"
-    pace: Pace = Pace()
-    # Name of a stream to create on the target subjects if no stream listens on them.
-    create_stream: str | None = None
-    # Whether it may publish into the stream that the archive captures.
-    into_own_stream: bool = False
-    # Whether it goes ahead although messages of the selection were lost.
-    over_gaps: bool = False
-    # Whether the chunks that it published whole are deleted after success.
-    delete_chunks: bool = False
-    # Whether it may delete chunks of hours that an export of the archive has not exported.
-    delete_unexported: bool = False
-    # Whether headers act again by which a message acts on its stream: rollup, TTL, counter and schedule headers.
-    live: bool = False
-    # Whether messages get the headers that say where they come from, by which a resumed replay knows them.
-    marks: bool = True
-    # Whether the stream to create is made like the archived one.
-    like_source: bool = False
-    # Seconds between two looks for new chunks of a replay that follows its archive; None: it takes what there is.
-    poll_interval_s: float | None = None
+    selection: Selection = field(default=_EVERYTHING, metadata=settings())
+    order: Order = field(
+        default="stream",
+        metadata=setting(
+            Kind.CHOICE,
+            "The order that is kept: stream, of all messages by one publisher; subject, of those of each subject; or "
+            "none.",
+            metavar="|".join(ORDERS),
+        ),
+    )
+    pace: Pace = field(default=Pace(), metadata=settings())
+    create_stream: str | None = field(
+        default=None,
+        metadata=setting(
+            Kind.TEXT, "Create a stream of this name on the target subjects if none listens on them.", metavar="NAME"
+        ),
+    )
+    into_own_stream: bool = field(
+        default=False,
+        metadata=setting(
+            Kind.FLAG,
+            "Publish even into the stream that the archive captures: what is replayed is archived again.",
+        ),
+    )
+    over_gaps: bool = field(
+        default=False,
+        metadata=setting(Kind.FLAG, "Replay what is archived, even if messages in between were lost."),
+    )
+    delete_chunks: bool = field(
+        default=False,
+        metadata=setting(Kind.FLAG, "After success, delete the archived chunks that were replayed whole."),
+    )
+    delete_unexported: bool = field(
+        default=False,
+        metadata=setting(Kind.FLAG, "Delete also chunks of hours that an export of the archive has not exported."),
+    )
+    live: bool = field(
+        default=False,
+        metadata=setting(
+            Kind.FLAG,
+            "Let rollup, TTL, counter and schedule headers act again; messages whose TTL has ended are left out. Needs "
+            "the order stream.",
+        ),
+    )
+    # A resumed replay knows its messages by them.
+    marks: bool = field(
+        default=True,
+        metadata=setting(
+            Kind.FLAG,
+            "Headers that say where a message comes from. Only a live replay may go without them; it cannot be resumed "
+            "then.",
+        ),
+    )
+    like_source: bool = field(
+        default=False,
+        metadata=setting(Kind.FLAG, "Create the stream, or key-value bucket, with the settings of the archived one."),
+    )
+    # Seconds; None: it takes what there is, and ends.
+    poll_interval_s: float | None = field(
+        default=None,
+        metadata=setting(
+            Kind.INTERVAL,
+            "Follow the archive, until it is paused: look for new chunks this often.",
+            metavar="DURATION",
+            key="poll_interval",
+        ),
+    )
 
     def __post_init__(self) -> None:
         if len(self.selection.subjects) > 1:
@@ -152,7 +216,7 @@ class ReplayTarget:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What a replay did with one chunk. All counts are messages."""
+    """The result of a replay for one chunk. All counts are messages."""
 
     chunk_id: int
     selected: int
@@ -195,7 +259,7 @@ class Replay:
     # The Dagster runs that drove it, oldest first.
     run_ids: tuple[str, ...]
     updated_at: datetime
-    # Its load job: by which it is known over HTTP, and what its client calls it.
+    # Its load job: its id over HTTP, and its client's name for it.
     job_id: UUID
     job_name: str | None
     # How often a run or a process was started for it.
@@ -229,7 +293,7 @@ class ReplayProgress:
 
 @dataclass(frozen=True, slots=True)
 class ReplayChunk:
-    """What a replay did with one chunk, in which attempt and run."""
+    """The result of a replay for one chunk, with the attempt and the run."""
 
     replay_id: str
     chunk_id: int

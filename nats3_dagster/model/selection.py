@@ -1,11 +1,12 @@
 """A selection: which messages of an archive a replay, a read or an export takes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import LAST_NS, format_time, hour_start, parse_time
+from nats3_dagster.model.spec_table import Kind, setting
 from nats3_dagster.model.stream import MAX_SEQUENCE, SeqRange, parse_sequences
 from nats3_dagster.subjects import check_filter, takes
 
@@ -16,23 +17,39 @@ class Selection:
     if a field is invalid."""
 
     # Keys of hours (see hours.py), in any order; empty for all.
-    hours: tuple[str, ...] = ()
+    hours: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(Kind.HOURS, "Archived hours, in UTC.", metavar="YYYY-MM-DD-HH:00", limit=10_000),
+    )
     # Store times `[from_ns, to_ns)` in nanoseconds since 1970.
-    from_ns: int | None = None
-    to_ns: int | None = None
+    from_ns: int | None = field(
+        default=None,
+        metadata=setting(
+            Kind.TIME, "From this store time on, as 2026-11-21T07:00:00Z.", metavar="TIME", key="from_time"
+        ),
+    )
+    to_ns: int | None = field(
+        default=None, metadata=setting(Kind.TIME, "Up to before this store time.", metavar="TIME", key="to_time")
+    )
     # Stream sequences, both ends included.
-    sequences: SeqRange | None = None
+    sequences: SeqRange | None = field(
+        default=None,
+        metadata=setting(Kind.SEQUENCES, "Sequences of the archived stream, first-last, both included.", metavar="A-B"),
+    )
     # NATS filters of archived subjects: one of them must match; empty for all.
-    subjects: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            Kind.FILTER, "Only archived subjects that this NATS filter matches.", metavar="FILTER", key="read_subject"
+        ),
+    )
 
     def __post_init__(self) -> None:
         if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
             raise OperatorError("The selection's start is not before its end", "Give an earlier start or a later end")
         for time_ns in (self.from_ns, self.to_ns):
             if time_ns is not None and not -LAST_NS <= time_ns <= LAST_NS:
-                raise OperatorError(
-                    f"{time_ns} is not a time", f"Nanoseconds in 64 bits end at {format_time(LAST_NS)}"
-                )
+                raise OperatorError(f"{time_ns} is not a time", f"Nanoseconds in 64 bits end at {format_time(LAST_NS)}")
         if self.sequences is not None and not 1 <= self.sequences.first <= self.sequences.last:
             raise OperatorError(
                 f"{self.sequences} is not a sequence range", "Write first-last, from 1, first not above last"
@@ -46,9 +63,15 @@ class Selection:
 
     @classmethod
     def parse(
-        cls, *, hours: Iterable[str] | None = None, from_time: str | None = None, to_time: str | None = None,
-        sequences: str | None = None, subjects: Iterable[str] | None = None, now: datetime | None = None,
-    ) -> "Selection":  # fmt: skip
+        cls,
+        *,
+        hours: Iterable[str] | None = None,
+        from_time: str | None = None,
+        to_time: str | None = None,
+        sequences: str | None = None,
+        subjects: Iterable[str] | None = None,
+        now: datetime | None = None,
+    ) -> "Selection":
         """The selection that a person wrote: hours `YYYY-MM-DD-HH:00`, times as `parse_time` takes them, sequences
         `A-B` or `A`, subject filters. `now`: see `parse_time`. Raises OperatorError."""
         return cls(
@@ -67,5 +90,5 @@ class Selection:
         return self.from_ns or 0, LAST_NS if self.to_ns is None else self.to_ns
 
     def takes_subject(self, subject: str) -> bool:
-        """Whether messages of this archived subject, as `subjects.decoded` gives it, are selected."""
+        """True if messages of this archived subject, as `subjects.decoded` gives it, are selected."""
         return takes(self.subjects, subject)

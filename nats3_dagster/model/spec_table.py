@@ -8,45 +8,79 @@ written once.
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
+from datetime import datetime
 from enum import Enum, auto
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-_KEY = "nats3.setting"
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import SECOND_NS, format_time, parse_time
+from nats3_dagster.model.quantities import size_text
+from nats3_dagster.model.stream import SeqRange, parse_sequences
+from nats3_dagster.plausible import check_field
+
+_KEY, _GROUP = "nats3.setting", "nats3.settings"
 
 
 class Kind(Enum):
-    """What a setting takes."""
+    """The type of a setting's value."""
 
     TEXT = auto()
     # The path of a file: relative to the folder of the shell, or of the file of archives that has it.
     FILE = auto()
     # A URL. It may hold a login by mistake, and is never repeated unchecked.
     ADDRESS = auto()
+    # One of the texts of the field's Literal.
+    CHOICE = auto()
     COUNT = auto()
+    # Bytes. Options and files also take `64MiB`.
+    SIZE = auto()
+    # Seconds. Options and files also take `5m`.
+    DURATION = auto()
+    # Seconds, which documents give as {secs, nanos}. Options take `5m`.
+    INTERVAL = auto()
+    # A number above 0.
+    RATE = auto()
+    # Bytes a second. Options also take `64MiB`.
+    BYTE_RATE = auto()
+    # Nanoseconds since 1970, which documents give in RFC 3339. Options and run config also take `-2h`.
+    TIME = auto()
+    # Stream sequences, which documents give as [first, last], options and run config as `first-last`.
+    SEQUENCES = auto()
     FLAG = auto()
     TEXTS = auto()
+    # Keys of hours.
+    HOURS = auto()
     # NATS subject filters.
     FILTERS = auto()
+    # The only filter of a list of them.
+    FILTER = auto()
 
     @property
     def is_list(self) -> bool:
-        return self in (Kind.TEXTS, Kind.FILTERS)
+        return self in (Kind.TEXTS, Kind.HOURS, Kind.FILTERS)
+
+    @property
+    def is_number(self) -> bool:
+        return self in (Kind.COUNT, Kind.SIZE, Kind.DURATION)
 
     @property
     def type(self) -> Any:
         """The Python type of a value, as shells and YAML give it."""
-        return list[str] if self.is_list else {Kind.COUNT: int, Kind.FLAG: bool}.get(self, str)
+        if self in (Kind.RATE, Kind.BYTE_RATE):
+            return float
+        return list[str] if self.is_list else int if self.is_number else bool if self is Kind.FLAG else str
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One field of a spec."""
 
-    # The field, and the name that users give it by in files, bodies and answers.
+    # The field, its key in answers and in the component, and its key in bodies.
     name: str
     key: str
+    body_key: str
     kind: Kind
     # One or more sentences. Shown with every way to give the setting.
     help: str
@@ -56,15 +90,68 @@ class Setting:
     default: Any
     # The most elements of a list.
     limit: int
+    # The smallest and the largest number; None where the spec itself checks it.
+    least: int | None
+    most: int | None
+    # Of a choice; empty for any other kind.
+    choices: tuple[str, ...]
+    # Why it cannot change once it is set; None if it can.
+    fixed: str | None
+    # The field of the spec that has it, where that is a dataclass of its own; None for a field of the spec itself.
+    group: str | None
+
+    @property
+    def type(self) -> Any:
+        """The Python type of a value: that of its kind, a Literal for a choice."""
+        return Literal[self.choices] if self.choices else self.kind.type
+
+    @property
+    def file_key(self) -> str:
+        """The key in files, and what options are named by: without `_s` of a duration, which has its unit there."""
+        return self.body_key.removesuffix("_s") if self.kind is Kind.DURATION else self.body_key
 
     @property
     def required(self) -> bool:
         return self.default is MISSING
 
+    def of(self, spec: Any) -> Any:
+        """The value in a spec."""
+        return getattr(getattr(spec, self.group) if self.group else spec, self.name)
+
+    def to_document(self, value: Any) -> Any:
+        """A value of a spec as documents have it."""
+        match self.kind:
+            case Kind.FILTER:
+                return value[0] if value else ">"
+            case Kind.TIME if value is not None:
+                return format_time(value)
+            case Kind.INTERVAL if value is not None:
+                secs, nanos = divmod(round(value * SECOND_NS), SECOND_NS)
+                return {"secs": secs, "nanos": nanos}
+            case _:
+                return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+    def from_document(self, value: Any, now: datetime | None = None) -> Any:
+        """The value in a spec that a document, an option or a run config gives. `now`: see `parse_time`. Raises
+        OperatorError."""
+        match self.kind:
+            case Kind.FILTER:
+                return (value,)
+            case Kind.HOURS:
+                return tuple(sorted(set(value)))
+            case Kind.TIME:
+                return parse_time(value, now)
+            case Kind.SEQUENCES:
+                return parse_sequences(value.strip()) if isinstance(value, str) else SeqRange(*value)
+            case Kind.INTERVAL:
+                return value["secs"] + value["nanos"] / SECOND_NS if value["nanos"] else value["secs"]
+            case _:
+                return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
     @property
     def singular(self) -> str:
         """The key of one element of a list, as options have it; the key itself for any other kind."""
-        return self.key.removesuffix("s") if self.kind.is_list else self.key
+        return self.file_key.removesuffix("s") if self.kind.is_list else self.file_key
 
     @property
     def option(self) -> str:
@@ -74,21 +161,32 @@ class Setting:
     @property
     def label(self) -> str:
         """The name of the line that shows it."""
-        return self.key.replace("_", " ")
+        return self.file_key.replace("_", " ")
 
     @property
     def description(self) -> str:
         """The help with the default, where there is one."""
-        if self.default is MISSING or self.default in (None, (), False):
+        if self.default is MISSING or self.default in (None, (), "", False, True):
             return self.help
-        return f"{self.help} Default: {self.shown(self.default)}."
+        shown = self.shown(self.default)
+        return f"{self.help} Default: {format(shown, ',') if isinstance(shown, int) else shown}."
+
+    @property
+    def description_for_people(self) -> str:
+        """The description where a person writes the value, as in a shell, with the forms that documents do not have."""
+        also = {Kind.TIME: " Also a date, an hour as 2026-11-21-07:00, or -2h. UTC without an offset."}
+        return self.description + also.get(self.kind, "")
 
     def shown(self, value: Any) -> Any:
         """The value for people, of a spec or a document."""
-        if value in (None, (), []):
-            return {Kind.FILTERS: ">", Kind.TEXTS: "all"}.get(self.kind, "none")
+        if value in (None, (), [], ""):
+            return {Kind.FILTERS: ">", Kind.FILTER: ">", Kind.TEXTS: "all", Kind.HOURS: "all"}.get(self.kind, "none")
         if self.kind is Kind.FLAG:
             return "yes" if value else "no"
+        if self.kind is Kind.SIZE:
+            return size_text(value)
+        if self.kind is Kind.DURATION:
+            return f"{value:,} s"
         return ", ".join(value) if self.kind.is_list else value
 
     def cleared(self, value: Any) -> Any:
@@ -98,22 +196,52 @@ class Setting:
 
 
 def setting(
-    kind: Kind, help: str, *, metavar: str = "TEXT", key: str | None = None, limit: int = 256
-) -> dict[str, Any]:  # fmt: skip
-    """The metadata of a dataclass field that is a setting. `key`: where users call it by another name."""
-    return {_KEY: (kind, help, metavar, key, limit)}
+    kind: Kind,
+    help: str,
+    *,
+    metavar: str = "TEXT",
+    key: str | None = None,
+    body_key: str | None = None,
+    limit: int = 256,
+    least: int | None = None,
+    most: int | None = None,
+    fixed: str | None = None,
+    required: bool = False,
+) -> dict[str, Any]:
+    """The metadata of a dataclass field that is a setting. `key`: where users call it by another name; `body_key`:
+    where requests do so. `required`: users must give it, though the field has a default."""
+    facts = {"metavar": metavar, "limit": limit, "least": least, "most": most, "fixed": fixed, "required": required}
+    return {_KEY: {"kind": kind, "help": help, "key": key, "body_key": body_key or key} | facts}
+
+
+def settings() -> dict[str, Any]:
+    """The metadata of a dataclass field that is a dataclass of settings."""
+    return {_GROUP: True}
 
 
 @cache
-def settings_of(spec: type[Any]) -> tuple[Setting, ...]:
-    """The settings of a spec, in the order of its fields."""
-    return tuple(_setting(field) for field in fields(spec) if _KEY in field.metadata)
+def settings_of(spec: type[Any], group: str | None = None) -> tuple[Setting, ...]:
+    """The settings of a spec, in the order of its fields. `group`: the field that has them in another spec."""
+    every = list[Setting]()
+    for field in fields(spec):
+        if _KEY in field.metadata:
+            every.append(_setting(field, group))
+        elif _GROUP in field.metadata:
+            every += settings_of(_type_of(field), field.name)
+    return tuple(every)
 
 
-def by_key(spec: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a spec that a document with the keys of its settings has; lists become tuples."""
-    names = {one.key: one.name for one in settings_of(spec)}
-    return {names[key]: tuple(value) if isinstance(value, list) else value for key, value in document.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+def by_key(spec: type[Any], document: Mapping[str, Any], now: datetime | None = None) -> dict[str, Any]:
+    """The fields of a spec that an answer, a body or a run config has, by the keys of its settings. `now`: see
+    `parse_time`. Raises OperatorError."""
+    known = {key: one for one in settings_of(spec) for key in (one.key, one.body_key)}
+    values, groups = dict[str, Any](), dict[str, dict[str, Any]]()
+    for key, value in document.items():
+        one = known[key]
+        into = groups.setdefault(one.group, {}) if one.group else values
+        into[one.name] = one.from_document(value, now)
+    kinds = {field.name: field for field in fields(spec)}
+    return values | {name: _type_of(kinds[name])(**given) for name, given in groups.items()}
 
 
 def cleared(spec: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,9 +250,26 @@ def cleared(spec: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_document(spec: Any) -> dict[str, Any]:
-    """The settings of a spec by their keys, as a body or a file of archives has them."""
-    values = {one.key: getattr(spec, one.name) for one in settings_of(spec.__class__)}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    """The settings of a spec by their keys, as answers have them."""
+    return {one.key: one.to_document(one.of(spec)) for one in settings_of(spec.__class__)}
+
+
+def to_body(spec: Any) -> dict[str, Any]:
+    """The settings of a spec by their keys in bodies."""
+    return {one.body_key: one.to_document(one.of(spec)) for one in settings_of(spec.__class__)}
+
+
+def check_settings(spec: Any) -> None:
+    """Raises OperatorError, with the field, for a text that can be neither a name nor a path, a choice that there is
+    not, and a number out of its range."""
+    for one in settings_of(spec.__class__):
+        value = getattr(spec, one.name)
+        if one.kind in (Kind.TEXT, Kind.FILE, Kind.TEXTS, Kind.CHOICE):
+            check_field(one.name, value)
+        if one.choices and value not in one.choices:
+            raise OperatorError(f"There is no {one.name} {value!r}", f"Use {' or '.join(one.choices)}", field=one.name)
+        if value is not None and not _in_range(one, value):
+            raise OperatorError(f"{one.name} is {value}", f"Use {_range(one)}", field=one.name)
 
 
 def file_at(path: str, folder: Path) -> str:
@@ -132,6 +277,26 @@ def file_at(path: str, folder: Path) -> str:
     return os.path.normpath(folder / path) if path else path
 
 
-def _setting(field: Field[Any]) -> Setting:
-    kind, help, metavar, key, limit = field.metadata[_KEY]
-    return Setting(field.name, key or field.name, kind, help, metavar, field.default, limit)
+def _setting(field: Field[Any], group: str | None) -> Setting:
+    facts: dict[str, Any] = dict(field.metadata[_KEY])
+    facts["key"] = facts["key"] or field.name
+    facts["body_key"] = facts["body_key"] or field.name
+    facts["default"] = MISSING if facts.pop("required") else field.default
+    facts["choices"] = get_args(field.type) if facts["kind"] is Kind.CHOICE else ()
+    return Setting(name=field.name, group=group, **facts)
+
+
+def _type_of(field: Field[Any]) -> type[Any]:
+    """The dataclass of a field that is a group of settings."""
+    kind: Any = field.type
+    return kind
+
+
+def _in_range(one: Setting, value: Any) -> bool:
+    return (one.least is None or value >= one.least) and (one.most is None or value <= one.most)
+
+
+def _range(one: Setting) -> str:
+    if one.most is None:
+        return f"{one.least:,} or more"
+    return f"{one.most:,} at most" if one.least is None else f"{one.least:,} to {one.most:,}"

@@ -1,4 +1,4 @@
-"""A stream: ranges of its sequences, its incarnations, its state."""
+"""A stream: ranges of its sequences, its incarnations, its state, a message of it."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.plausible import check_field
+from nats3_dagster.subjects import decoded
 
 # The largest sequence that the catalog can hold: the end of its ranges is the one after it. A stream that counts from 1
 # does not get there.
@@ -47,7 +48,7 @@ def ranges_of(seqs: Iterable[int]) -> tuple[SeqRange, ...]:
 
 
 def without(ranges: Iterable[SeqRange], removed: Iterable[SeqRange]) -> tuple[SeqRange, ...]:
-    """What is left of the ranges, ascending, if the sequences of others are taken out."""
+    """Returns the rest of the ranges, ascending, without the sequences of others."""
     rest = sorted(ranges)
     for gone in removed:
         below = [SeqRange(r.first, min(r.last, gone.first - 1)) for r in rest]
@@ -69,7 +70,8 @@ def check_stream_name(text: str) -> str:
     check_field("stream", text)
     if not re.fullmatch(r"[^\s.*>/\\]{1,255}", text):
         raise OperatorError(
-            f"{text!r} is not a stream name", "It may not hold white space or any of . * > / \\, nor be over 255 long",
+            f"{text!r} is not a stream name",
+            "It may not hold white space or any of . * > / \\, nor be over 255 long",
             field="stream",
         )
     return text
@@ -109,7 +111,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What STREAM.INFO says: identity, bounds and configuration."""
+    """The state from STREAM.INFO: identity, bounds and configuration."""
 
     incarnation: Incarnation
     # The oldest sequence that the stream still has, and the newest one that it ever gave.
@@ -142,8 +144,8 @@ class StreamState:
 
 
 def removing_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a stream's configuration by which it removes messages by itself, or has no messages of some
-    sequences: a mirror lacks what its origin removed before the mirror had it."""
+    """Returns the settings of a stream's configuration that remove messages, or leave sequences without messages: a
+    mirror never gets a message that its origin removed before."""
     names = ["max_age", "allow_msg_ttl", "subject_delete_marker_ttl"]
     if config.get("discard", "old") == "old":  # a stream that refuses new messages removes none for being full
         names += ["max_msgs", "max_bytes"]
@@ -156,3 +158,27 @@ def removing_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     if config.get("mirror"):
         removing["mirror"] = config["mirror"]
     return removing
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One archived message."""
+
+    incarnation: Incarnation
+    # Stream sequence.
+    seq: int
+    # Store time, nanoseconds since 1970, UTC.
+    time_ns: int
+    # As the archive has it: text. Of a subject that is not UTF-8 see `subject_bytes`.
+    subject: str
+    # The wire's bytes where the subject is not UTF-8; None for all others.
+    subject_bytes: bytes | None
+    # The header block as on the wire; None without one.
+    headers: bytes | None
+    # The payload.
+    data: bytes
+
+    @property
+    def exact_subject(self) -> str:
+        """The subject as `subjects.decoded` gives it: no two are equal unless their bytes are."""
+        return self.subject if self.subject_bytes is None else decoded(self.subject_bytes)

@@ -12,6 +12,16 @@ from nats3_dagster.objects.owner_object import OwnerObject
 from nats3_dagster.objects.store_options import StoreOptions
 
 __all__ = [
-    "Bucket", "ObjectInfo", "Outlet", "OutletOptions", "OwnerObject", "StoreOptions", "bucket_exists", "create_bucket",
-    "delete_versions", "identity", "profile_place", "static_keys",
-]  # fmt: skip
+    "Bucket",
+    "ObjectInfo",
+    "Outlet",
+    "OutletOptions",
+    "OwnerObject",
+    "StoreOptions",
+    "bucket_exists",
+    "create_bucket",
+    "delete_versions",
+    "identity",
+    "profile_place",
+    "static_keys",
+]

@@ -33,7 +33,7 @@ _SILENCE_OF_UPLOADS: Final = 120.0
 
 
 class ObjectInfo(NamedTuple):
-    """What the store says of an object."""
+    """The store's metadata of an object."""
 
     key: str
     size: int  # bytes
@@ -66,7 +66,8 @@ class Bucket:
         """Store `data`, whose SHA-256 is `sha256`, where nothing is yet. True when this call created the object, False
         when the same bytes were there already: a retry. Other bytes there raise StoreError and stay as they are."""
         view = memoryview(data).cast("B")
-        # Asked first, so that a retry uploads nothing, and a store that is down or refuses us says so before an upload.
+        # Asked first, so that a retry uploads nothing, and a store that is down or refuses access says so before an
+        # upload.
         if not self._is_there(key) and self._create(key, view):
             self._check(key, view, sha256)
             return True
@@ -116,8 +117,8 @@ class Bucket:
         return data
 
     def sign(self, key: str, expires_s: int) -> SignedUrl:
-        """A URL by which anybody may GET the object for so long; of a store that is a folder, the file's. The store is
-        not asked, not even whether there is such an object."""
+        """Returns a URL for a GET of the object, valid for this time, without a login; for a store that is a folder,
+        the file's URL. The store is not asked, not even whether there is such an object."""
         with self._faults(key):
             if self._root is not None:
                 return SignedUrl((self._root / key).absolute().as_uri(), None, is_temporary=False)
@@ -133,7 +134,7 @@ class Bucket:
             return self._head(key)
 
     def exists(self, key: str) -> bool:
-        """Whether there is such an object; a missing bucket is an error, not a no."""
+        """True if the object exists; a missing bucket is an error, not False."""
         try:
             self.head(key)
         except ObjectMissing:
@@ -182,9 +183,7 @@ class Bucket:
                 self._require()
                 return files.create(self._root, key, view)
             try:
-                obstore.put(
-                    self._uploads, key, view, attributes=self._attributes, mode="create", use_multipart=False
-                )
+                obstore.put(self._uploads, key, view, attributes=self._attributes, mode="create", use_multipart=False)
             except AlreadyExistsError:
                 return False
             return True

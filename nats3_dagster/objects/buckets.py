@@ -10,7 +10,7 @@ from nats3_dagster.objects.store_options import StoreOptions
 
 
 def bucket_exists(options: StoreOptions, name: str) -> bool:
-    """Whether the bucket is there and these credentials may list it. Raises StoreError for anything but yes and no."""
+    """True if the bucket exists and these credentials may list it. Raises StoreError for anything but yes and no."""
     where = faults.Place(options.place, name)
     if options.folder is not None:
         return (options.folder / name).is_dir()
@@ -25,7 +25,7 @@ def bucket_exists(options: StoreOptions, name: str) -> bool:
 
 
 def create_bucket(options: StoreOptions, name: str) -> bool:
-    """Make the bucket; False when it is there already and ours. Raises StoreError."""
+    """Creates the bucket; False if it already exists and belongs to this account. Raises StoreError."""
     where = faults.Place(options.place, name)
     if options.folder is not None:
         try:
@@ -37,7 +37,7 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
         return True
     if bucket_exists(options, name):
         return False
-    # AWS wants the region spelled out everywhere but in us-east-1, where it refuses it.
+    # AWS needs the region in every region but `us-east-1`, which refuses it.
     place = (
         {} if options.region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": options.region}}
     )

@@ -31,10 +31,10 @@ _CODES: Final[Mapping[str, tuple[str, str | Step]]] = {
     "PermanentRedirect": ("The bucket {bucket!r} is in another region than {place}", "Set AWS_REGION to its region"),
     "AuthorizationHeaderMalformed": ("{place} expects another region", "Set AWS_REGION to the region it uses"),
     "InvalidStorageClass": ("{place} does not know the storage class", "Correct or unset NATS3_S3_STORAGE_CLASS"),
-    "BucketAlreadyExists": ("The bucket name {bucket!r} is taken by somebody else in {place}", "Choose another name"),
+    "BucketAlreadyExists": ("The bucket name {bucket!r} belongs to another account in {place}", "Choose another name"),
     "InvalidBucketName": ("{place} does not allow the bucket name {bucket!r}", "Use lower case letters, digits and -"),
 }
-# Those of them that are about the name, whoever gave it.
+# Those of them that are about the name.
 _NAME_CODES: Final = {"BucketAlreadyExists", "InvalidBucketName"}
 # HTTP status codes where S3 gave no code that we know; a HEAD has no body at all.
 _STATUSES: Final = {

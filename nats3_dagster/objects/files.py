@@ -37,7 +37,7 @@ def replace(root: Path, key: str, data: memoryview) -> None:
 
 
 def move(root: Path, source: str, target: str) -> None:
-    """Put a file of ours in the place of another one. Raises OSError."""
+    """Replaces another file by an own file. Raises OSError."""
     old, new = (root.joinpath(*key.split("/")) for key in (source, target))
     new.parent.mkdir(parents=True, exist_ok=True)
     old.replace(new)

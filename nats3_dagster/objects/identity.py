@@ -1,4 +1,4 @@
-"""Who we are to S3 where no static keys are set: the AWS SDK's own search, in each process that connects.
+"""The identity for S3 where no static keys are set: the AWS SDK's own search, in each process that connects.
 
 Invariant: credentials that the SDK found never leave the process: a task takes a profile's name along, and Spark's
 worker finds and renews its own.
@@ -19,7 +19,7 @@ _TTL: Final = timedelta(minutes=9)
 
 def sdk_session(profile: str | None, *, has_keys: bool = False) -> Any:
     """A boto3 session of its own: the default one keeps what it read of the SDK's files for the life of the process.
-    With keys of ours, AWS_PROFILE is none of its business. boto3 takes 0.3 s to import, so only here. Raises
+    With static keys in the settings, AWS_PROFILE is ignored. boto3 takes 0.3 s to import, so only here. Raises
     OperatorError where there is no such profile."""
     import boto3
     import botocore.session
@@ -47,8 +47,8 @@ def profile_place(profile: str) -> tuple[str | None, str | None]:
 
 
 def sdk_credentials(options: StoreOptions, where: faults.Place) -> Any:
-    """What gives obstore the credentials that the SDK finds, and renews them: profile, single sign-on, web identity,
-    container or instance role. Raises OperatorError and StoreError.
+    """Returns the provider that gives obstore the credentials of the SDK, and renews them: profile, single sign-on, web
+    identity, container or instance role. Raises OperatorError and StoreError.
 
     obstore's own search knows no profile, and waits minutes for an instance role where there is none."""
     from botocore.exceptions import BotoCoreError
@@ -77,18 +77,23 @@ def static_keys(options: StoreOptions) -> tuple[str | None, str | None, str | No
     return (keys.access_key, keys.secret_key, keys.token) if keys else (None, None, None)
 
 
-# What the SDK calls the ways by which it found credentials.
+# The SDK's names for the sources of credentials.
 _WAYS: Final = {
-    "env": "environment variables", "shared-credentials-file": "shared credentials file",
-    "custom-process": "a process of the profile", "config-file": "config file",
-    "assume-role": "a role of the profile", "assume-role-with-web-identity": "a role by web identity",
-    "sso": "single sign-on", "container-role": "the container's role", "iam-role": "the instance's role",
-}  # fmt: skip
+    "env": "environment variables",
+    "shared-credentials-file": "shared credentials file",
+    "custom-process": "a process of the profile",
+    "config-file": "config file",
+    "assume-role": "a role of the profile",
+    "assume-role-with-web-identity": "a role by web identity",
+    "sso": "single sign-on",
+    "container-role": "the container's role",
+    "iam-role": "the instance's role",
+}
 
 
 def identity(options: StoreOptions) -> str:
-    """Who we are to the store, in words: never with a secret. Raises OperatorError, and StoreError where the SDK finds
-    no credentials."""
+    """Returns the identity for the store, in words, never with a secret. Raises OperatorError, and StoreError where the
+    SDK finds no credentials."""
     from botocore.exceptions import BotoCoreError
 
     if options.access_key_id:

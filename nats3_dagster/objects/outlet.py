@@ -1,6 +1,6 @@
 """An outlet: where the files of exports go, in whatever store. Unlike the objects of a Bucket, a file may be replaced.
 
-Invariant: a file is replaced at once and whole: whoever reads sees the one before or the new one.
+Invariant: a file is replaced at once and whole: a reader sees the old file or the new one.
 """
 
 import re
@@ -21,7 +21,7 @@ from nats3_dagster.objects.s3_store import s3_store
 from nats3_dagster.objects.store_options import StoreOptions
 
 _SILENCE_S: Final = 120.0
-# Of Google's and Azure's stores: who we are there comes from the environment of their own tools.
+# For Google's and Azure's stores: the identity comes from the environment of their own tools.
 _HINTS: Final = {
     "gs": "Look at the bucket and at GOOGLE_APPLICATION_CREDENTIALS",
     "az": "Look at the container, AZURE_STORAGE_ACCOUNT_NAME and its key or identity",

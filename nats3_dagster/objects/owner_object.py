@@ -18,7 +18,7 @@ from nats3_dagster.objects.outlet import Outlet
 
 
 class Owner(Protocol):
-    """What an owner object says."""
+    """The content of an owner object."""
 
     def encode(self) -> bytes:
         """The same bytes for the same owner."""

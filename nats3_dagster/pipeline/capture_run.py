@@ -11,14 +11,15 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from nats3_dagster.archive import folder
-from nats3_dagster.archive.captures import capture
-from nats3_dagster.archive.captures.capture import CaptureJob, CapturePlan, CaptureResult
-from nats3_dagster.archive.captures.noting import noted
-from nats3_dagster.archive.captures.range_capture import Outcome, RangeCapture
+from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures.capture_log import record_outcome
+from nats3_dagster.archive.captures.commit import CaptureResult
+from nats3_dagster.archive.captures.plan import CaptureJob, CapturePlan
+from nats3_dagster.archive.captures.read import Outcome, RangeCapture
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.take.driver import Round, TakeJob, run_rounds
 from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
 from nats3_dagster.archive.take.take_capture import TakeCapture
-from nats3_dagster.archive.take.taking import Round, TakeJob, take
 from nats3_dagster.errors import Conflict, Nats3Error, SourceError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link
@@ -36,9 +37,15 @@ Task = tuple[CaptureJob, SeqRange]
 
 
 def run_capture(
-    spark: SparkSession, settings: Settings, archive_name: str, hour: str, *, run_id: str | None = None,
-    adopt: bool = False, on_progress: OnProgress | None = None,
-) -> CaptureResult:  # fmt: skip
+    spark: SparkSession,
+    settings: Settings,
+    archive_name: str,
+    hour: str,
+    *,
+    run_id: str | None = None,
+    adopt: bool = False,
+    on_progress: OnProgress | None = None,
+) -> CaptureResult:
     """Make the hour of the archive complete as far as the stream goes now. Running it again adds nothing.
 
     `on_progress` is called with the messages that were read and the sequences to read. Raises Nats3Error."""
@@ -52,20 +59,25 @@ def run_capture(
             return capture_once(spark, workspace, archive, hour, run_id, adopt, on_progress)
 
         with followed(workspace, archive.name):
-            result = noted(workspace, archive, hour, run_id, captured)
+            result = record_outcome(workspace, archive, hour, run_id, captured)
         return replace(result, seconds=time.monotonic() - began)
 
 
 def _read(
-    spark: SparkSession, workspace: Workspace, archive: Archive, hour: str, run_id: str | None, adopt: bool,
+    spark: SparkSession,
+    workspace: Workspace,
+    archive: Archive,
+    hour: str,
+    run_id: str | None,
+    adopt: bool,
     on_progress: OnProgress | None,
-) -> CaptureResult:  # fmt: skip
-    """The sequences of the hour that the archive lacks."""
+) -> CaptureResult:
+    """Captures the sequences of the hour that are missing in the archive."""
     retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
     for attempt in retrying:
         with attempt:
             subject = new_subject() if on_progress else None
-            planned = capture.plan(workspace, archive, hour, adopt=adopt, progress=subject)
+            planned = plan.plan(workspace, archive, hour, adopt=adopt, progress=subject)
             fault_point("capture.planned")
             result = _read_and_commit(spark, workspace, planned, run_id, on_progress)
             _check_complete(workspace, planned)
@@ -82,7 +94,7 @@ def _read_and_commit(
     subject, total = planned.job.progress, sum(r.size for r in planned.missing)
     with Tally(workspace.link, subject, total, on_progress) if subject and tasks else nullcontext():
         finished = run_tasks(spark, name, capture_range, tasks)
-    result = capture.commit(workspace, planned, finished.results, run_id)
+    result = commit.commit(workspace, planned, finished.results, run_id)
     if finished.error:
         raise finished.error
     if on_progress:
@@ -91,9 +103,14 @@ def _read_and_commit(
 
 
 def _take(
-    spark: SparkSession, workspace: Workspace, archive: Archive, hour: str, run_id: str | None, adopt: bool,
+    spark: SparkSession,
+    workspace: Workspace,
+    archive: Archive,
+    hour: str,
+    run_id: str | None,
+    adopt: bool,
     on_progress: OnProgress | None,
-) -> CaptureResult:  # fmt: skip
+) -> CaptureResult:
     """All that waits in the archive's durable, whatever its hour, round by round: tasks pull in turn, and write at the
     same time."""
     messages = 0
@@ -109,7 +126,7 @@ def _take(
         if on_progress:
             on_progress(Progress(messages, messages))
 
-    return take(workspace, archive, hour, perform, run_id=run_id, adopt=adopt, parallel=parallel, on_round=note)
+    return run_rounds(workspace, archive, hour, perform, run_id=run_id, adopt=adopt, parallel=parallel, on_round=note)
 
 
 def take_round(task: tuple[TakeJob, int]) -> Iterator[TakeOutcome]:
@@ -130,11 +147,10 @@ def capture_range(task: Task) -> Iterator[Outcome]:
 def _check_complete(workspace: Workspace, planned: CapturePlan) -> None:
     """The run's own proof: the hour's window is covered now. Raises SourceError; Conflict where the archive was deleted
     after the commit, and its chunks with it."""
-    if missing := capture.uncovered(workspace, planned):
+    if missing := commit.uncovered(workspace, planned):
         workspace.catalog.archives.settled(planned.archive)
         archive, hour = planned.archive.name, planned.job.hour
         raise SourceError(
-            f"Archive {archive} still lacks {', '.join(map(str, missing[:3]))} of {hour}",
+            f"Archive {archive} still misses {', '.join(map(str, missing[:3]))} of {hour}",
             Next.CAPTURE_HOUR(archive=archive, hour=hour),
         )
-

@@ -30,7 +30,7 @@ def archive(java: Path) -> Path:
 
 
 def options(java: Path) -> list[str]:
-    """The JVM's options by which it uses the archive; none where there is no archive."""
+    """Returns the JVM's options for the use of the archive; none if there is no archive."""
     file = archive(java)
     # A JVM that it does not fit says so on standard output, in the middle of what a command prints.
     return [f"-XX:SharedArchiveFile={file}", "-Xlog:cds*=off"] if file.is_file() else []
@@ -63,9 +63,15 @@ def _train(arguments: list[str], new: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", check=False,
-    )  # fmt: skip
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
     if done.returncode or not new.is_file():
         lines = done.stdout.strip().splitlines() or ["it said nothing"]
         raise EngineError(f"Spark's classes were not archived: {lines[-1][:200]}", _WITHOUT)

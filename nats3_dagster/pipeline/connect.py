@@ -1,8 +1,8 @@
 """Spark Connect: a session of a server that lives longer than a run.
 
 Invariant: all processes of one release share one session of the server. It starts Python workers for each session and
-never ends them, so a session for each run would leave a process behind with every run; and workers that stay have their
-imports done. A new release gets a new session, because workers keep the code they have imported.
+never ends them, so a session for each run would leak a process with every run; and workers that stay have their imports
+done. A new release gets a new session, because workers keep the code they have imported.
 """
 
 import socket
@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from nats3_dagster import __version__
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.redaction import brief
+from nats3_dagster.version import __version__
 
 DEFAULT_PORT = 15002
 # The server is asked again for a minute (0.05 s times 4^n); by default PySpark goes on for ten.

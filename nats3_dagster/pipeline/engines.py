@@ -41,9 +41,7 @@ def check_spark(master: str | None, remote: str | None, *, start: bool) -> Itera
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
-            yield Finding(
-                "fail", SPARK, f"{name} is not installed", REQUIREMENTS_HINT
-            )
+            yield Finding("fail", SPARK, f"{name} is not installed", REQUIREMENTS_HINT)
             return
     listed = ", ".join(f"{name} {number}" for name, number in versions.items())
     try:

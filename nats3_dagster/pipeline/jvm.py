@@ -1,6 +1,6 @@
 """The JVM of this process: started by spark-submit as PySpark does it, and ended with all that it started.
 
-Invariant: an interrupt at any moment leaves no JVM behind. Java writes neither to standard output nor to standard
+Invariant: an interrupt at any moment leaves no running JVM. Java writes neither to standard output nor to standard
 error: its lines come through this process, and none comes after the JVM was asked to end. A JVM whose Python process
 was killed reads the end of its standard input, and ends as well.
 """
@@ -96,7 +96,7 @@ class Jvm:
         assert process.stdout
         for line in process.stdout:
             if not self._ended and not line.startswith(_NOISE):
-                with suppress(OSError, ValueError):  # nobody reads it any more, and Java must not wait for that
+                with suppress(OSError, ValueError):  # it has no reader any more, and Java must not wait for one
                     sys.stderr.write(line.decode(errors="replace"))
                     sys.stderr.flush()
 
@@ -125,9 +125,9 @@ def launch(conf: Mapping[str, object]) -> None:
 
 
 def interruptible(work: Callable[[], Made]) -> Made:
-    """What `work` returns or raises, done in a thread of its own: a call into Java does not notice an interrupt of its
-    thread, and PySpark takes SIGINT for itself when a session is made in the main thread. An interrupt of the caller
-    ends the JVM."""
+    """Returns or raises the outcome of `work`, done in a thread of its own: a call into Java does not notice an
+    interrupt of its thread, and PySpark takes SIGINT for itself when a session is made in the main thread. An interrupt
+    of the caller ends the JVM."""
     outcome: Future[Made] = Future()
 
     def run() -> None:

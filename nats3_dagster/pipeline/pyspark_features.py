@@ -61,7 +61,7 @@ def require(feature: Feature, source: str) -> None:
 
 
 def warn_without(feature: Feature, source: str, consequence: str) -> bool:
-    """Whether PySpark has the feature. Where it does not, the log says what happens instead."""
+    """True if PySpark has the feature. Where it does not, the log says what happens instead."""
     if not feature.is_there:
         log.warning("%s: %s", _needed(feature, source), consequence)
     return feature.is_there

@@ -18,9 +18,14 @@ from nats3_dagster.workspace import Workspace
 
 
 def run_replay(
-    spark: SparkSession, settings: Settings, replay_id: str, *, run_id: str | None = None,
-    on_progress: OnProgress | None = None, on_attempt: Callable[[int], None] | None = None,
-) -> ReplayResult:  # fmt: skip
+    spark: SparkSession,
+    settings: Settings,
+    replay_id: str,
+    *,
+    run_id: str | None = None,
+    on_progress: OnProgress | None = None,
+    on_attempt: Callable[[int], None] | None = None,
+) -> ReplayResult:
     """Publish what the replay has not yet published. Safe to call again after any end, a kill -9 included. One that
     follows its archive goes on until its selection ends, or it is interrupted or paused.
 

@@ -42,7 +42,7 @@ def prepare(master: str | None = None) -> None:
 def start(master: str | None = None, remote: str | None = None, **conf: str) -> SparkSession:
     """The running session, or a new one; with `remote` (sc://host:port) that of a server of Spark Connect.
 
-    Raises EngineError when it cannot start, or no server answers. An interrupt leaves no JVM behind."""
+    Raises EngineError when it cannot start, or no server answers. An interrupt leaves no running JVM."""
     if remote:
         return connect(remote)
     if master:
@@ -63,7 +63,7 @@ def start(master: str | None = None, remote: str | None = None, **conf: str) -> 
 
 def prepare_jvm(master: str | None, conf: Mapping[str, object]) -> None:
     """Start the JVM in which PySpark then makes a session of this configuration, unless there is one. Raises
-    EngineError when it does not start. An interrupt leaves no JVM behind."""
+    EngineError when it does not start. An interrupt leaves no running JVM."""
     prepare(master)
     try:
         jvm.launch(conf)
@@ -86,7 +86,7 @@ def session(master: str | None = None, remote: str | None = None) -> Iterator[Sp
         spark.stop()
         raise
     except BaseException:
-        # An interrupt: what a session says of its end then is of use to nobody.
+        # An interrupt: the session's messages about its end are then of no use.
         jvm.end()
         raise
     else:

@@ -112,9 +112,9 @@ def _parallelism(spark: SparkSession) -> int:
 
 def _collect(session: SparkSession, name: str, frame: DataFrame) -> pa.Table:
     """The rows of the frame. Spark is asked in a thread of its own: an interrupt of the thread that asks would wait
-    inside PySpark until the job has ended, or be lost behind the error of a job that was canceled."""
+    inside PySpark until the job has ended, or be hidden by the error of a job that was canceled."""
     outcome: Future[pa.Table] = Future()
-    # In Connect other processes work in the same session, and a tag is what is ours of it.
+    # In Connect other processes work in the same session, and a tag marks the jobs of this one.
     tag = f"nats3-{secrets.token_hex(8)}" if is_connect(session) else None
 
     def run() -> None:
@@ -144,7 +144,7 @@ def _collect(session: SparkSession, name: str, frame: DataFrame) -> pa.Table:
 
 
 def _gone(error: Exception) -> EngineError:
-    """The error where nobody answers for Spark's JVM: py4j lets the socket's own errors through."""
+    """Returns the error for a JVM of Spark that does not answer: py4j lets the socket's own errors through."""
     return EngineError(
         f"Spark's JVM does not answer: {error}", "It was killed, or ran out of memory. Run it again: it is safe"
     )

@@ -1,4 +1,5 @@
-"""What a JVM runs while its classes are archived (classes.py): a session, and tasks as captures and replays have."""
+"""The program of a JVM while its classes are archived (classes.py): a session, and tasks as captures and replays
+have."""
 
 from collections.abc import Iterator
 

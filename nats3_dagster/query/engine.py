@@ -28,20 +28,21 @@ MEMORY_BYTES = 1 << 30
 _MACROS = Path(__file__).with_name("macros.sql")
 # Rows that are taken from DuckDB at a time.
 _ROWS = 2048
-# Types of which Python's values have fewer digits: they come as DuckDB's text.
+# Types whose Python values have fewer digits: they come as DuckDB's text.
 _FINER = re.compile(r"\b(TIMESTAMPTZ_NS|TIMESTAMP_NS|TIME_NS|INTERVAL)\b")
 # How DuckDB shows where in a statement an error is: the line's number, the line or a part of it, and marks below.
 _PLACE = re.compile(r"\n\nLINE (\d+): (.*)\n( *)\^")
 # Before a statement is seen; nothing can change them afterwards.
 _CONFIG = {
-    "autoinstall_known_extensions": "false", "autoload_known_extensions": "false",
-    "python_enable_replacements": "false",  # else a table could be a variable of ours
-}  # fmt: skip
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",  # else a table could be a Python variable
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What DuckDB may take for a statement. What does not fit into memory goes to a temporary folder."""
+    """DuckDB's limits for a statement. What does not fit into memory goes to a temporary folder."""
 
     # For joins, groups and sorts, MEMORY_BYTES by default; beside it come a few hundred MiB for what is read.
     memory_bytes: int | None = None
@@ -69,9 +70,14 @@ class Result:
 
 @contextmanager
 def run(
-    workspace: Workspace, sql: str, selection: Selection, *, archive: str | None = None, over_gaps: bool = False,
+    workspace: Workspace,
+    sql: str,
+    selection: Selection,
+    *,
+    archive: str | None = None,
+    over_gaps: bool = False,
     limits: Limits | None = None,
-) -> Generator[Result]:  # fmt: skip
+) -> Generator[Result]:
     """Run a SELECT statement. Its tables are archives by name; `archive` is also there as `messages`. Each is narrowed
     by the selection. Sequences that were lost and may be among those asked for are an error, unless `over_gaps`.
 
@@ -98,8 +104,11 @@ def run(
                 session.register(name, tables[name])
             columns, types = _bound(session, sql)
             session.execute(_exact(sql, types))
-        gone = [r for archive in {t.archive.id: t.archive for t in tables.values()}.values()
-                for r in removed(workspace, archive, selection)]
+        gone = [
+            r
+            for archive in {t.archive.id: t.archive for t in tables.values()}.values()
+            for r in removed(workspace, archive, selection)
+        ]
         yield Result(columns, types, _rows(session, sql, tables), scanned, tuple(gone))
 
 
@@ -216,7 +225,7 @@ def _line(text: str) -> str:
 
 
 def _out_of_space(text: str) -> EngineError:
-    """In our words: those of DuckDB name settings that nobody can reach."""
+    """Uses own words: those of DuckDB name settings that users cannot reach."""
     used = re.search(r"\(([^()]+)/([^()]+) used\)", text)
     limit = f" of {used[2]}" if used else ""
     if "max_temp_directory_size" in text:

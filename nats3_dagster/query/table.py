@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from nats3_dagster.archive.read.groups import read_groups
 from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
-from nats3_dagster.archive.read.ranged import RangedChunk
+from nats3_dagster.archive.stored.ranged import RangedChunk
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
@@ -29,7 +29,7 @@ from nats3_dagster.workspace import Workspace
 # A chunk's columns, its hour `YYYY-MM-DD-HH:00`, and the incarnation of the stream as in the keys of chunks.
 COLUMNS: Final = pa.schema([*SCHEMA, pa.field("hour", pa.string(), False), pa.field("incarnation", pa.string(), False)])
 _OF_CHUNK = ("hour", "incarnation")
-# The columns of which a footer has the bounds in each row group.
+# The columns whose bounds are in the footer for each row group.
 _OF_GROUP = {"seq", "time", "time_ns"}
 # Above this many subjects a chunk is pruned by its smallest and largest subject.
 _MOST_SUBJECTS = 64
@@ -38,9 +38,9 @@ _CLOCKS_NS = CLOCKS_S * SECOND_NS
 
 @dataclass(slots=True)
 class Scanned:
-    """What the scans of a query took."""
+    """The counts of the scans of a query."""
 
-    # Chunks of which something was read, and the bytes that were fetched of them.
+    # Chunks that were read at least in part, and their fetched bytes.
     chunks: int = 0
     fetched_bytes: int = 0
     # Chunks of the selections, before filters left some of them out.
@@ -98,8 +98,8 @@ class ArchiveTable(ds.Dataset):
         return uncovered(self._workspace, self._archive, self._selection, self._chunks)
 
     def _pruned(self, filter: pc.Expression | None) -> list[Chunk]:
-        """The chunks that may have messages for which the filter is true. Raises OperatorError if messages of which it
-        may be true were lost."""
+        """The chunks that may have messages for which the filter is true. Raises OperatorError if messages that it may
+        match were lost."""
         if not self._over_gaps and (lost := self._lost_of(filter)):
             raise lost_of_selection(lost)
         chunks = with_subjects(self._workspace, self._chunks, self._selection)
@@ -112,12 +112,13 @@ class ArchiveTable(ds.Dataset):
         return [chunks[at] for at in sorted(possible)]
 
     def _of_chunk(self, chunk: Chunk, by_subject: bool) -> list[pc.Expression]:
-        """Expressions of which one is true of each selected message of the chunk."""
+        """Returns expressions; each selected message of the chunk matches one."""
         meta = chunk.meta
         common = (
             _bounds(meta.covers.first, meta.covers.last, meta.first_ns, meta.last_ns)
-            & (pc.field("hour") == meta.hour) & (pc.field("incarnation") == meta.incarnation.token)
-        )  # fmt: skip
+            & (pc.field("hour") == meta.hour)
+            & (pc.field("incarnation") == meta.incarnation.token)
+        )
         subjects = sorted({*_readable(meta.subjects, self._selection)}) if by_subject else []
         if not subjects:
             return [common]
@@ -132,7 +133,7 @@ class ArchiveTable(ds.Dataset):
         return [self._lost[at] for at in _possible(filter, [self._guarantee(one) for one in self._lost])]
 
     def _guarantee(self, lost: SeqRange) -> pc.Expression:
-        """What is true of each message that was lost with these sequences."""
+        """Returns the expression that each message lost with these sequences matches."""
         in_range = (pc.field("seq") >= lost.first) & (pc.field("seq") <= lost.last)
         if len({chunk.meta.incarnation for chunk in self._chunks}) > 1:
             return in_range  # the range may be of any of them
@@ -170,9 +171,14 @@ class ArchiveTable(ds.Dataset):
             return _possible(filter, [_bounds(g.first_seq, g.last_seq, g.first_ns, g.last_ns) for g in groups])
 
         for chunk, batch in read_groups(
-            self._workspace, chunks, stored, wanted, seqs=self._selection.sequences, times=self._selection.times,
+            self._workspace,
+            chunks,
+            stored,
+            wanted,
+            seqs=self._selection.sequences,
+            times=self._selection.times,
             count=lambda length: self._scanned.add(fetched_bytes=length),
-        ):  # fmt: skip
+        ):
             rows = selected(batch, self._selection.subjects, subjects)
             constants = {"hour": chunk.meta.hour, "incarnation": chunk.meta.incarnation.token}
             for name in _OF_CHUNK:
@@ -185,7 +191,7 @@ class ArchiveTable(ds.Dataset):
 
 
 class _Scan:
-    """What DuckDB takes for a scanner of pyarrow."""
+    """The interface that DuckDB takes for a scanner of pyarrow."""
 
     def __init__(
         self, columns: Sequence[str], filter: pc.Expression | None, table: ArchiveTable, chunks: Sequence[Chunk]

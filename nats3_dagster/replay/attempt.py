@@ -24,7 +24,7 @@ from nats3_dagster.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an attempt has to publish."""
+    """The work of an attempt."""
 
     job: ReplayJob
     # In the order of the plan.
@@ -61,9 +61,15 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
     left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
     messages = sum(part.messages for part in extent(workspace, left, selection))
     job = ReplayJob(
-        replay_id, number, replay.spec, replay.targets, settings.nats, settings.store, batched,
+        replay_id,
+        number,
+        replay.spec,
+        replay.targets,
+        settings.nats,
+        settings.store,
+        batched,
         done=joined(replay_chunks.done(replay_id)),
-    )  # fmt: skip
+    )
     return Attempt(job, chunks, messages)
 
 
@@ -80,9 +86,12 @@ def abandon(workspace: Workspace, job: ReplayJob, error: BaseException) -> None:
 
 
 def record(
-    workspace: Workspace, job: ReplayJob, results: Iterable[ChunkResult], error: Nats3Error | None,
+    workspace: Workspace,
+    job: ReplayJob,
+    results: Iterable[ChunkResult],
+    error: Nats3Error | None,
     run_id: str | None = None,
-) -> tuple[ChunkResult, ...]:  # fmt: skip
+) -> tuple[ChunkResult, ...]:
     """Record the chunks that are done, and how the attempt ended; the results of those chunks. `error`: of the tasks
     that failed."""
     done = record_chunks(workspace, job, results, error, run_id)
@@ -91,9 +100,12 @@ def record(
 
 
 def record_chunks(
-    workspace: Workspace, job: ReplayJob, results: Iterable[ChunkResult], error: Nats3Error | None,
+    workspace: Workspace,
+    job: ReplayJob,
+    results: Iterable[ChunkResult],
+    error: Nats3Error | None,
     run_id: str | None = None,
-) -> tuple[ChunkResult, ...]:  # fmt: skip
+) -> tuple[ChunkResult, ...]:
     """The first half of `record`: the attempt goes on."""
     done = combine(results)
     if job.spec.order == "subject" and error:

@@ -19,18 +19,25 @@ from nats3_dagster.workspace import Workspace
 
 
 def _agreed(planned: ReplayPlan) -> None:
-    """Nobody is asked."""
+    """Agrees without a question."""
 
 
 def begin(
-    workspace: Workspace, spec: ReplaySpec, *, replay_id: str | None = None, run_id: str | None = None,
-    agree: Callable[[ReplayPlan], None] = _agreed, job_id: UUID | None = None, job_name: str | None = None,
-) -> tuple[Replay, ReplayPlan]:  # fmt: skip
+    workspace: Workspace,
+    spec: ReplaySpec,
+    *,
+    replay_id: str | None = None,
+    run_id: str | None = None,
+    agree: Callable[[ReplayPlan], None] = _agreed,
+    job_id: UUID | None = None,
+    job_name: str | None = None,
+) -> tuple[Replay, ReplayPlan]:
     """Plan a replay, create the stream that it asks for if none listens, and record it: `run_replay` publishes.
 
     `replay_id`: 16 hex digits, never used before, as is `job_id`; by default new ones. `agree` is called with the plan
     that will be recorded, before anything is created or written; what it raises ends it. Raises as `plan`, also for the
-    same replay if somebody began it meanwhile; Conflict if a chunk was retired meanwhile, or an id was given before."""
+    same replay if another process began it meanwhile; Conflict if a chunk was retired meanwhile, or an id was given
+    before."""
     known = {replay.id for replay in replays(workspace, workspace.catalog.archives.get(spec.archive))}
     planned = plan(workspace, spec)
     check_reach(workspace.link, planned)
@@ -43,17 +50,29 @@ def begin(
     with workspace.catalog.replays.recording(planned.archive):
         check_forerunner(workspace, planned.archive, spec, known=known)
         replay = workspace.catalog.replays.begin(
-            replay_id or new_id(), planned.archive, spec, planned.targets, planned.chunks, run_id=run_id,
-            job_id=job_id, job_name=job_name,
-        )  # fmt: skip
+            replay_id or new_id(),
+            planned.archive,
+            spec,
+            planned.targets,
+            planned.chunks,
+            run_id=run_id,
+            job_id=job_id,
+            job_name=job_name,
+        )
     fault_point("replay.begun")
     return replay, planned
 
 
 def resolve_archive(
-    workspace: Workspace, name: str | None, bucket: str | None, stream: str | None, hours: tuple[str, ...] = (),
-    prefix: str | None = None, consumer: str | None = None, subjects: tuple[str, ...] = (),
-) -> str:  # fmt: skip
+    workspace: Workspace,
+    name: str | None,
+    bucket: str | None,
+    stream: str | None,
+    hours: tuple[str, ...] = (),
+    prefix: str | None = None,
+    consumer: str | None = None,
+    subjects: tuple[str, ...] = (),
+) -> str:
     """Name of the one archive of that name, bucket, stream and prefix that has these hours; of several the one that
     takes its messages through this consumer, or is of exactly these subjects. Raises OperatorError."""
     if name is None and (bucket is None or stream is None):

@@ -20,8 +20,8 @@ PATIENCE_S = 60.0
 
 
 def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
-    """Stop a replay that runs, or is about to, and return when nobody drives it any more; it goes on after its last
-    message when it is resumed. `reason` becomes its error. Raises WrongState if it does not run, EngineError if it
+    """Stops a replay that runs, or is about to, and returns when no process drives it any more; it continues after its
+    last message when it is resumed. `reason` becomes its error. Raises WrongState if it does not run, EngineError if it
     still does after PATIENCE_S."""
     state = status(workspace, replay_id).state
     if state not in ("running", "planned"):
@@ -29,7 +29,9 @@ def pause(workspace: Workspace, replay_id: str, reason: str) -> Replay:
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         workspace.catalog.replays.ask_pause(replay_id)  # one that waits for new chunks has no publisher
-        with suppress(TargetError):  # a publisher that ends just now may not answer; asked again, nobody is there
+        with suppress(
+            TargetError
+        ):  # a publisher that ends just now may not answer; the next request finds no subscriber
             raise_fence(workspace.link, replay_id, PAUSE)
         try:
             with workspace.catalog.replays.lock(replay_id):
@@ -55,10 +57,10 @@ def delete_chunks(workspace: Workspace, replay_id: str, chunk_ids: Collection[in
     """Retire the chunks that a replay published whole, or those of them; how many were retired. Their objects stay
     until archive.sweep removes them.
 
-    Only those that the catalog has as done with every message of theirs in the targets, and only of a replay that
-    succeeded or follows its archive: a chunk that a filter or a time bound cut stays, and one of which messages were
-    left out as expired. So does one of an hour that an export of the archive has not exported (see `kept_for`), unless
-    the replay may delete it. Raises Conflict if the archive was deleted."""
+    Deletes only chunks that are done in the catalog with every message in the targets, and only of a replay that
+    succeeded or follows its archive: a chunk that a filter or a time bound cut stays, and so does one with messages
+    that were left out as expired. So does one of an hour that an export of the archive has not exported (see
+    `kept_for`), unless the replay may delete it. Raises Conflict if the archive was deleted."""
     archive, whole = _to_delete(workspace, replay_id, chunk_ids)
     if not whole:
         return 0
@@ -70,9 +72,10 @@ def kept_for(workspace: Workspace, replay_id: str) -> tuple[Missing, ...]:
     """The hours whose chunks `delete_chunks` leaves, by the export that has not exported them."""
     archive, whole = _to_delete(workspace, replay_id, None)
     live = [
-        Missing(one.export, hours) for one in _kept_for(workspace, replay_id, archive, whole)
+        Missing(one.export, hours)
+        for one in _kept_for(workspace, replay_id, archive, whole)
         if (hours := tuple(h for h in one.hours if _has_live(workspace, archive, h, whole)))
-    ]  # fmt: skip
+    ]
     return tuple(live)
 
 
@@ -90,14 +93,13 @@ def _to_delete(
         return archive, {}
     chunks = workspace.catalog.replay_chunks.results(replay_id)
     return archive, {
-        c.chunk_id: c.hour for c in chunks
+        c.chunk_id: c.hour
+        for c in chunks
         if c.state == "done" and c.published + c.found == c.planned and (chunk_ids is None or c.chunk_id in chunk_ids)
-    }  # fmt: skip
+    }
 
 
-def _kept_for(
-    workspace: Workspace, replay_id: str, archive: Archive, whole: Mapping[int, str]
-) -> tuple[Missing, ...]:
+def _kept_for(workspace: Workspace, replay_id: str, archive: Archive, whole: Mapping[int, str]) -> tuple[Missing, ...]:
     if workspace.catalog.replays.get(replay_id).spec.delete_unexported:
         return ()
     return missing(workspace, archive, set(whole.values()))

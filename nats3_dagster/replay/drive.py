@@ -25,9 +25,14 @@ Publish = Callable[[ReplayJob, tuple[Chunk, ...]], tuple[Sequence[ChunkResult], 
 
 
 def drive(
-    workspace: Workspace, replay_id: str, publish: Publish, *, run_id: str | None = None,
-    on_progress: OnProgress | None = None, on_attempt: Callable[[int], None] | None = None,
-) -> ReplayResult:  # fmt: skip
+    workspace: Workspace,
+    replay_id: str,
+    publish: Publish,
+    *,
+    run_id: str | None = None,
+    on_progress: OnProgress | None = None,
+    on_attempt: Callable[[int], None] | None = None,
+) -> ReplayResult:
     """Publish what the replay has not yet published; one that follows its archive goes on until its selection ends. See
     pipeline.run_replay. Raises Nats3Error."""
     began = time.monotonic()
@@ -51,21 +56,26 @@ def drive(
         if on_progress:
             on_progress(Progress(sums["selected"], sums["selected"]))
         return ReplayResult(
-            replay_id, job.spec.archive, job.attempt, done, **{name: sums[name] for name in _COUNTS},
-            seconds=time.monotonic() - began, replay=workspace.catalog.replays.get(replay_id),
-        )  # fmt: skip
+            replay_id,
+            job.spec.archive,
+            job.attempt,
+            done,
+            **{name: sums[name] for name in _COUNTS},
+            seconds=time.monotonic() - began,
+            replay=workspace.catalog.replays.get(replay_id),
+        )
 
 
 _COUNTS = tuple(f.name for f in fields(ChunkResult) if f.name not in ("chunk_id", "last_seq"))
 
 
 def _parts(workspace: Workspace, lock: ReplayLock, started: attempt.Attempt) -> Iterator[attempt.Attempt]:
-    """What the replay has, and, if it follows its archive, what comes. Each part is recorded before the next is asked
-    for."""
+    """Yields the replay's chunks and, if it follows its archive, new ones. Each part is recorded before the next is
+    asked for."""
     job = started.job
     follows = job.spec.poll_interval_s is not None
     if follows and job.spec.delete_chunks:
-        delete_chunks(workspace, job.id)  # those of which an earlier attempt was killed before it did
+        delete_chunks(workspace, job.id)  # those that an earlier attempt was killed before it deleted
     if started.chunks or not follows:
         yield started
     if not follows:

@@ -1,14 +1,14 @@
 """Follow: a replay that goes on with what comes into its archive.
 
-Invariant: chunks are only ever added behind those that a replay has, by its newest attempt, and before a message of
-theirs goes out. So a later attempt knows all that an earlier one may have published.
+Invariant: chunks are only ever added after those that a replay has, by its newest attempt, and before one of their
+messages goes out. So a later attempt knows all that an earlier one may have published.
 """
 
 from collections.abc import Iterator
 
-from nats3_dagster.archive.read.ahead import ahead, is_over
 from nats3_dagster.archive.read.extent import extent
 from nats3_dagster.archive.read.lookup import lost_of_selection, with_subjects
+from nats3_dagster.archive.read.next_chunks import is_over, next_chunks
 from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
@@ -42,7 +42,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
         _check_asked(lock.wait(0), job.id)
         archive = archive_of(workspace, job.id, spec.archive)
         over = is_over(workspace, archive, spec.selection)
-        found = ahead(workspace, archive, spec.selection, after, over_gaps=spec.over_gaps, limit=ROUND)
+        found = next_chunks(workspace, archive, spec.selection, after, over_gaps=spec.over_gaps, limit=ROUND)
         chunks = with_subjects(workspace, found.chunks, spec.selection)
         if chunks:
             check_more(workspace, archive, job, chunks)

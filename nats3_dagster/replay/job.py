@@ -24,7 +24,7 @@ class DoneRange:
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """What every task of one replay needs; pickled into the Spark workers."""
+    """The input of every task of one replay; pickled into the Spark workers."""
 
     # 16 hex digits.
     id: str
@@ -46,7 +46,7 @@ class ReplayJob:
 
     @property
     def resumed(self) -> bool:
-        """Whether the tasks must ask the targets first what an earlier attempt published."""
+        """True if the tasks must first ask the targets for messages of an earlier attempt."""
         return self.attempt > 1 and not self.fresh
 
 
@@ -65,7 +65,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What one attempt did; the counts are messages (see ChunkResult)."""
+    """The result of one attempt; the counts are messages (see ChunkResult)."""
 
     # Id of the replay, and name of its archive.
     id: str
@@ -126,8 +126,12 @@ def combine(results: Iterable[ChunkResult]) -> tuple[ChunkResult, ...]:
     for result in results:
         old = sums.get(result.chunk_id, ChunkResult(result.chunk_id, 0, 0, 0, 0, 0))
         sums[result.chunk_id] = ChunkResult(
-            result.chunk_id, old.selected + result.selected, old.published + result.published,
-            old.found + result.found, old.duplicates + result.duplicates, old.expired + result.expired,
+            result.chunk_id,
+            old.selected + result.selected,
+            old.published + result.published,
+            old.found + result.found,
+            old.duplicates + result.duplicates,
+            old.expired + result.expired,
             max(old.last_seq, result.last_seq),
-        )  # fmt: skip
+        )
     return tuple(sums.values())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 from uuid import UUID
 
-from nats3_dagster.archive.jobs import as_id
+from nats3_dagster.archive.lifecycle.jobs import as_id
 from nats3_dagster.errors import Conflict, OperatorError, Unknown, WrongState
 from nats3_dagster.model import Replay, ReplaySpec, ReplayState
 from nats3_dagster.replay.begin import begin, resolve_archive
@@ -20,18 +20,26 @@ from nats3_dagster.workspace import Workspace
 
 JobStatus = Literal["Created", "Running", "Paused", "Success", "Failure"]
 JOB_STATUSES: tuple[JobStatus, ...] = get_args(JobStatus)
-# After these a job goes on only if somebody resumes it. A paused one is about to be resumed.
+# After these a job continues only if it is resumed. A paused one is about to be resumed.
 ENDS: tuple[JobStatus, ...] = ("Success", "Failure")
 # Of each state that people see (ReplayStatus.state).
 _STATUS_OF: dict[str, JobStatus] = {
-    "planned": "Created", "running": "Running", "paused": "Paused", "succeeded": "Success", "failed": "Failure",
-    "canceled": "Failure", "interrupted": "Failure",
-}  # fmt: skip
+    "planned": "Created",
+    "running": "Running",
+    "paused": "Paused",
+    "succeeded": "Success",
+    "failed": "Failure",
+    "canceled": "Failure",
+    "interrupted": "Failure",
+}
 # States in the catalog that may have it: an interrupted replay is `running` there, or `planned`.
 _STATES: dict[JobStatus, tuple[ReplayState, ...]] = {
-    "Created": ("planned",), "Running": ("running",), "Paused": ("paused",), "Success": ("succeeded",),
+    "Created": ("planned",),
+    "Running": ("running",),
+    "Paused": ("paused",),
+    "Success": ("succeeded",),
     "Failure": ("failed", "canceled", "running", "planned"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +109,41 @@ def named(workspace: Workspace, name: str) -> ReplayStatus:
 
 
 def jobs(
-    workspace: Workspace, *, status: JobStatus | None = None, archive: str | None = None, bucket: str | None = None,
-    replay_id: str | None = None, limit: int | None = None,
-) -> Sequence[ReplayStatus]:  # fmt: skip
+    workspace: Workspace,
+    *,
+    status: JobStatus | None = None,
+    archive: str | None = None,
+    bucket: str | None = None,
+    replay_id: str | None = None,
+    limit: int | None = None,
+) -> Sequence[ReplayStatus]:
     """Those that all of this fits, newest first. Raises Unknown if there is no such archive."""
     catalog = workspace.catalog
     selected = catalog.replays.select(
-        catalog.archives.get(archive) if archive is not None else None, bucket=bucket,
+        catalog.archives.get(archive) if archive is not None else None,
+        bucket=bucket,
         states=_STATES[status] if status else None,
         # Of those that are `running` or `planned` some are interrupted: which, is known only after they were read.
         limit=None if status in ("Created", "Running", "Failure") or replay_id else limit,
-    )  # fmt: skip
+    )
     every = [settled(workspace, replay) for replay in selected if replay_id in (None, replay.id)]
     return [one for one in every if status in (None, status_of(one))][:limit]
 
 
 def _agreed(planned: ReplayPlan) -> None:
-    """Whoever begins it agrees to whatever it deletes."""
+    """Agrees without a question: the request is consent to the deletion."""
 
 
 def begin_job(
-    workspace: Workspace, source: JobSource, spec: ReplaySpec, *, write_stream: str | None = None,
-    key: UUID | None = None, name: str | None = None, agree: Callable[[ReplayPlan], None] = _agreed,
-) -> tuple[Replay, bool]:  # fmt: skip
+    workspace: Workspace,
+    source: JobSource,
+    spec: ReplaySpec,
+    *,
+    write_stream: str | None = None,
+    key: UUID | None = None,
+    name: str | None = None,
+    agree: Callable[[ReplayPlan], None] = _agreed,
+) -> tuple[Replay, bool]:
     """Record a replay of `spec`, whose archive is that of `source`; the replay, and whether it is new.
 
     `write_stream`: the one that is to take its messages; the archived one may then. `key`: becomes the job's id; given
@@ -148,15 +168,15 @@ def begin_job(
 
 
 def plan_job(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_stream: str | None) -> ReplayPlan:
-    """What the load job would do: nothing is published, created or recorded. Raises as `begin_job`."""
+    """Returns the plan of the load job: nothing is published, created or recorded. Raises as `begin_job`."""
     planned = plan(workspace, _resolved(workspace, source, spec, write_stream))
     _check_stream(planned, write_stream)
     return planned
 
 
 def needs_start(replay: Replay) -> bool:
-    """Whether nothing has run a replay that a key began, and nothing is about to: whoever began it may have died, or
-    failed to start it."""
+    """True if no process has run a replay that a key began, and none is about to: the process that began it may have
+    died, or failed to start it."""
     waits = replay.state == "planned" and replay.launch > 0 and not replay.lost
     return replay.attempt == 0 and replay.state in ("planned", "failed") and not waits
 
@@ -179,16 +199,26 @@ def progress(workspace: Workspace, job_id: UUID) -> JobProgress:
     moved = replay.acknowledged - newest.began_with
     rate = moved / newest.seconds if replay.attempt and newest.seconds > 0 else None
     return JobProgress(
-        current, done=replay.selected + reported, total=replay.selected + max(newest.pending, reported),
-        seconds=newest.seconds, rate=rate, eta_s=left / rate if rate and current.state == "running" else None,
-    )  # fmt: skip
+        current,
+        done=replay.selected + reported,
+        total=replay.selected + max(newest.pending, reported),
+        seconds=newest.seconds,
+        rate=rate,
+        eta_s=left / rate if rate and current.state == "running" else None,
+    )
 
 
 def _resolved(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_stream: str | None) -> ReplaySpec:
     name = resolve_archive(
-        workspace, source.archive, source.bucket, source.stream, spec.selection.hours, source.prefix,
-        source.consumer, spec.selection.subjects,
-    )  # fmt: skip
+        workspace,
+        source.archive,
+        source.bucket,
+        source.stream,
+        spec.selection.hours,
+        source.prefix,
+        source.consumer,
+        spec.selection.subjects,
+    )
     archive = workspace.catalog.archives.get(name).spec
     if source.consumer is not None and source.consumer != archive.durable:
         through = f"through {archive.durable}" if archive.durable else "through no consumer"
@@ -200,16 +230,19 @@ def _resolved(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_s
 
 
 def _asked(spec: ReplaySpec, archive: str, stream: str, write_stream: str | None) -> ReplaySpec:
-    """Who names the archived stream as the one to write to has agreed to it."""
+    """Naming the archived stream as the one to write to is consent to it."""
     return replace(spec, archive=archive, into_own_stream=spec.into_own_stream or write_stream == stream)
 
 
 def _same(known: Replay, source: JobSource, spec: ReplaySpec, write_stream: str | None, name: str | None) -> Replay:
     asked = _asked(spec, known.spec.archive, known.stream, write_stream)
     pairs = (
-        (source.archive, known.spec.archive), (source.bucket, known.bucket), (source.stream, known.stream),
-        (source.prefix and source.prefix.strip("/"), known.prefix), (source.consumer, known.durable),
-    )  # fmt: skip
+        (source.archive, known.spec.archive),
+        (source.bucket, known.bucket),
+        (source.stream, known.stream),
+        (source.prefix and source.prefix.strip("/"), known.prefix),
+        (source.consumer, known.durable),
+    )
     # Its pace may have been changed since.
     same = replace(asked, pace=known.spec.pace) == known.spec and name == known.job_name
     if not same or any(wanted is not None and wanted != has for wanted, has in pairs):

@@ -26,7 +26,7 @@ def claim(workspace: Workspace, known: Replay, *, queued: bool = False) -> int:
 
 
 def fail(workspace: Workspace, replay_id: str, launch: int, error: Exception) -> None:
-    """What was started under this number, or was to be, failed before an attempt began."""
+    """Records that the process started under this number, or to be started, failed before an attempt began."""
     # If the catalog is down too, its error is not the one to show.
     with suppress(Nats3Error):
         workspace.catalog.launches.fail(replay_id, launch, str(error) or type(error).__name__)
@@ -34,9 +34,9 @@ def fail(workspace: Workspace, replay_id: str, launch: int, error: Exception) ->
 
 @contextmanager
 def launched(settings: Settings, replay_id: str, launch: int | None = None) -> Generator[OnAttempt]:
-    """Around the run of a replay, before Spark starts: nothing that was started before it begins any more, it has the
-    lock of its launch, and an error before its attempt begins becomes that of the replay, or nobody would know it.
-    Gives what to call when the attempt has begun: the lock of its launch then goes, with its connection.
+    """Surrounds the run of a replay, before Spark starts: no earlier start begins any more, this run has the lock of
+    its launch, and an error before its attempt begins becomes that of the replay, which would otherwise be lost. Gives
+    what to call when the attempt has begun: the lock of its launch then goes, with its connection.
 
     `launch`: the number under which this run or process was started; None for one that starts itself. Raises Conflict
     if another one was started since, or the replay was paused; OperatorError if there is no such replay."""

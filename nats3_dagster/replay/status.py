@@ -73,7 +73,7 @@ def replays(workspace: Workspace, archive: Archive) -> tuple[Replay, ...]:
 
 
 def replayed_hours(workspace: Workspace, archive: Archive) -> dict[str, Replay]:
-    """The hours that were replayed, each with the replay that succeeded last, whoever ran it.
+    """Returns the hours that were replayed, each with the replay that succeeded last.
 
     A replay of hours, whichever subjects it selects, has replayed those; any other one the hours that it published
     whole. A deleted replay does not count."""
@@ -88,7 +88,8 @@ def replayed_hours(workspace: Workspace, archive: Archive) -> dict[str, Replay]:
 
 
 def chunks_by_hour(workspace: Workspace, replay: Replay) -> dict[str, list[ReplayChunk]]:
-    """What became of each chunk, in the order of the plan, by its hour; also of those that were retired since."""
+    """Returns the result of each chunk, in the order of the plan, by its hour; also of those that were retired
+    since."""
     by_hour: dict[str, list[ReplayChunk]] = {}
     for chunk in workspace.catalog.replay_chunks.results(replay.id):
         by_hour.setdefault(chunk.hour, []).append(chunk)

@@ -24,41 +24,39 @@ def listening(link: Link, patterns: Iterable[str]) -> list[StreamState]:
 
 
 def takes_batches(streams: Sequence[StreamState], server: ServerInfo) -> bool:
-    """Whether there is one target, and it takes fast-ingest batches."""
+    """True if there is one target, and it takes fast-ingest batches."""
     return server.takes_batches and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
 
 
 def takes_chain(state: StreamState, server: ServerInfo) -> bool:
-    """Whether a chain of expected ids that breaks, by a lost message or another publisher's, harms the stream no
+    """True if a chain of expected ids that breaks, by a lost message or another publisher's, harms the stream no
     further. Replicas of newer servers stop at the first refusal, and nothing starts them again."""
     return server.version < REFUSED_ID_IS_FATAL or state.config.get("num_replicas", 1) == 1
 
 
-def goes_one_at_a_time(
-    spec: ReplaySpec, streams: Sequence[StreamState], server: ServerInfo, *, batched: bool
-) -> bool:  # fmt: skip
-    """Whether each message is published after the answer to the one before, because the one target takes neither
-    batches nor a chain, and what is stored is to be a beginning of the stream's order."""
+def goes_one_at_a_time(spec: ReplaySpec, streams: Sequence[StreamState], server: ServerInfo, *, batched: bool) -> bool:
+    """True if each message is published after the answer to the previous one, because the one target takes neither
+    batches nor a chain, and the stored messages must be a prefix in stream order."""
     if batched or not spec.marks or spec.order != "stream" or len(streams) != 1:
         return False
     return not takes_chain(streams[0], server)
 
 
 def removes(state: StreamState) -> bool:
-    """Whether the stream is made to remove messages that are not its oldest: by a limit per subject, or because its
+    """True if the stream is designed to remove messages that are not its oldest: by a limit per subject, or because its
     consumers have acknowledged them."""
     config = state.config
     return config.get("retention", "limits") != "limits" or config.get("max_msgs_per_subject", -1) > 0
 
 
 def stores_nothing(state: StreamState) -> bool:
-    """Whether the stream acknowledges messages and stores none: it keeps them for consumers, and has none."""
+    """True if the stream acknowledges messages and stores none: it keeps them for consumers, and has none."""
     return state.config.get("retention") == "interest" and not state.consumers
 
 
 def blind_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings of a stream by which it removes messages of its own and then is less full than they allow: a purge
-    cannot be told from that. With max_msgs alone it can: the stream then has as many as it may."""
+    """Returns the settings that let a stream remove its own messages and then have fewer than they allow: a purge
+    cannot be told from that. With max_msgs alone it can: the stream then is full."""
     if config.get("retention", "limits") != "limits":
         return ("retention",)
     return tuple(name for name in removing_settings(config) if name != "max_msgs")

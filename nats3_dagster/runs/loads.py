@@ -60,7 +60,7 @@ def starter(settings: Settings, spec: ReplaySpec) -> Starter:
 
 
 def start(workspace: Workspace, known: Replay, start_with: Starter) -> None:
-    """Have the replay run from where it is. `known`: what the caller knows of it. Raises Conflict when somebody else
+    """Have the replay run from where it is. `known`: what the caller knows of it. Raises Conflict when another process
     started it meanwhile; DagsterError or EngineError when nothing was started, which is then the error of the
     replay."""
     number = claim(workspace, known, queued=_is_queued(workspace.settings, known.spec))
@@ -72,7 +72,7 @@ def start(workspace: Workspace, known: Replay, start_with: Starter) -> None:
 
 
 def _is_queued(settings: Settings, spec: ReplaySpec) -> bool:
-    """Whether it becomes a run of Dagster. One that follows its archive has no end, and would keep a slot of Dagster's
+    """True if it becomes a run of Dagster. One that follows its archive has no end, and would keep a slot of Dagster's
     pool."""
     return bool(settings.dagster_url) and spec.poll_interval_s is None
 

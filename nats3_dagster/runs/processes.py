@@ -23,9 +23,14 @@ def start_detached(command: Sequence[str], log: Path) -> int:
     make_folder(log.parent)
     with open_private(log, "ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "nats3_dagster.cli", *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            start_new_session=True, close_fds=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )  # fmt: skip
+            [sys.executable, "-m", "nats3_dagster.cli", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            close_fds=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
     # A server lives longer than what it starts, which would stay as a zombie.
     threading.Thread(target=process.wait, name=f"wait for {process.pid}", daemon=True).start()
     return process.pid

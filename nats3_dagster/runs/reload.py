@@ -13,7 +13,7 @@ from nats3_dagster.runs.webserver import FAILURES, brief, locations, reload
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What became of a reload."""
+    """The result of a reload."""
 
     # Names of the code locations with our definitions.
     names: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Reloaded:
 
 
 def reload_locations(url: str) -> Reloaded:
-    """Have the webserver at this address load each code location with our definitions anew."""
+    """Makes the webserver at this address reload each code location with nats3's definitions."""
     try:
         names = tuple(locations(url))
         return Reloaded(names, tuple(f"{name}: {why}" for name in names if (why := reload(url, name))))

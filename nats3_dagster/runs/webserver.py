@@ -16,8 +16,8 @@ from nats3_dagster.redaction import brief
 FAILURES = (OSError, ValueError, LookupError, TypeError, HTTPException)
 # A code server starts in 3 s; the webserver itself gives it 60 s.
 TIMEOUT_S = 75
-# How the names of the two jobs end that every load of ours defines, also without an archive (defs/jobs.py). In another
-# project they have its prefix.
+# The endings of the names of the two jobs that every load of nats3's definitions has, also without an archive
+# (defs/jobs.py). In another project they have its prefix.
 _OURS = ("replay", "checks")
 
 _LOCATIONS = """{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {
@@ -48,7 +48,7 @@ def locations(url: str) -> Iterator[str]:
 
 
 def _is_ours(jobs: set[str]) -> bool:
-    """Whether both of our jobs are there under one prefix."""
+    """True if both jobs of nats3 are there under one prefix."""
     replay, checks = ({job.removesuffix(end) for job in jobs if job.endswith(end)} for end in _OURS)
     return any(prefix == "" or prefix.endswith("_") for prefix in replay & checks)
 
@@ -82,9 +82,10 @@ def launch(
     may then have been launched."""
     selector = {"repositoryLocationName": place[0], "repositoryName": place[1], "jobName": job}
     params = {
-        "selector": selector, "runConfigData": config,
+        "selector": selector,
+        "runConfigData": config,
         "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
-    }  # fmt: skip
+    }
     answer = ask(url, _LAUNCH, params=params)["launchRun"]
     if answer["__typename"] == "LaunchRunSuccess":
         return None
@@ -105,4 +106,3 @@ def ask(url: str, query: str, *, timeout_s: float = TIMEOUT_S, **variables: Any)
     if errors := answer.get("errors"):
         raise ValueError(errors[0].get("message", "GraphQL error"))
     return answer["data"]
-

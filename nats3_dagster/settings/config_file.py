@@ -62,7 +62,7 @@ def unset_config(name: str) -> bool:
 
 
 def holds_secrets() -> bool:
-    """Whether a value in the file is a secret."""
+    """True if a value in the file is a secret."""
     return _holds_secret(read_config())
 
 
@@ -105,7 +105,7 @@ def _line(text: str, name: str) -> str:
 
 
 def _name_in(document: Any, key: str) -> str | None:
-    """What the file calls a key: it may have the SDK's name."""
+    """Returns the file's name for a key: it may have the SDK's name."""
     return next((name for name in document if key_of(name) == key), None)
 
 

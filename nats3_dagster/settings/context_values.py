@@ -63,7 +63,8 @@ class Field:
         return path
 
     def _scheme(self, value: str) -> tuple[str, str]:
-        """What scheme_of returns. Raises OperatorError for a value that asks for another program."""
+        """Returns the scheme and the rest, as scheme_of does. Raises OperatorError for a value that asks for another
+        program."""
         scheme, rest = scheme_of(value)
         if scheme in _PROGRAMS:
             program, hint = _PROGRAMS[scheme]
@@ -104,7 +105,7 @@ def _expanded(path: str) -> str:
 
 
 def _is_path(value: str) -> bool:
-    """Whether the value names a file: the command writes paths for a JWT and a seed as well."""
+    """True if the value names a file: the command writes paths for a JWT and a seed as well."""
     try:
         return not fault(value) and Path(_expanded(value)).is_file()
     except (OSError, RuntimeError, ValueError):

@@ -107,7 +107,7 @@ Seconds = Annotated[int, BeforeValidator(_seconds), Field(ge=0, le=3650 * 86400)
 HttpUrl = Annotated[str, Address(http_fault), AfterValidator(lambda url: url.rstrip("/"))]
 # A path, or the content that a NATS context has in its place.
 LoginFile = Annotated[Path | Embedded, Field(union_mode="left_to_right")]
-# What must not show: the SHA-256 of tokens is not a secret, and is nobody's business either.
+# Values that must not show: the SHA-256 of tokens is not a secret, but is private.
 TokenHashes = Annotated[str, _checked(token_hashes), Field(repr=False)]
 StorageClass = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 
@@ -201,9 +201,11 @@ class Fields(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     # The API that commands ask instead of the catalog, none for the catalog; and the token that it asks for.
     server_url: Annotated[
-        str | None, Address(_server), BeforeValidator(lambda url: None if url == "none" else url),
+        str | None,
+        Address(_server),
+        BeforeValidator(lambda url: None if url == "none" else url),
         AfterValidator(lambda url: url and url.rstrip("/")),
-    ] = None  # fmt: skip
+    ] = None
     server_token: SecretStr | None = None
     # What commands print where no -o is given.
     output_format: Literal["table", "json", "yaml"] = "table"

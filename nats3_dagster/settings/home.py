@@ -16,7 +16,8 @@ def home() -> Path:
 
 
 def stack_settings() -> dict[str, Any]:
-    """What `stack.json` has, by key; empty if there is no stack. Raises OperatorError for a file that is no JSON."""
+    """Returns the contents of `stack.json`, by key; empty if there is no stack. Raises OperatorError for a file that is
+    no JSON."""
     path = home() / "stack.json"
     try:
         values = json.loads(path.read_text())

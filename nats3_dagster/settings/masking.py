@@ -19,13 +19,42 @@ from nats3_dagster.redaction import STARS, learn, redacted
 from nats3_dagster.settings.names import is_secret
 
 # Parameters of addresses that are no secrets, of libpq and of Spark Connect.
-_SHOWN: Final = frozenset({
-    "application_name", "channel_binding", "client_encoding", "connect_timeout", "dbname", "gssencmode", "host",
-    "hostaddr", "keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval", "load_balance_hosts",
-    "options", "port", "require_auth", "service", "session_id", "ssl_max_protocol_version", "ssl_min_protocol_version",
-    "sslcert", "sslcrl", "sslkey", "sslmode", "sslnegotiation", "sslrootcert", "target_session_attrs",
-    "tcp_user_timeout", "use_ssl", "user", "user_agent", "user_id",
-})  # fmt: skip
+_SHOWN: Final = frozenset(
+    {
+        "application_name",
+        "channel_binding",
+        "client_encoding",
+        "connect_timeout",
+        "dbname",
+        "gssencmode",
+        "host",
+        "hostaddr",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "load_balance_hosts",
+        "options",
+        "port",
+        "require_auth",
+        "service",
+        "session_id",
+        "ssl_max_protocol_version",
+        "ssl_min_protocol_version",
+        "sslcert",
+        "sslcrl",
+        "sslkey",
+        "sslmode",
+        "sslnegotiation",
+        "sslrootcert",
+        "target_session_attrs",
+        "tcp_user_timeout",
+        "use_ssl",
+        "user",
+        "user_agent",
+        "user_id",
+    }
+)
 _HASHES: Final = ("api_tokens", "api_read_tokens")
 # A host, several, or the folder of a socket; a port, or several; a path or the name of a database.
 _HOST: Final = re.compile(r"(?:[^\s@:/?#\[\]%;&=\\'\"]|%[0-9A-Fa-f]{2})*|\[[0-9A-Fa-f:.%]+\]")
@@ -57,7 +86,7 @@ def masked(key: str, value: object) -> object:
 
 
 def holds_secret(key: str, value: object) -> bool:
-    """Whether the value has a part that must not be shown."""
+    """True if the value has a part that must not be shown."""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     return masked(key, value) != value
@@ -76,8 +105,8 @@ def learn_setting(key: str, value: object) -> None:
 
 
 def secrets_of(address: str) -> Iterator[str]:
-    """What may be a secret in an address or a connection string: passwords, tokens, values of all parameters that are
-    not known to be none; where it is misread also the parts that a sign in the middle of them leaves."""
+    """Yields the possible secrets in an address or a connection string: passwords, tokens, values of all parameters
+    that are not known to be none; if it is misread, also the parts that a sign in the middle of them leaves."""
     for login in _logins(address):
         user, colon, password = login.partition(":")
         # Without a password it is a token, as NATS has them.
@@ -199,7 +228,7 @@ def _is_address(key: str) -> bool:
 
 
 def _logins(address: str) -> Iterator[str]:
-    """What stands before the last @ of each address, or of all of them if they are one that was misread."""
+    """Yields the text before the last @ of each address, or of all of them if they are one that was misread."""
     whole = address.partition("://")[2] or address
     texts = [whole, *(part.partition("://")[2] or part for part in address.split(","))]
     yield from dict.fromkeys(text.rpartition("@")[0] for text in texts if "@" in text)

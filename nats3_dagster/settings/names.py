@@ -10,19 +10,27 @@ from pydantic import SecretStr
 from nats3_dagster.settings.fields import Fields
 
 PREFIX = "NATS3_"
-# Variables of ours that are no settings: each says where settings are, or is for dagster.yaml, tests and `make`.
-OTHERS = frozenset({
-    "NATS3_HOME", "NATS3_CONFIG", "NATS3_COMPUTE_LOGS_BUCKET", "NATS3_FAULT", "NATS3_SCREENSHOTS",
-    "NATS3_WRITE_INTERFACE",
-})  # fmt: skip
+# Variables of nats3 that are not settings: they name the place of settings, or are for dagster.yaml, tests and `make`.
+OTHERS = frozenset(
+    {
+        "NATS3_HOME",
+        "NATS3_CONFIG",
+        "NATS3_COMPUTE_LOGS_BUCKET",
+        "NATS3_FAULT",
+        "NATS3_SCREENSHOTS",
+        "NATS3_WRITE_INTERFACE",
+    }
+)
 # Those of the fault tests and of the tests.
 _OTHER_PREFIXES = ("NATS3_FAULTS_", "NATS3_TEST_")
 # Variables of nats-s3-connector that have another name here; None: there is no such setting.
 _PEERS = {
-    "NATS3_LOG": "NATS3_LOG_LEVEL", "NATS3_SERVER_ADDR": "NATS3_API_LISTEN",
-    "NATS3_S3_ACCESS": "NATS3_S3_ACCESS_KEY_ID", "NATS3_S3_SECRET": "NATS3_S3_SECRET_ACCESS_KEY",
+    "NATS3_LOG": "NATS3_LOG_LEVEL",
+    "NATS3_SERVER_ADDR": "NATS3_API_LISTEN",
+    "NATS3_S3_ACCESS": "NATS3_S3_ACCESS_KEY_ID",
+    "NATS3_S3_SECRET": "NATS3_S3_SECRET_ACCESS_KEY",
     "NATS3_POSTGRES_MIGRATE": None,
-}  # fmt: skip
+}
 _HOST = "_SERVICE_HOST"
 KEYS = tuple(Fields.model_fields)
 # For keys of documents, which are short: difflib's own default.
@@ -36,13 +44,13 @@ def variables(key: str) -> tuple[str, ...]:
 
 
 def is_secret(key: str) -> bool:
-    """Whether all of the value is a secret, or a URL that may hold one."""
+    """True if all of the value is a secret, or a URL that may hold one."""
     annotation = Fields.model_fields[key].annotation
     return SecretStr in (annotation, *get_args(annotation))
 
 
 def has_file(key: str) -> bool:
-    """Whether the value may come from the file that `<variable>_FILE` names: Docker's and Kubernetes' secrets."""
+    """True if the value may come from the file that `<variable>_FILE` names: Docker's and Kubernetes' secrets."""
     return is_secret(key) or key in ("nats_url", "api_tokens", "api_read_tokens")
 
 
@@ -80,9 +88,6 @@ def _service_links() -> list[str]:
 
 
 _VARIABLES = OTHERS | {
-    name + suffix
-    for key in KEYS
-    for name in variables(key)
-    for suffix in (("", "_FILE") if has_file(key) else ("",))
+    name + suffix for key in KEYS for name in variables(key) for suffix in (("", "_FILE") if has_file(key) else ("",))
 }
 _KEY_OF = {name.lower(): key for key in KEYS for name in (key, *variables(key))}

@@ -18,18 +18,28 @@ from nats3_dagster.settings.context_values import Field, scheme_of
 
 # Our key for each field of a context: names and addresses, secrets, and files.
 _NAMES: Final = {
-    "url": "nats_url", "user": "nats_user", "jetstream_domain": "nats_domain",
-    "jetstream_api_prefix": "nats_api_prefix", "inbox_prefix": "nats_inbox_prefix",
-}  # fmt: skip
+    "url": "nats_url",
+    "user": "nats_user",
+    "jetstream_domain": "nats_domain",
+    "jetstream_api_prefix": "nats_api_prefix",
+    "inbox_prefix": "nats_inbox_prefix",
+}
 _SECRETS: Final = {
-    "password": "nats_password", "token": "nats_token", "user_jwt": "nats_user_jwt", "user_seed": "nats_user_seed",
-}  # fmt: skip
+    "password": "nats_password",
+    "token": "nats_token",
+    "user_jwt": "nats_user_jwt",
+    "user_seed": "nats_user_seed",
+}
 _FILES: Final = {
-    "creds": "nats_creds", "nkey": "nats_nkey", "cert": "nats_tls_cert", "key": "nats_tls_key", "ca": "nats_tls_ca",
-}  # fmt: skip
+    "creds": "nats_creds",
+    "nkey": "nats_nkey",
+    "cert": "nats_tls_cert",
+    "key": "nats_tls_key",
+    "ca": "nats_tls_ca",
+}
 _FLAGS: Final = {"tls_first": "nats_tls_first"}
 FIELDS: Final = (*_NAMES, *_SECRETS, *_FILES, *_FLAGS)
-# What changes nothing for us: names, colours, and the prefix of events that we do not listen to.
+# Keys without an effect here: names, colours, and the prefix of events that nats3 does not listen to.
 _IGNORED: Final = frozenset({"name", "description", "color_scheme", "jetstream_event_prefix"})
 # The command's own default.
 _DEFAULT_URL: Final = "nats://127.0.0.1:4222"
@@ -75,7 +85,7 @@ def context_file(name: str) -> Path:
 
 
 def context_has_secret(name: str) -> bool:
-    """Whether the file of the context holds a secret itself, and no path to one. Raises OperatorError."""
+    """True if the file of the context holds a secret itself, and no path to one. Raises OperatorError."""
     fields = _read(name)
     return (
         any(field in fields and scheme_of(fields[field])[0] in ("", "data") for field in _SECRETS)

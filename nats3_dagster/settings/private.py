@@ -12,7 +12,7 @@ UMASK = 0o077
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder, and those above it, with mode 0700; one of ours that is there gets it. Raises OSError."""
+    """Creates the folder, and those above it, with mode 0700; an existing own folder gets this mode. Raises OSError."""
     for missing in reversed([part for part in folder.parents if not part.exists()]):
         _make(missing)
     _make(folder)

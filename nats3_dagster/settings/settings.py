@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Settings(Fields):
-    """What environment, NATS context, nats3.toml and embedded stack say. Secrets print as stars. Use `load()`."""
+    """The values of environment, NATS context, nats3.toml and embedded stack. Secrets print as stars. Use `load()`."""
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
     # The files that variables with _FILE at their end name.
@@ -123,7 +123,7 @@ class Settings(Fields):
         return self.postgres_url.get_secret_value()
 
     def is_embedded(self, *names: str) -> bool:
-        """Whether these settings are those of the embedded stack that runs."""
+        """True if these settings are those of the embedded stack that runs."""
         try:
             stack = json.loads((home() / "stack.json").read_text())
         except (OSError, ValueError):

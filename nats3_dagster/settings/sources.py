@@ -58,7 +58,8 @@ def find_values() -> dict[str, Found]:
 
 
 def environment_source(key: str) -> str | None:
-    """What of the environment sets a key, and so wins over nats3.toml; None if nothing does. Raises OperatorError."""
+    """Returns the part of the environment that sets a key, and so wins over nats3.toml; None if nothing does. Raises
+    OperatorError."""
     found = _environment().get(key)
     return found.source if found else None
 
@@ -111,7 +112,7 @@ def _named(values: Mapping[str, Any], source: str) -> dict[str, Found]:
 
 
 def _displaced(values: Mapping[str, Found], layer: Mapping[str, Found]) -> set[str]:
-    """What a layer does not add to the values of the higher ones."""
+    """Returns the keys that a layer does not add to the values of the higher ones."""
     displaced: set[str] = set()
     if _names_login(values) and any(key in layer for key in _LOGINS):
         displaced.update(_PARTS)

@@ -1,4 +1,5 @@
-"""The user's Iceberg catalog: which one a name or an address stands for, how it is reached, and its failures as ours.
+"""The user's Iceberg catalog: the one that a name or an address stands for, its connection, and its failures as nats3
+errors.
 
 Invariant: credentials go to pyiceberg in this process, and into no table, no row and no text.
 """
@@ -25,10 +26,25 @@ DEFAULT: Final = "nats3"
 # Addresses that need nothing else to be known.
 _SCHEMES: Final = ("http", "https", "thrift")
 # What pyiceberg and the clients that it uses raise has no common class, but these modules.
-_LIBRARIES: Final = frozenset({
-    "pyiceberg", "sqlalchemy", "psycopg", "requests", "urllib3", "botocore", "boto3", "thrift", "pyarrow", "fsspec",
-    "s3fs", "google", "hive_metastore", "pydantic", "pydantic_core",
-})  # fmt: skip
+_LIBRARIES: Final = frozenset(
+    {
+        "pyiceberg",
+        "sqlalchemy",
+        "psycopg",
+        "requests",
+        "urllib3",
+        "botocore",
+        "boto3",
+        "thrift",
+        "pyarrow",
+        "fsspec",
+        "s3fs",
+        "google",
+        "hive_metastore",
+        "pydantic",
+        "pydantic_core",
+    }
+)
 # In the names of its properties that hold secrets.
 _SECRETS: Final = ("credential", "token", "secret", "password", "key", "authorization", "sas", "header.")
 # Seconds for S3.
@@ -93,13 +109,14 @@ def asking(catalog: str) -> Iterator[None]:
         if not (isinstance(error, OSError) or _is_of_library(error)):
             raise
         raise TableError(
-            f"The Iceberg catalog {catalog}, or the store behind it, failed: {_names(error)}",
+            f"The Iceberg catalog {catalog}, or its store, failed: {_names(error)}",
             "Look whether it is up, and at its settings. Nothing of the archive was changed",
         ) from error
 
 
 def _properties(settings: Settings, catalog: str) -> dict[str, Any]:
-    """What the catalog is opened with. What pyiceberg's own configuration says of it counts before ours."""
+    """Returns the properties that the catalog is opened with. pyiceberg's own configuration wins over nats3's
+    settings."""
     from pyiceberg.utils.config import Config
 
     try:
@@ -141,9 +158,12 @@ def _file_io(settings: Settings) -> dict[str, str]:
         return {}
     key, secret, token = static_keys(options)
     given = {
-        "s3.endpoint": options.endpoint, "s3.region": options.region, "s3.access-key-id": key,
-        "s3.secret-access-key": secret, "s3.session-token": token,
-    }  # fmt: skip
+        "s3.endpoint": options.endpoint,
+        "s3.region": options.region,
+        "s3.access-key-id": key,
+        "s3.secret-access-key": secret,
+        "s3.session-token": token,
+    }
     return _PATIENCE | {name: value for name, value in given.items() if value}
 
 

@@ -1,27 +1,39 @@
 """Comparing: every file that a table lists, with the archive's live chunks.
 
-The table's manifests are read one after the other; what is kept of each file is a few numbers.
+The table's manifests are read one after the other; what is kept of each file is a few numbers. The first and the last
+message of a chunk whose absent sequences the catalog does not list are read from its footer.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nats3_dagster.chunks.footer import DAMAGED, Footer, read_footer
+from nats3_dagster.errors import ChunkError
 from nats3_dagster.model.archive_table import ArchiveTable, TableFile, TableState
 from nats3_dagster.tables import layout
-from nats3_dagster.tables.bounds import with_bounds
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+# Footers that are read at the same time, and files that are looked at together.
+_READERS = 8
+_PAGE = 256
+# Bytes from the end of an object that are read first: most footers have less.
+_TAIL = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A way in which a table is not its archive."""
 
-    path: str  # of a file; of a manifest for deletes that somebody else wrote
+    path: str  # of a file; of a manifest for deletes that another program wrote
     what: str  # in words
     is_foreign: bool = False  # not to be undone here
 
@@ -67,9 +79,15 @@ def compare(workspace: Workspace, known: ArchiveTable, table: "Table") -> Compar
     add = {ids[path] for path in missing} | again
     chosen = [(chunk, hour) for chunk, hour in zip(state.ids, state.hours, strict=True) if chunk in add]
     return Comparison(
-        state, files, rows, messages, tuple(faults), tuple(chunk for chunk, _ in chosen),
-        tuple(hour for _, hour in chosen), tuple(wrong.values()),
-    )  # fmt: skip
+        state,
+        files,
+        rows,
+        messages,
+        tuple(faults),
+        tuple(chunk for chunk, _ in chosen),
+        tuple(hour for _, hour in chosen),
+        tuple(wrong.values()),
+    )
 
 
 def _entries(table: "Table", faults: list[Fault]) -> "Iterator[DataFile]":
@@ -86,7 +104,7 @@ def _entries(table: "Table", faults: list[Fault]) -> "Iterator[DataFile]":
 
 
 def _fault(entry: "DataFile", expected: tuple[Any, ...] | None, *, is_second: bool) -> str:
-    """What is wrong with a file that the table lists; nothing if it is right."""
+    """Returns the fault of a file that the table lists; empty if it is right."""
     if expected is None:
         return "is no live chunk of the archive"
     if is_second:
@@ -100,3 +118,31 @@ def _fault(entry: "DataFile", expected: tuple[Any, ...] | None, *, is_second: bo
 def chunk_files(workspace: Workspace, ids: Sequence[int]) -> Iterator[TableFile]:
     """These chunks as the table shall list them."""
     return with_bounds(workspace, workspace.catalog.tables.files(ids))
+
+
+def with_bounds(workspace: Workspace, files: Iterator[TableFile]) -> Iterator[TableFile]:
+    """The files in their order, each with `seqs`. Only where the catalog has none a footer is read. Raises StoreError,
+    ChunkError for a footer that is not this chunk's."""
+    with ThreadPoolExecutor(_READERS) as readers:
+        while page := list(islice(files, _PAGE)):
+            yield from readers.map(lambda file: file if file.seqs else _bounded(workspace, file), page)
+
+
+def _bounded(workspace: Workspace, file: TableFile) -> TableFile:
+    footer = _footer(workspace, file)
+    if footer.messages != file.messages or footer.hour != file.hour:
+        raise ChunkError(f"{file.key} is not the chunk that the catalog lists", DAMAGED)
+    return replace(file, seqs=(footer.row_groups[0].first_seq, footer.row_groups[-1].last_seq))
+
+
+def _footer(workspace: Workspace, file: TableFile) -> Footer:
+    """The footer, proven by its digest: one ranged read, or two for one that is large."""
+    bucket, size = workspace.bucket(file.bucket), file.stored_bytes
+    tail = bytes(bucket.get_range(file.key, max(size - _TAIL, 0), min(size, _TAIL)))
+    needed = int.from_bytes(tail[-8:-4], "little") + 8
+    if len(tail) < needed <= size:
+        tail = bytes(bucket.get_range(file.key, size - needed, needed))
+    try:
+        return read_footer(pq.read_metadata(pa.BufferReader(tail)))
+    except (pa.ArrowException, OSError) as error:
+        raise ChunkError(f"The footer of {file.key} cannot be read", DAMAGED) from error

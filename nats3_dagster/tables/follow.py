@@ -36,12 +36,17 @@ def followed(workspace: Workspace, archive: str, *, patience_s: float = PATIENCE
 
 
 def follow(
-    workspace: Workspace, archives: Collection[str] | None = None, *, patience_s: float = PATIENCE_S,
-    pause_s: float = 0.0, observe_s: float | None = None,
-) -> dict[str, Nats3Error]:  # fmt: skip
-    """Sync the tables of these archives, or of all, that are behind; the errors by archive, also in the log and noted.
-    Archives without a table cost one query. `pause_s`: leave out what failed less than these seconds ago. `observe_s`:
-    ask whether another program changed the tables that were not asked for these seconds. Raises no foreseen error."""
+    workspace: Workspace,
+    archives: Collection[str] | None = None,
+    *,
+    patience_s: float = PATIENCE_S,
+    pause_s: float = 0.0,
+    observe_s: float | None = None,
+) -> dict[str, Nats3Error]:
+    """Syncs those tables of these archives, or of all, that lag; returns the errors by archive, also in the log and
+    noted. Archives without a table cost one query. `pause_s`: leave out what failed less than these seconds ago.
+    `observe_s`: ask whether another program changed the tables that were not asked for these seconds. Raises no
+    foreseen error."""
     until = time.monotonic() + patience_s
     try:
         rows = [t for t in workspace.catalog.tables.all() if archives is None or t.archive in archives]
@@ -50,7 +55,7 @@ def follow(
             rows = [t for t in workspace.catalog.tables.all() if archives is None or t.archive in archives]
         behind = [known for known in rows if known.is_behind and _is_due(known, pause_s)]
     except CatalogError as error:
-        log.warning("Whether a table is behind its archive cannot be asked: %s", error)
+        log.warning("The lag of tables after their archives cannot be determined: %s", error)
         return {}
     failed: dict[str, Nats3Error] = {}
     for known in behind:
@@ -66,7 +71,8 @@ def _is_due(known: ArchiveTable, pause_s: float) -> bool:
 
 
 def _synced_within(workspace: Workspace, known: ArchiveTable, patience_s: float) -> Nats3Error | None:
-    """What kept the table from being synced. What takes longer goes on in the background while the process lives."""
+    """Returns the error that kept the table from being synced. What takes longer goes on in the background while the
+    process lives."""
     errors: list[Nats3Error] = []
     thread = Thread(target=_attempt, args=(workspace, known, errors), name=f"table {known.identifier}", daemon=True)
     thread.start()

@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 
 # What a summary says that a snapshot did to files and rows.
 _EFFECTS = {
-    "added-data-files": "data files added", "deleted-data-files": "data files removed",
-    "added-delete-files": "delete files added", "removed-delete-files": "delete files removed",
-    "added-records": "rows added", "deleted-records": "rows removed",
-}  # fmt: skip
+    "added-data-files": "data files added",
+    "deleted-data-files": "data files removed",
+    "added-delete-files": "delete files added",
+    "removed-delete-files": "delete files removed",
+    "added-records": "rows added",
+    "deleted-records": "rows removed",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What another program did to a table since nats3 wrote it."""
+    """The effects of another program on a table since nats3 wrote it."""
 
     what: str  # in words, with the snapshot
     has_deletes: bool  # rows are deleted by delete files, which a sync cannot take back
@@ -41,13 +44,13 @@ class Change:
 
 
 def is_known(known: ArchiveTable, snapshot: "Snapshot") -> bool:
-    """Whether this catalog began the snapshot."""
+    """True if this catalog began the snapshot."""
     return snapshot.snapshot_id == known.snapshot_id or snapshot.snapshot_id in known.begun
 
 
 def change_of(before: ArchiveTable, after: ArchiveTable, table: "Table") -> Change | None:
-    """What another program did. `before` is of our catalog before the table was loaded, `after` of after it: a snapshot
-    that another process of ours commits meanwhile is noted there.
+    """Returns the effects of another program. `before` is the catalog's row before the table was loaded, `after` the
+    row after it: a snapshot that another nats3 process commits meanwhile is noted there.
 
     A snapshot that says it is of this archive, and is not noted, was made by nats3 with a newer copy of the catalog: no
     other program, and not to be believed either."""
@@ -74,7 +77,7 @@ def change_of(before: ArchiveTable, after: ArchiveTable, table: "Table") -> Chan
 
 
 def is_of_newer_catalog(before: ArchiveTable, after: ArchiveTable, table: "Table") -> bool:
-    """Whether nats3 wrote its newest snapshot of the table with a newer copy of our catalog, which was restored since.
+    """True if nats3 wrote its newest snapshot of the table with a newer copy of the catalog, which was restored since.
     `before` and `after` as for `change_of`."""
     from pyiceberg.table.snapshots import ancestors_of
 
@@ -110,8 +113,8 @@ def _number(snapshot: "Snapshot", name: str) -> int:
 
 
 def _effects(snapshot: "Snapshot") -> list[str]:
-    """What it did to files and rows; nothing of one that wrote manifests only. One that says nothing of itself may have
-    done everything."""
+    """Returns its effects on files and rows; empty for one that wrote manifests only. One that says nothing of itself
+    may have done everything."""
     if snapshot.summary is None:
         return ["it does not say what it did"]
     return [f"{words} {number:,}" for name, words in _EFFECTS.items() if (number := _number(snapshot, name))]

@@ -26,7 +26,7 @@ HOUR_ID, INCARNATION_ID = 8, 9
 _FIRST_PARTITION_ID: Final = 1000
 # Iceberg's own default for the bounds of text.
 _BOUND_CHARS: Final = 16
-# Nobody but us deletes chunks: with gc.enabled=false engines refuse DROP TABLE PURGE, expire_snapshots and
+# Only nats3 deletes chunks: with gc.enabled=false engines refuse DROP TABLE PURGE, expire_snapshots and
 # remove_orphan_files. Old versions of the table's own metadata file are deleted with each commit, for a version repeats
 # all that was in the one before. A removal reads and writes the manifests of its hours: with Iceberg's own 8 MB these
 # would be 30,000 files.
@@ -52,15 +52,18 @@ def schema() -> "Schema":
     ]
     hour = NestedField(HOUR_ID, "hour", StringType(), required=False, doc="The chunk's hour in UTC, YYYY-MM-DD-HH:00")
     life = NestedField(
-        INCARNATION_ID, "incarnation", StringType(), required=False,
+        INCARNATION_ID,
+        "incarnation",
+        StringType(),
+        required=False,
         doc="When the stream was created: one that was made again has the same sequences once more",
-    )  # fmt: skip
+    )
     return Schema(*columns, hour, life)
 
 
 def partitions() -> "PartitionSpec":
-    """By the chunk's hour, as a column: hour(time) would be wrong where a clock stepped, since a chunk is of one hour
-    by its sequences, and may have messages with times of another. And by incarnation."""
+    """Partitions by the chunk's hour, as a column: hour(time) would be wrong where a clock stepped, since a chunk is of
+    one hour by its sequences, and may have messages with times of another. And by incarnation."""
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.transforms import IdentityTransform
 
@@ -92,24 +95,30 @@ def location(settings: Settings, bucket: str, key: str) -> str:
 
 
 def entry(file: TableFile, path: str) -> "DataFile":
-    """What the table's manifest says of a chunk."""
+    """Returns the entry of a chunk in the table's manifest."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
     low, high = _bounds(file)
     required = _required()
     made = DataFile.from_args(
-        content=DataFileContent.DATA, file_path=path, file_format=FileFormat.PARQUET,
-        partition=Record(file.hour, file.incarnation), record_count=file.messages,
-        file_size_in_bytes=file.stored_bytes, value_counts=dict.fromkeys(required, file.messages),
-        null_value_counts=dict.fromkeys(required, 0), lower_bounds=low, upper_bounds=high,
-    )  # fmt: skip
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(file.hour, file.incarnation),
+        record_count=file.messages,
+        file_size_in_bytes=file.stored_bytes,
+        value_counts=dict.fromkeys(required, file.messages),
+        null_value_counts=dict.fromkeys(required, 0),
+        lower_bounds=low,
+        upper_bounds=high,
+    )
     made.spec_id = 0
     return made
 
 
 def facts(data_file: "DataFile") -> tuple[Any, ...]:
-    """What of an entry must be as `entry` makes it."""
+    """Returns the facts of an entry that must be as `entry` makes them."""
     seq, time_ns, low, high = _ids()["seq"], _ids()["time_ns"], data_file.lower_bounds, data_file.upper_bounds
     bounds = [(ends or {}).get(of) for of in (seq, time_ns) for ends in (low, high)]
     partition = (data_file.partition[0], data_file.partition[1])
@@ -174,6 +183,10 @@ def _kinds() -> "dict[str, PrimitiveType]":
 def _kind(kind: pa.DataType) -> "PrimitiveType":
     from pyiceberg.types import BinaryType, LongType, StringType, TimestamptzType
 
-    kinds = {pa.int64(): LongType, pa.timestamp("us", "UTC"): TimestamptzType, pa.string(): StringType,
-             pa.binary(): BinaryType}  # fmt: skip
+    kinds = {
+        pa.int64(): LongType,
+        pa.timestamp("us", "UTC"): TimestamptzType,
+        pa.string(): StringType,
+        pa.binary(): BinaryType,
+    }
     return kinds[kind]()

@@ -52,8 +52,8 @@ def observe(
 
 
 def observe_one(workspace: Workspace, known: ArchiveTable) -> Observation:
-    """Ask for this table, keep the answer. Its files are read only where it was written with a newer copy of our
-    catalog: then nothing else tells how far it is behind. Raises TableError, CatalogError."""
+    """Ask for this table, keep the answer. Its files are read only if it was written with a newer copy of the catalog:
+    then nothing else tells its lag. Raises TableError, CatalogError."""
     from nats3_dagster.tables.catalogs import opened
     from nats3_dagster.tables.compare import compare
     from nats3_dagster.tables.history import change_of, guard, is_of_newer_catalog

@@ -34,7 +34,7 @@ BATCH = 2000
 ATTEMPTS = 10
 # Snapshots that a table's metadata names: at a kilobyte each.
 MOST_SNAPSHOTS = 1000
-# Iceberg's own default, where somebody took the table's property away: 5 days.
+# Iceberg's own default, in case the table's property was removed: 5 days.
 _AGE_MS = 5 * 86_400_000
 # What a snapshot says of the archive that it lists.
 _REVISION, _CHUNKS, _LAST = "nats3.revision", "nats3.chunks", "nats3.last-chunk"
@@ -42,7 +42,7 @@ _REVISION, _CHUNKS, _LAST = "nats3.revision", "nats3.chunks", "nats3.last-chunk"
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a sync did."""
+    """The result of a sync."""
 
     added: int  # files
     removed: int  # files
@@ -57,12 +57,12 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a table needs."""
+    """The pending changes of a table."""
 
     state: TableState
     last_chunk: int  # the highest id of a chunk that the table has afterwards; 0 without any
     add: tuple[tuple[str, int], ...]  # hour and id of a chunk
-    retire: tuple[tuple[str, int], ...]  # the same, of a chunk that the table has and that is live no more
+    retire: tuple[tuple[str, int], ...]  # the same, of a chunk that the table has and that is no longer live
     remove: tuple["DataFile", ...]  # what the table has besides and should not
 
 
@@ -132,9 +132,16 @@ def _sync(workspace: Workspace, known: ArchiveTable, catalog: "Catalog", full: b
             continue
         snapshot = table.current_snapshot()
         done = Synced(
-            added, removed, commits, work.state.revision, work.state.chunks, snapshot.snapshot_id if snapshot else None,
-            undone, was_unguarded, tuple(rewritten),
-        )  # fmt: skip
+            added,
+            removed,
+            commits,
+            work.state.revision,
+            work.state.chunks,
+            snapshot.snapshot_id if snapshot else None,
+            undone,
+            was_unguarded,
+            tuple(rewritten),
+        )
         workspace.catalog.tables.note_synced(
             known.archive_id, work.state, work.last_chunk, done.snapshot_id, before.snapshot_id
         )
@@ -145,7 +152,7 @@ def _sync(workspace: Workspace, known: ArchiveTable, catalog: "Catalog", full: b
 
 
 def _noted(workspace: Workspace, known: ArchiveTable) -> ArchiveTable:
-    """What our catalog has of the table now. Raises Conflict if it was dropped meanwhile."""
+    """Returns the catalog's present row of the table. Raises Conflict if it was dropped meanwhile."""
     if row := workspace.catalog.tables.of(known.archive_id):
         return row
     raise Conflict(f"The table {known.identifier} was dropped meanwhile", Next.LIST_TABLES())
@@ -172,7 +179,7 @@ def _work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Work:
 
 
 def _all_work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Work:
-    """By every file of the table."""
+    """Finds the work by every file of the table."""
     found = compare(workspace, known, table)
     if deletes := [fault for fault in found.faults if fault.is_foreign]:
         raise TableError(
@@ -185,7 +192,7 @@ def _all_work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Wor
 
 @dataclass(slots=True)
 class _Batch:
-    """What one commit adds and removes: whole hours."""
+    """The additions and removals of one commit: whole hours."""
 
     add: list[int] = field(default_factory=list)  # ids of chunks
     retire: list[int] = field(default_factory=list)  # the same
@@ -199,9 +206,10 @@ class _Batch:
 
 def _batches(work: _Work) -> Iterator[_Batch]:
     changes: list[tuple[str, str, int | DataFile]] = [
-        *((hour, "add", chunk) for hour, chunk in work.add), *((hour, "retire", chunk) for hour, chunk in work.retire),
+        *((hour, "add", chunk) for hour, chunk in work.add),
+        *((hour, "retire", chunk) for hour, chunk in work.retire),
         *((file.partition[0], "remove", file) for file in work.remove),
-    ]  # fmt: skip
+    ]
     changes.sort(key=lambda change: change[0])
     left, batch = len(changes), _Batch()
     for _, of_hour in groupby(changes, key=lambda change: change[0]):
@@ -214,9 +222,7 @@ def _batches(work: _Work) -> Iterator[_Batch]:
             batch = _Batch()
 
 
-def _commit(
-    workspace: Workspace, known: ArchiveTable, table: "Table", batch: _Batch, summary: dict[str, str]
-) -> None:
+def _commit(workspace: Workspace, known: ArchiveTable, table: "Table", batch: _Batch, summary: dict[str, str]) -> None:
     from pyiceberg.table.update.snapshot import ExpireSnapshots
 
     with table.transaction() as transaction:
@@ -258,6 +264,4 @@ def _summary(known: ArchiveTable, work: _Work | None) -> dict[str, str]:
     owner = {layout.OF_ARCHIVE: str(known.job_id)}
     if work is None:
         return owner
-    return owner | {
-        _REVISION: str(work.state.revision), _CHUNKS: str(work.state.chunks), _LAST: str(work.last_chunk)
-    }
+    return owner | {_REVISION: str(work.state.revision), _CHUNKS: str(work.state.chunks), _LAST: str(work.last_chunk)}

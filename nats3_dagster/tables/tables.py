@@ -1,4 +1,4 @@
-"""Tables: create one for an archive, find it, forget it."""
+"""Tables: create one for an archive, find it, verify it, forget it."""
 
 import re
 from typing import Final
@@ -9,6 +9,9 @@ from nats3_dagster.model.archive_table import ArchiveTable
 from nats3_dagster.plausible import secret_in
 from nats3_dagster.steps import Next
 from nats3_dagster.tables.catalogs import DEFAULT, opened
+from nats3_dagster.tables.compare import Comparison, compare
+from nats3_dagster.tables.observe import Observation, observe_one
+from nats3_dagster.tables.sync import load
 from nats3_dagster.workspace import Workspace
 
 NAMESPACE: Final = "nats3"
@@ -40,9 +43,14 @@ def find_any(workspace: Workspace, name: str) -> ArchiveTable:
 
 
 def create(
-    workspace: Workspace, name: str, *, catalog: str = DEFAULT, identifier: str | None = None,
-    location: str | None = None, replace: bool = False,
-) -> ArchiveTable:  # fmt: skip
+    workspace: Workspace,
+    name: str,
+    *,
+    catalog: str = DEFAULT,
+    identifier: str | None = None,
+    location: str | None = None,
+    replace: bool = False,
+) -> ArchiveTable:
     """Make an empty table for the archive, and its namespace if there is none; `sync` fills it.
 
     Without an identifier it is `nats3.<archive>`; without a location its metadata is in the archive's bucket, beside
@@ -65,12 +73,16 @@ def create(
 
         def make() -> None:
             iceberg.create_table(
-                identifier, layout.schema(), location, layout.partitions(),
+                identifier,
+                layout.schema(),
+                location,
+                layout.partitions(),
                 properties={
-                    **layout.PROPERTIES, "schema.name-mapping.default": layout.name_mapping(),
+                    **layout.PROPERTIES,
+                    "schema.name-mapping.default": layout.name_mapping(),
                     layout.OF_ARCHIVE: str(archive.job_id),
                 },
-            )  # fmt: skip
+            )
 
         try:
             make()
@@ -124,18 +136,17 @@ def _check_replaceable(
     if owner is None or any(not t.archive_deleted for t in rows):
         raise WrongState(what, "Choose another name for the table")
     if not replace:
-        raise WrongState(
-            f"{what}, but of another one that nats3 archived", Next.REPLACE_TABLE(archive=archive.name)
-        )
+        raise WrongState(f"{what}, but of another one that nats3 archived", Next.REPLACE_TABLE(archive=archive.name))
 
 
 def _identifier(text: str) -> str:
     """Raises OperatorError unless it is a namespace and a name that every engine takes."""
     if not re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+", text) or len(text) > 200:
         raise OperatorError(
-            f"{text!r} is not the name of a table", "Write it as namespace.name, of letters, digits and _",
+            f"{text!r} is not the name of a table",
+            "Write it as namespace.name, of letters, digits and _",
             field="table",
-        )  # fmt: skip
+        )
     return text
 
 
@@ -150,3 +161,16 @@ def _location(workspace: Workspace, archive: Archive) -> str:
             "An archive with another prefix can have a table",
         )
     return location(workspace.settings, spec.bucket, "/".join(filter(None, (spec.prefix, "iceberg", spec.name))))
+
+
+def verify(workspace: Workspace, known: ArchiveTable) -> Comparison:
+    """Every difference between the table and the archive as they are now. The objects themselves are not read. Raises
+    TableError, CatalogError."""
+    with opened(workspace.settings, known.catalog) as catalog:
+        return compare(workspace, known, load(catalog, known))
+
+
+def inspect(workspace: Workspace, known: ArchiveTable) -> tuple[Observation, Comparison]:
+    """Returns the effects of another program on the table, and every difference. Only the guard of the chunks is
+    changed: gc.enabled is set to false where it is not. Raises TableError, CatalogError."""
+    return observe_one(workspace, known), verify(workspace, known)

@@ -24,11 +24,16 @@ ASKED = ("environment", "sql?details=true&planDescription=true&length=1000", "jo
 def main(master: str, url: str, folder: Path) -> None:
     (folder / "events").mkdir()
     spark = (
-        SparkSession.builder.master(master).config("spark.cores.max", "2").config("spark.executor.memory", "512m")
-        .config("spark.driver.host", "127.0.0.1").config("spark.ui.port", "0")
-        .config("spark.eventLog.enabled", "true").config("spark.eventLog.dir", f"file://{folder}/events")
-        .config("spark.eventLog.compress", "false").getOrCreate()
-    )  # fmt: skip
+        SparkSession.builder.master(master)
+        .config("spark.cores.max", "2")
+        .config("spark.executor.memory", "512m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.port", "0")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", f"file://{folder}/events")
+        .config("spark.eventLog.compress", "false")
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("DEBUG")  # INFO has no effect in a session that was started at WARN
     login = {"url": url, "user": os.environ["NATS3_NATS_USER"], "password": os.environ["NATS3_NATS_PASSWORD"]}
 
@@ -46,15 +51,20 @@ def main(master: str, url: str, folder: Path) -> None:
     copied.write.format("jetstream").mode("append").options(stream="COPY", **slow).save()
 
     limit = {"maxMessagesPerTrigger": "1500"} if READ_LIMITS.is_there else {}
-    streamed = spark.readStream.format("jetstream").options(
-        stream="EV", columns="subject,data", numPartitions="2", **limit, **login
-    ).load()  # fmt: skip
+    streamed = (
+        spark.readStream.format("jetstream")
+        .options(stream="EV", columns="subject,data", numPartitions="2", **limit, **login)
+        .load()
+    )
     streamed = streamed.selectExpr("concat('again.', substring(subject, 4)) AS subject", "data")
     streamed.explain(True)
     query = (
-        streamed.writeStream.format("jetstream").options(stream="AGAIN", **slow)
-        .option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
-    )  # fmt: skip
+        streamed.writeStream.format("jetstream")
+        .options(stream="AGAIN", **slow)
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
     query.awaitTermination()
     query.explain(True)
     say("streamed", [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]])

@@ -9,17 +9,21 @@ from typing import Any
 import pytest
 
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
 
 DOCS = Path(__file__).parents[2] / "docs" / "archives.md"
 
 
 @pytest.fixture
 def nats3(
-    capfd: pytest.CaptureFixture[str], settings: Settings, wire: Wire, s3_client: Any, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    settings: Settings,
+    wire: Wire,
+    s3_client: Any,
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> Command:  # fmt: skip
+) -> Command:
     """The command line, in an empty folder, with the streams of the example."""
     for name in ("ORDERS", "LOGS"):
         wire.create_stream(name, f"{name.lower()}.>")
@@ -31,8 +35,10 @@ def nats3(
 def example(kind: str, bucket: str) -> str:
     """The example of the docs, with a bucket that there is."""
     (text,) = re.findall(rf"```{kind}\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    return text.replace("bucket: archive\n", f"bucket: {bucket}\n").replace('"bucket-1"', f'"{bucket}"').replace(
-        "jobs-archive", f"jobs-{bucket}"
+    return (
+        text.replace("bucket: archive\n", f"bucket: {bucket}\n")
+        .replace('"bucket-1"', f'"{bucket}"')
+        .replace("jobs-archive", f"jobs-{bucket}")
     )
 
 
@@ -40,20 +46,24 @@ def test_the_example_of_the_docs(nats3: Command, bucket: str) -> None:
     Path("archives.yaml").write_text(example("yaml", bucket))
     dry = nats3.ok("store", "apply", "-f", "archives.yaml", "--dry-run")
     assert [line.split() for line in dry.out.splitlines()] == [
-        ["ARCHIVE", "ACTION", "STREAM", "WHAT"], ["jobs", "create", "JOBS"], ["logs", "create", "LOGS"],
+        ["ARCHIVE", "ACTION", "STREAM", "WHAT"],
+        ["jobs", "create", "JOBS"],
+        ["logs", "create", "LOGS"],
         ["orders", "create", "ORDERS"],
-    ]  # fmt: skip
+    ]
     assert dry.err == "Nothing was changed: this was a dry run\n"
     assert nats3.ok("store", "list", "-o", "json").json == []
     refused = nats3("store", "apply", "-f", "archives.yaml")
     assert (refused.status, refused.error) == (
-        2, "Error: This creates 3 archives. There is no terminal to confirm this on. Add --yes"
-    )  # fmt: skip
+        2,
+        "Error: This creates 3 archives. There is no terminal to confirm this on. Add --yes",
+    )
     done = nats3.ok("store", "apply", "-f", "archives.yaml", "--yes", "-o", "json")
     assert [(one["name"], one["action"], one["done"], one["place"]) for one in done.json["archives"]] == [
-        ("jobs", "create", True, "archives.yaml:18"), ("logs", "create", True, "archives.yaml:10"),
+        ("jobs", "create", True, "archives.yaml:18"),
+        ("logs", "create", True, "archives.yaml:10"),
         ("orders", "create", True, "archives.yaml:7"),
-    ]  # fmt: skip
+    ]
     assert done.err.splitlines()[:3] == ["Created jobs", "Created logs", "Created orders"]
     assert sum(line.startswith("If Dagster runs") for line in done.err.splitlines()) == 1
     again = nats3.ok("store", "apply", "-f", "archives.yaml", "--prune")
@@ -76,9 +86,16 @@ def test_changes_are_shown_and_pruned_archives_named(
     Path("a.yaml").write_text(example("yaml", bucket))
     nats3.ok("store", "apply", "-f", "a.yaml", "--yes")
     entry = {
-        "name": "logs", "stream": "LOGS", "bucket": bucket, "prefix": "team/logs", "max_bytes": "1KiB",
-        "subjects": ["logs.db.>", "logs.web.>"], "max_messages": 500000, "max_age": "5m", "zstd_level": 2,
-    }  # fmt: skip
+        "name": "logs",
+        "stream": "LOGS",
+        "bucket": bucket,
+        "prefix": "team/logs",
+        "max_bytes": "1KiB",
+        "subjects": ["logs.db.>", "logs.web.>"],
+        "max_messages": 500000,
+        "max_age": "5m",
+        "zstd_level": 2,
+    }
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"archives": [entry]})))
     refused = nats3("store", "apply", "-f", "-", "--prune")
     assert [re.split(" {2,}", line) for line in refused.out.splitlines()[1:]] == [
@@ -115,11 +132,19 @@ def test_what_is_refused_is_shown_with_its_reason(nats3: Command, bucket: str) -
     logs, orders = refused.json["archives"]
     assert (logs["action"], logs["refused"], logs["done"]) == ("change", f"{reason}. {instead}", False)
     assert (orders["action"], orders["refused"], orders["done"]) == ("create", None, False)
-    assert nats3.differences([
-        (("store", "apply", "-f", "b.yaml"), "2 Error: b.yaml cannot be read: No such file or directory. Give a file"),
-        (("store", "apply"), "2 Error: Missing option '--file' / '-f'. See nats3 store apply --help"),
-        (("store", "export", "log"), "2 Error: There is no archive log. Did you mean logs?"),
-    ]) == []  # fmt: skip
+    assert (
+        nats3.differences(
+            [
+                (
+                    ("store", "apply", "-f", "b.yaml"),
+                    "2 Error: b.yaml cannot be read: No such file or directory. Give a file",
+                ),
+                (("store", "apply"), "2 Error: Missing option '--file' / '-f'. See nats3 store apply --help"),
+                (("store", "export", "log"), "2 Error: There is no archive log. Did you mean logs?"),
+            ]
+        )
+        == []
+    )
     Path("a.yaml").write_bytes(b"\xff\xfe")
     assert nats3.refused("store", "apply", "-f", "a.yaml").startswith("2 Error: a.yaml cannot be read: it is no text")
     assert nats3.ok("store", "list", "-o", "json").json == before
@@ -131,12 +156,16 @@ def test_a_file_of_the_peer_is_applied(nats3: Command, wire: Wire, bucket: str) 
     done = nats3.ok("store", "apply", "-f", "nats3-connector.toml", "--yes")
     assert done.err.splitlines()[:3] == [
         "nats3-connector.toml: left out nats, which set up nats-s3-connector itself: see docs/configuration.md",
-        "nats3-connector.toml: left out encoding: every archive is of Parquet objects", "Created job-1",
-    ]  # fmt: skip
+        "nats3-connector.toml: left out encoding: every archive is of Parquet objects",
+        "Created job-1",
+    ]
     got = nats3.ok("store", "get", "job_1", "-o", "json").json
     assert (got["max_messages"], got["max_bytes"], got["prefix"], got["subjects"]) == (
-        1000, 1_000_000, "foo", ["subjects-1"]
-    )  # fmt: skip
+        1000,
+        1_000_000,
+        "foo",
+        ["subjects-1"],
+    )
 
 
 def test_what_a_template_left_empty_prunes_nothing(nats3: Command, bucket: str) -> None:
@@ -172,14 +201,17 @@ def test_exports_are_applied_with_their_archive(nats3: Command, bucket: str) -> 
     written(by_store, {"name": "all", "to": f"s3://{bucket}/all"})
     dry = nats3.ok("store", "apply", "-f", "a.json", "--dry-run")
     assert [line.split() for line in dry.out.splitlines()[1:]] == [
-        ["orders", "create", "ORDERS"], ["orders/all", "create", "-"], ["orders/by_store", "create", "-"],
-    ]  # fmt: skip
+        ["orders", "create", "ORDERS"],
+        ["orders/all", "create", "-"],
+        ["orders/by_store", "create", "-"],
+    ]
     asked = nats3("store", "apply", "-f", "a.json")
     assert asked.error.startswith("Error: This creates 1 archive and creates 2 exports. There is no terminal")
     done = nats3.ok("store", "apply", "-f", "a.json", "--yes", "-o", "json")
     assert [(one["name"], one["action"], one["done"]) for one in done.json["exports"]] == [
-        ("all", "create", True), ("by_store", "create", True),
-    ]  # fmt: skip
+        ("all", "create", True),
+        ("by_store", "create", True),
+    ]
     assert "Created orders/by_store" in done.err
     assert "Nothing to do" in nats3.ok("store", "apply", "-f", "a.json", "--prune").err
     Path("exported.yaml").write_text(nats3.ok("store", "export").out)

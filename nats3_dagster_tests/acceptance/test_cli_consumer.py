@@ -3,8 +3,8 @@
 import pytest
 
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.mark.steady_hour(60)
@@ -13,7 +13,7 @@ def test_a_work_queue_is_archived_and_replayed(nats3: Command, settings: Setting
     create = ("store", "create", "--name", "jobs", "--stream", "JOBS", "--bucket", bucket)
     assert "Let the archive take them through a consumer of its own: --mode consumer" in nats3.refused(*create)
     made = nats3.ok(*create, "--mode", "consumer", "-o", "json").json
-    assert (made["mode"], made["durable"]) == ("consumer", "nats3-jobs")
+    assert (made["mode"], made["consumer"]) == ("consumer", "nats3-jobs")
     sent = [("jobs.a", b"NATS/1.0\r\nN: %d\r\n\r\n" % n, b"%d" % n) for n in range(3000)]
     wire.publish(sent)
     assert nats3.ok("store", "get", "jobs", "-o", "json").json["lag"] == 3000

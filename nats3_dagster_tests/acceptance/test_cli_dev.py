@@ -17,8 +17,10 @@ from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.waiting import eventually
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

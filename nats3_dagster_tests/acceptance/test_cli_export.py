@@ -15,8 +15,8 @@ from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command, everything
-from nats3_dagster_tests.orchestration.stories import archive, hold, past
+from nats3_dagster_tests.support.commands import Command, everything
+from nats3_dagster_tests.support.dagster.stories import archive, hold, past
 
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
 STORES = ("berlin", "rome")
@@ -57,9 +57,25 @@ def test_an_export_from_its_declaration_to_its_end(
     nats3.ok("store", "create", "--name", "pizza", "--stream", "ORDERS", "--bucket", bucket)
     nats3.ok("store", "run", "pizza", "--all")
     made = nats3.ok(
-        "export", "create", "pizza", "by_store", "--to", f"s3://{bucket}/exports", "--decode", "json", "--key",
-        "subject:2", "--format", "csv", "--column", "order", "--column", "price", "-o", "json",
-    )  # fmt: skip
+        "export",
+        "create",
+        "pizza",
+        "by_store",
+        "--to",
+        f"s3://{bucket}/exports",
+        "--decode",
+        "json",
+        "--key",
+        "subject:2",
+        "--format",
+        "csv",
+        "--column",
+        "order",
+        "--column",
+        "price",
+        "-o",
+        "json",
+    )
     assert (made.json["archive"], made.json["name"], made.json["key"]) == ("pizza", "by_store", "subject:2")
     assert "Declared. To export what is sealed now: nats3 export run pizza by_store" in made.err
 
@@ -107,8 +123,12 @@ def test_an_export_from_its_declaration_to_its_end(
 
     gone = nats3.ok("export", "delete", "pizza", "by_store", "--yes", "-o", "json").json
     assert gone == {
-        "archive": "pizza", "name": "by_store", "deleted": True, "hours_exported": 2, "files_kept": 4,
-    }  # fmt: skip
+        "archive": "pizza",
+        "name": "by_store",
+        "deleted": True,
+        "hours_exported": 2,
+        "files_kept": 4,
+    }
     assert keys_of(s3_client, bucket) == keys
     assert nats3.ok("export", "list", "-o", "json").json == []
     assert nats3.refused("export", "get", "pizza", "by_store").startswith("2 Error: Archive pizza has no export")
@@ -157,7 +177,7 @@ def test_what_cannot_run_is_refused_and_writes_nothing(
         (("export", "run", "events", "out", "--hour", "yesterday"), "2 Error: "),
         (("export", "delete", "events", "out", "--yes"), "2 Error: Archive events has no export out"),
         (("export", "set", "events", "out"), "2 Error: There is nothing to change"),
-    ]  # fmt: skip
+    ]
     assert nats3.differences(cases) == []
     assert everything(settings.postgres, str(settings.nats_url), s3_client, bucket) == before
 
@@ -196,7 +216,7 @@ def test_a_bad_change_is_refused_and_changes_nothing(settings: Settings, bucket:
             "2 Error: --hour and --from-hour or --to-hour exclude each other",
         ),
         (("export", "run", "events", "outs"), "2 Error: Archive events has no export outs. Did you mean out?"),
-    ]  # fmt: skip
+    ]
     assert nats3.differences(cases) == []
     assert nats3.ok("export", "get", "events", "out", "-o", "json").json == before
     ranged = nats3.ok("export", "run", "events", "out", "--from-hour", hours[1], "--dry-run", "-o", "json").json

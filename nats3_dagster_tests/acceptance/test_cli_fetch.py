@@ -11,15 +11,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def nats3(
-    spark: SparkSession, capfd: pytest.CaptureFixture[str], settings: Settings, wire: Wire, bucket: str, tmp_path: Path,
+    spark: SparkSession,
+    capfd: pytest.CaptureFixture[str],
+    settings: Settings,
+    wire: Wire,
+    bucket: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Command:  # fmt: skip
+) -> Command:
     """The command line in an empty folder, with an archive `ev` of 100 messages."""
     wire.create_stream("EV", "ev.>")
     wire.publish([(f"ev.{n}", b"", b"%d" % n) for n in range(100)])

@@ -14,8 +14,10 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 
 class Screen:
@@ -56,9 +58,14 @@ def screen(*words: str) -> Iterator[Screen]:
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (40, 200))
     process = subprocess.Popen(
-        [sys.executable, "-m", "nats3_dagster.cli", *words], stdin=slave, stderr=slave, stdout=subprocess.PIPE,
-        text=True, env=os.environ | {"TERM": "xterm", "COLUMNS": "200"}, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "nats3_dagster.cli", *words],
+        stdin=slave,
+        stderr=slave,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "200"},
+        start_new_session=True,
+    )
     os.close(slave)
     try:
         yield Screen(master, process)
@@ -87,9 +94,9 @@ def test_an_archive_is_created_by_answers(nats3: Command, settings: Settings, wi
         terminal.answer("This creates an archive. Go on?", "y\n")
         status, out = terminal.end()
     assert status == 0, terminal.shown
-    assert out.lstrip(" ").startswith("archive         job_1\n")  # and no question
+    assert out.lstrip(" ").startswith("archive       job_1\n")  # and no question
     made = nats3.ok("store", "get", "job-1", "-o", "json").json
-    assert (made["stream"], made["subjects"], made["prefix"], made["max_age_s"]) == ("EV", ["ev.a"], "", 5)
+    assert (made["stream"], made["subjects"], made["prefix"], made["max_age_s"]) == ("EV", ["ev.a"], None, 5)
     with screen("store", "delete", "--interactive") as terminal:
         terminal.answer("Archive to delete", "\r")
         terminal.answer("This deletes archive job_1", "n\n")

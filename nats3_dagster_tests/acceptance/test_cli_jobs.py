@@ -11,9 +11,9 @@ from nats3_dagster.replay import jobs
 from nats3_dagster.replay.jobs import JobSource
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -29,15 +29,15 @@ def test_options_of_the_peer_create_a_job_of_any_name(nats3: Command, stream: Wi
     words = ("store", "create", "--name", "job-1", "--stream", "EV", "--subject", "ev.a", "--bucket", bucket)
     batch = ("--batch-max-bytes", "2000000", "--batch-max-count", "500", "--codec", "json")
     made = nats3.ok("--output", "json", *words, *batch)
-    assert (made.json["name"], made.json["job_name"]) == ("job_1", "job-1")
+    assert (made.json["archive"], made.json["name"]) == ("job_1", "job-1")
     assert (made.json["max_bytes"], made.json["max_messages"], made.json["max_age_s"]) == (2_000_000, 500, 60)
     assert "Chunks are Parquet" in made.err
     both = nats3.refused(*words, *batch, "--max-bytes", "1")
     assert both == "2 Error: --max-bytes and --batch-max-bytes are the same. Give one of them"
     assert nats3.refused(*words, "--codec", "avro").startswith("2 Error: Invalid value for '--codec'")
-    job_id = made.json["job_id"]
+    job_id = made.json["id"]
     for given in (["job_1"], ["job-1"], [job_id], ["--job-id", job_id], ["--job-id", "job-1"]):
-        assert nats3.ok("store", "get", *given, "-o", "json").json["name"] == "job_1", given
+        assert nats3.ok("store", "get", *given, "-o", "json").json["archive"] == "job_1", given
     job = ("--job-id", job_id)
     assert nats3.ok("store", "pause", *job, "-o", "json").json["paused"] is True
     assert nats3.ok("store", "resume", *job, "-o", "json").json["paused"] is False
@@ -47,7 +47,7 @@ def test_options_of_the_peer_create_a_job_of_any_name(nats3: Command, stream: Wi
     nobody = "7f0f3f0a-2d0e-4d5c-9f4e-6f1f0f6b8a11"
     refused = nats3.refused("store", "delete", "--yes", "--job-id", nobody)
     assert refused.startswith(f"2 Error: There is no archive {nobody}")
-    assert nats3.ok("store", "delete", "--yes", *job, "-o", "json").json["name"] == "job_1"
+    assert nats3.ok("store", "delete", "--yes", *job, "-o", "json").json["archive"] == "job_1"
     assert nats3.refused("store", "get", *job).startswith("2 Error: There is no archive ")
 
 
@@ -58,7 +58,7 @@ def test_a_document_creates_an_archive(
     file = tmp_path / "job.json"
     file.write_text(json.dumps(peers))
     made = nats3.ok("store", "create", "--from-json", str(file), "-o", "json").json
-    assert (made["name"], made["subjects"]) == ("job_1", ["ev.a"])
+    assert (made["archive"], made["subjects"]) == ("job_1", ["ev.a"])
     assert (made["max_messages"], made["max_bytes"]) == (7, 1_000_000)
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(peers | {"name": "two", "batch": None, "max_age_s": 5})))
     assert nats3.ok("store", "create", "--from-json", "-", "-o", "json").json["max_age_s"] == 5
@@ -82,7 +82,7 @@ def test_a_document_creates_an_archive(
     file.unlink()
     missing = nats3.refused("store", "create", "--from-json", str(file))
     assert missing.startswith(f"2 Error: {file} cannot be read: No such")
-    assert [a["name"] for a in nats3.ok("store", "list", "-o", "json").json] == ["job_1", "two"]
+    assert [a["archive"] for a in nats3.ok("store", "list", "-o", "json").json] == ["job_1", "two"]
 
 
 def test_options_and_documents_plan_the_same_replay(
@@ -90,15 +90,28 @@ def test_options_and_documents_plan_the_same_replay(
 ) -> None:
     archived(workspace, stream, "EV", bucket, "events")
     options = {
-        "--bucket": bucket, "--read-stream": "EV", "--read-subject": "ev.>", "--write-subject": "back.>",
-        "--prefix": "", "--name": "load-1", "--start": "2", "--end": "5", "--poll-interval": "5sec",
-    }  # fmt: skip
+        "--bucket": bucket,
+        "--read-stream": "EV",
+        "--read-subject": "ev.>",
+        "--write-subject": "back.>",
+        "--prefix": "",
+        "--name": "load-1",
+        "--start": "2",
+        "--end": "5",
+        "--poll-interval": "5sec",
+    }
     words = [word for pair in options.items() for word in pair]
     by_options = nats3.ok("load", "create", *words, "--dry-run", "-o", "json").json
     body = {
-        "bucket": bucket, "read_stream": "EV", "read_subject": "ev.>", "write_subject": "back.>", "name": "load-1",
-        "start": 2, "end": 5, "poll_interval": {"secs": 5, "nanos": 0},
-    }  # fmt: skip
+        "bucket": bucket,
+        "read_stream": "EV",
+        "read_subject": "ev.>",
+        "write_subject": "back.>",
+        "name": "load-1",
+        "start": 2,
+        "end": 5,
+        "poll_interval": {"secs": 5, "nanos": 0},
+    }
     file = tmp_path / "load.json"
     file.write_text(json.dumps(body))
     by_document = nats3.ok("load", "create", "--from-json", str(file), "--dry-run", "-o", "json").json
@@ -120,9 +133,9 @@ def test_a_load_job_is_found_by_id_and_name(nats3: Command, stream: Wire, worksp
     spec = ReplaySpec("", "back.>", Selection(subjects=("ev.>",)))
     replay, _ = jobs.begin_job(workspace, JobSource(archive="events"), spec, name="load-1")
     for given in ([replay.id], ["load-1"], [str(replay.job_id)], ["--job-id", str(replay.job_id)]):
-        assert nats3.ok("load", "get", *given, "-o", "json").json["id"] == replay.id, given
+        assert nats3.ok("load", "get", *given, "-o", "json").json["replay"] == replay.id, given
     nobody = "7f0f3f0a-2d0e-4d5c-9f4e-6f1f0f6b8a11"
     assert nats3.refused("load", "pause", "--job-id", nobody).startswith(f"2 Error: There is no load job {nobody}")
     assert nats3.refused("load", "resume").startswith("2 Error: Missing argument 'ID'. See nats3 load resume --help")
-    assert nats3.ok("load", "delete", "--job-id", str(replay.job_id), "--yes", "-o", "json").json["id"] == replay.id
+    assert nats3.ok("load", "delete", "--job-id", str(replay.job_id), "--yes", "-o", "json").json["replay"] == replay.id
     assert nats3.refused("load", "get", "load-1").startswith("2 Error: There is no replay load-1")

@@ -19,10 +19,12 @@ from nats3_dagster.replay import jobs, launch
 from nats3_dagster.replay.jobs import JobSource
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.http.load_case import drive, listening
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.load_jobs import drive, listening
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 MESSAGES = 10
 NATS3 = (sys.executable, "-m", "nats3_dagster.cli")
@@ -64,7 +66,7 @@ def test_the_document_is_that_of_http(nats3: Command, settings: Settings, replay
             assert nats3.ok("load", "progress", name, "--server", url, "-o", "json").json == over_http
         shown = nats3.ok("load", "progress", replay.id).out
         assert nats3.ok("load", "progress", replay.id, "--server", url).out == shown
-    assert f"planned; to go on: nats3 load resume {replay.job_id}" in shown
+    assert f"planned; to go on: nats3 load resume {replay.id}" in shown
     assert "0 of 10 at most" in shown
     assert nats3.refused("load", "progress", "none") == "2 Error: There is no replay none. See them: nats3 load list"
     assert nats3.refused("load", "progress").startswith("2 Error: Missing argument 'ID'")
@@ -99,9 +101,7 @@ def test_a_replay_that_fails_is_an_error(nats3: Command, workspace: Workspace, r
     ran = nats3("load", "progress", "load-1", "--watch", "-o", "json")
     (document,) = documents(ran.out.splitlines())
     assert (ran.status, document["status"], document["error"]) == (1, "Failure", "No room")
-    assert ran.error == (
-        f"Error: Replay load-1 has failed: No room. To go on: nats3 load resume {replay.job_id}"
-    )
+    assert ran.error == (f"Error: Replay load-1 has failed: No room. To go on: nats3 load resume {replay.id}")
     # It was asked how far the replay is, and that is known.
     assert "No room" in nats3.ok("load", "progress", "load-1").out
 

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = [(f"ev.{n % 3}", b"", b"%d" % n) for n in range(100)]
 
@@ -43,13 +43,19 @@ def test_what_is_missing_or_damaged_is_captured_again(
     assert nats3("chunk", "verify", "events").error.endswith("nats3 chunk repair events")
     ran = nats3.ok("chunk", "repair", "events", "-o", "json")
     assert [line.split(",")[0] for line in ran.err.splitlines() if line.startswith("Bad chunk")] == [
-        f"Bad chunk {before[0]['id']}", f"Bad chunk {before[-1]['id']}",
-    ]  # fmt: skip
+        f"Bad chunk {before[0]['id']}",
+        f"Bad chunk {before[-1]['id']}",
+    ]
     held = before[0]["messages"] + before[-1]["messages"]
     assert ran.json == {
-        "archive": "events", "chunks": len(before), "bad": 2, "repaired": 2, "manifests_repaired": 0,
-        "messages": held, "lost": 0,
-    }  # fmt: skip
+        "archive": "events",
+        "chunks": len(before),
+        "bad": 2,
+        "repaired": 2,
+        "manifests_repaired": 0,
+        "messages": held,
+        "lost": 0,
+    }
     assert nats3.ok("chunk", "verify", "events", "-o", "json").json["messages"] == 100
     nats3.ok("load", "create", "--archive", "events", "--write-subject", "back.>", "--create-stream", "BACK")
     assert [(m.subject, m.data) for m in wire.messages("BACK")] == [(f"back.{s}", d) for s, _, d in MESSAGES]

@@ -15,8 +15,10 @@ from nats3_dagster.dev.process import free_port
 from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.nats
 
 
 @pytest.fixture
@@ -34,19 +36,68 @@ def events(nats: NatsServer) -> None:
 
 def test_an_archive_is_created_listed_paused_and_deleted(nats3: Command, events: None, bucket: str) -> None:
     made = nats3.ok(
-        "store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket, "--subject", "ev.a",
-        "--subject", "ev.b", "--prefix", "team/logs", "--max-messages", "5", "--max-bytes", "1.5MiB",
-        "--max-age", "1h30m", "-o", "json",
-    )  # fmt: skip
-    assert made.json | {"created_at": "", "updated_at": "", "job_id": ""} == {
-        "name": "ev", "stream": "EV", "subjects": ["ev.a", "ev.b"], "bucket": bucket, "prefix": "team/logs",
-        "mode": "stream", "durable": None, "max_messages": 5, "max_bytes": 1572864, "max_age_s": 5400, "zstd_level": 3,
-        "paused": False, "job_id": "", "job_name": "ev", "created_at": "", "updated_at": "", "warning": None,
-    }  # fmt: skip
+        "store",
+        "create",
+        "--name",
+        "ev",
+        "--stream",
+        "EV",
+        "--bucket",
+        bucket,
+        "--subject",
+        "ev.a",
+        "--subject",
+        "ev.b",
+        "--prefix",
+        "team/logs",
+        "--max-messages",
+        "5",
+        "--max-bytes",
+        "1.5MiB",
+        "--max-age",
+        "1h30m",
+        "-o",
+        "json",
+    )
+    assert made.json | {"created": "", "updated": "", "id": ""} == {
+        "id": "",
+        "name": "ev",
+        "archive": "ev",
+        "status": "Created",
+        "stream": "EV",
+        "subjects": ["ev.a", "ev.b"],
+        "bucket": bucket,
+        "prefix": "team/logs",
+        "mode": "stream",
+        "consumer": None,
+        "subject": "ev.a,ev.b",
+        "batch": {"max_bytes": 1572864, "max_count": 5},
+        "encoding": {"codec": "binary"},
+        "max_messages": 5,
+        "max_bytes": 1572864,
+        "max_age_s": 5400,
+        "zstd_level": 3,
+        "paused": False,
+        "created": "",
+        "updated": "",
+        "source": "ok",
+        "error": None,
+        "next": None,
+        "restored": None,
+        "lag": 100,
+        "chunks": 0,
+        "messages": 0,
+        "payload_bytes": 0,
+        "stored_bytes": 0,
+        "ratio": None,
+        "first_time": None,
+        "last_time": None,
+        "warning": None,
+    }
     assert "nats3 store run ev" in made.err
     (listed,) = nats3.ok("store", "list", "-o", "json").json
-    assert (listed["name"], listed["chunks"], listed["messages"], listed["last_time"]) == ("ev", 0, 0, None)
-    assert (listed["lag"], listed["source"]) == (100, {"state": "ok", "error": None, "hint": None})
+    assert (listed["archive"], listed["chunks"], listed["messages"], listed["last_time"]) == ("ev", 0, 0, None)
+    assert (listed["lag"], listed["source"], listed["error"], listed["next"]) == (100, "ok", None, None)
     table = nats3.ok("store", "list").out.splitlines()
     assert table[0].split()[:4] == ["NAME", "STATE", "LAG", "STREAM"]
     assert table[1].split()[:4] == ["ev", "active", "100", "EV"]
@@ -89,7 +140,7 @@ def test_what_the_stream_says_is_shown(
 
     wire.api("STREAM.DELETE.EV")
     got = nats3.ok("store", "get", "ev", "-o", "json").json
-    assert (got["lag"], got["time_to_loss"], got["source"]["state"]) == (None, None, "missing")
+    assert (got["lag"], got["time_to_loss"], got["source"]) == (None, None, "missing")
     lines = lines_of(nats3, "store", "get", "ev")
     assert (lines["state"], listed()) == ("stream missing", ["stream missing", "-"])
     assert lines["problem"].startswith("It is paused as well. There is no stream EV at NATS 127.0.0.1:")

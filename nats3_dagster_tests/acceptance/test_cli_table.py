@@ -12,10 +12,10 @@ from nats3_dagster.hours import hour_start
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import hours_of
-from nats3_dagster_tests.catalog_case import HOUR
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.table_case import (
+from nats3_dagster_tests.support.catalog import HOUR
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.runs import hours_of
+from nats3_dagster_tests.support.tables import (
     LATER,
     delete_by_position,
     down,
@@ -26,7 +26,7 @@ from nats3_dagster_tests.table_case import (
     rows,
     seqs,
 )
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -69,16 +69,21 @@ def test_a_catalog_that_is_down(
         down(patched, "lake", free_port())
         said = nats3.refused("table", "create", "logs", "--catalog", "lake")
     assert said == (
-        "1 Error: The Iceberg catalog lake, or the store behind it, failed: OperationalError. Look whether it is up, "
+        "1 Error: The Iceberg catalog lake, or its store, failed: OperationalError. Look whether it is up, "
         "and at its settings. Nothing of the archive was changed"
     )
     assert workspace.catalog.tables.all() == []
 
 
 def test_a_capture_goes_on_without_its_table_and_the_next_makes_up_for_it(
-    nats3: Command, settings: Settings, workspace: Workspace, wire: Wire, bucket: str, spark: Any,
+    nats3: Command,
+    settings: Settings,
+    workspace: Workspace,
+    wire: Wire,
+    bucket: str,
+    spark: Any,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     wire.create_stream("EV", "ev.>")
     wire.publish([(f"ev.{n}", b"", b"%d" % n) for n in range(100)])
     nats3.ok("store", "create", "--name", "events", "--stream", "EV", "--bucket", bucket)
@@ -163,13 +168,11 @@ def test_a_table_that_another_program_changed(nats3: Command, workspace: Workspa
     assert nats3.ok("table", "verify", "logs", "-o", "json").json["differences"] == 0
 
 
-def test_rows_that_delete_files_delete_are_not_for_a_sync(
-    nats3: Command, workspace: Workspace, archive: Any
-) -> None:
+def test_rows_that_delete_files_delete_are_not_for_a_sync(nats3: Command, workspace: Workspace, archive: Any) -> None:
     nats3.ok("table", "create", "logs")
     with iceberg(workspace) as table:
         delete_by_position(table)
-    advice = "Forget it, and create it anew: nats3 table drop logs, nats3 table create logs"
+    advice = "Forget it, and create it again: nats3 table drop logs, nats3 table create logs"
     for words in (("verify", "logs"), ("sync", "logs"), ("sync", "logs", "--full")):
         ran = nats3("table", *words)
         assert (ran.status, advice in ran.error) == (1, True), (words, ran)

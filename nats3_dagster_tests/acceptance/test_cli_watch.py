@@ -18,9 +18,9 @@ from nats3_dagster.replay import jobs
 from nats3_dagster.replay.jobs import JobSource
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
 
 NATS3 = (sys.executable, "-m", "nats3_dagster.cli")
 
@@ -37,7 +37,7 @@ def test_a_list_is_shown_again_until_it_is_interrupted(
         nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
         while not (shown := json.loads(process.stdout.readline())):
             pass
-        assert [one["name"] for one in shown] == ["ev"]
+        assert [one["archive"] for one in shown] == ["ev"]
         process.send_signal(signal.SIGINT)
         process.stdout.read()
         assert (process.wait(30), process.stderr.read()) == (0, "")
@@ -81,9 +81,11 @@ def test_a_shell_completes_names(
     replay, _ = jobs.begin_job(workspace, JobSource(archive="events"), spec)
     chunk = str(nats3.ok("chunk", "list", "events", "-o", "json").json[0]["id"])
     for typed, name in (
-        ("nats3 store get e", "events"), ("nats3 load get ", replay.id), ("nats3 chunk get events ", chunk),
+        ("nats3 store get e", "events"),
+        ("nats3 load get ", replay.id),
+        ("nats3 chunk get events ", chunk),
         ("nats3 stream info E", "EV"),
-    ):  # fmt: skip
+    ):
         assert completed(typed) == ({name}, ""), typed
     assert completed("nats3 store get x") == (set(), "")
 

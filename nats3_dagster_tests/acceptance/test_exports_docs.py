@@ -15,13 +15,13 @@ import zstandard
 
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_of, hour_start
-from nats3_dagster.model.export import DECODERS, PATH_NAMES, ExportSpec
+from nats3_dagster.model.export_spec import DECODERS, PATH_NAMES, ExportSpec
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command, root_command
+from nats3_dagster_tests.support.commands import Command, root_command
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "exports.md").read_text()
-pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
+pytestmark = [pytest.mark.nats, pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
 
 
 def commands(of: str) -> list[list[str]]:
@@ -48,22 +48,28 @@ def run(nats3: Command, of: str, bucket: str) -> list[dict[str, Any]]:
 def files(s3_client: Any, bucket: str, prefix: str) -> dict[str, bytes]:
     found = s3_client.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
     keys = [item["Key"] for item in found if "/_exports/" not in item["Key"]]
-    return {
-        key.removeprefix(prefix): s3_client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys
-    }
+    return {key.removeprefix(prefix): s3_client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 
 def test_pizza_orders_go_to_csv_by_store(
-    spark: Any, settings: Settings, bucket: str, s3_client: Any, nats3: Command, tmp_path: Path,
+    spark: Any,
+    settings: Settings,
+    bucket: str,
+    s3_client: Any,
+    nats3: Command,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     start = hour_start(hour_of(time.time_ns())) - HOUR_NS
     orders = [{"order": n, "pizza": "margherita, large", "price": 8.50 + n, "paid": True} for n in range(4)]
     payloads = [json.dumps(order).encode() for order in orders] + [b"no order"]
-    restore_stream(settings.nats, "ORDERS", ["orders.>"], [
-        Past(n + 1, start + n, f"orders.{('milano', 'napoli')[n % 2]}", b"", data) for n, data in enumerate(payloads)
-    ])  # fmt: skip
+    restore_stream(
+        settings.nats,
+        "ORDERS",
+        ["orders.>"],
+        [Past(n + 1, start + n, f"orders.{('milano', 'napoli')[n % 2]}", b"", data) for n, data in enumerate(payloads)],
+    )
     (done,) = run(nats3, "Pizza orders to CSV by store", bucket)
     assert (done["messages"], done["files"], done["undecoded"]) == (4, 2, 1)
     found = files(s3_client, bucket, "exports/pizza/")
@@ -77,15 +83,25 @@ def test_pizza_orders_go_to_csv_by_store(
 
 
 def test_log_lines_go_to_ndjson_by_host(
-    spark: Any, settings: Settings, bucket: str, s3_client: Any, nats3: Command, tmp_path: Path,
+    spark: Any,
+    settings: Settings,
+    bucket: str,
+    s3_client: Any,
+    nats3: Command,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     start = hour_start(hour_of(time.time_ns())) - HOUR_NS
-    restore_stream(settings.nats, "LOGS", ["logs.>"], [
-        Past(n + 1, start + n * 10 * MINUTE_NS, f"logs.p{n % 3}.{('web-1', 'db')[n % 2]}", b"", b"line %d" % n)
-        for n in range(4)
-    ])  # fmt: skip
+    restore_stream(
+        settings.nats,
+        "LOGS",
+        ["logs.>"],
+        [
+            Past(n + 1, start + n * 10 * MINUTE_NS, f"logs.p{n % 3}.{('web-1', 'db')[n % 2]}", b"", b"line %d" % n)
+            for n in range(4)
+        ],
+    )
     (done,) = run(nats3, "Log lines to NDJSON by host", bucket)
     assert (done["messages"], done["files"]) == (4, 4)
     found = files(s3_client, bucket, "exports/logs/")

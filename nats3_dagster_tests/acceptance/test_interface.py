@@ -29,8 +29,8 @@ from dagster._core.events import AssetObservationData, StepMaterializationData
 
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command, Ran, root_command
-from nats3_dagster_tests.interface_case import (
+from nats3_dagster_tests.support.commands import Command, Ran, root_command
+from nats3_dagster_tests.support.interface import (
     command_tree,
     compare,
     definitions_tree,
@@ -39,7 +39,7 @@ from nats3_dagster_tests.interface_case import (
     metadata_types,
     shape,
 )
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 HOUR_S = 3600
 DAGSTER_URL = "http://127.0.0.1:1"  # nobody listens there
@@ -100,9 +100,16 @@ def test_definitions(settings: Settings, wire: Wire, nats3: Command, bucket: str
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(100)
 def test_keys_of_json(
-    spark: Any, settings: Settings, stream: None, wire: Wire, nats3: Command, bucket: str, s3_client: Any,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    spark: Any,
+    settings: Settings,
+    stream: None,
+    wire: Wire,
+    nats3: Command,
+    bucket: str,
+    s3_client: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = Recorder(nats3)
     run("migrate")
     run("dev status")
@@ -202,10 +209,11 @@ class Runs:
         assert isinstance(ticked, SensorResult), ticked
         (request,) = list(ticked.run_requests or ())
         self.seen[sensor] = {
-            "run_tags": sorted(request.tags), "assets": names(request.asset_selection),
+            "run_tags": sorted(request.tags),
+            "assets": names(request.asset_selection),
             "checks": names(request.asset_check_keys),
             "events": {f"check {e.check_name}": metadata_types(e.metadata) for e in evaluations(ticked)},
-        }  # fmt: skip
+        }
         return request
 
     def job(self, name: str, *, tags: dict[str, str] | None = None, label: str = "", **config: Any) -> None:

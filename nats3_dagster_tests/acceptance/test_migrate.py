@@ -23,11 +23,13 @@ from nats3_dagster_tests.acceptance.migrating.routes import HTTP
 from nats3_dagster_tests.acceptance.migrating.shared import Checks, listening, peers_durable
 from nats3_dagster_tests.acceptance.migrating.side import PAGE, Side, tables
 from nats3_dagster_tests.acceptance.migrating.status import STATUS
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.http.load_case import Loads
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.taking_case import content, covered, left, run
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.load_jobs import Loads
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.taking import content, covered, left, run
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -49,10 +51,17 @@ def side(
 
 
 CHECKS: dict[str, Checks] = {
-    "HTTP": HTTP, "Fields of a store job": STORE_FIELDS, "Fields of a load job": LOAD_FIELDS, "Status": STATUS,
-    "Commands": COMMANDS, "The command line's configuration": CLI_FILE, "The server's configuration": SERVER,
-    "Metrics": METRICS, "Objects": OBJECTS, "Defaults": DEFAULTS,
-}  # fmt: skip
+    "HTTP": HTTP,
+    "Fields of a store job": STORE_FIELDS,
+    "Fields of a load job": LOAD_FIELDS,
+    "Status": STATUS,
+    "Commands": COMMANDS,
+    "The command line's configuration": CLI_FILE,
+    "The server's configuration": SERVER,
+    "Metrics": METRICS,
+    "Objects": OBJECTS,
+    "Defaults": DEFAULTS,
+}
 
 
 def test_each_row_has_a_check_and_each_check_a_row() -> None:
@@ -158,14 +167,18 @@ def test_the_documented_configuration_and_curl_lines_word_for_word(
 
 # At its commit 3912ba1: the keys of `examples/config.toml`, and what its README asks for.
 SETUP = {
-    "server": {"addr": "0.0.0.0:8080"}, "nats": {"url": "nats:4222"},
+    "server": {"addr": "0.0.0.0:8080"},
+    "nats": {"url": "nats:4222"},
     "postgres": {"url": "postgresql://user:pass@postgres:5432/db", "migrate": True},
     "s3": {"region": "us-east-1", "endpoint": "http://minio:9000", "access": "test-user", "secret": "test-password"},
-}  # fmt: skip
+}
 STORE_JOB = {"name": "job-1", "stream": "jobs", "subject": "subject-1", "bucket": "bucket-1"}
 LOAD_JOB = {
-    "bucket": "bucket-1", "read_stream": "jobs", "read_subject": "subject-1", "write_subject": "destination",
-}  # fmt: skip
+    "bucket": "bucket-1",
+    "read_stream": "jobs",
+    "read_subject": "subject-1",
+    "write_subject": "destination",
+}
 
 
 def options(job: dict[str, str]) -> list[str]:
@@ -177,10 +190,13 @@ def test_the_configuration_and_readme_of_its_newest_release(
 ) -> None:
     """Its store jobs are made over HTTP: the file has none. Its curl lines have a comma after the last field."""
     path = tmp_path / "config.toml"
-    path.write_text('log = "info"\n' + "".join(
-        f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in section.items())
-        for name, section in SETUP.items()
-    ))  # fmt: skip
+    path.write_text(
+        'log = "info"\n'
+        + "".join(
+            f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in section.items())
+            for name, section in SETUP.items()
+        )
+    )
     rows = tables()["The server's configuration"]
     assert {"log", *(f"{name}.{key}" for name, section in SETUP.items() for key in section)} <= set(rows)
     for words in (("--dry-run",), ("--yes",), ()):
@@ -224,18 +240,23 @@ def test_a_whole_configuration_file(kind: str, side: Side) -> None:
             'log = "debug"\n[server]\naddr = "0.0.0.0:8080"\n[nats]\nurl = "localhost:4222"\n[s3]\nregion = "r"\n'
             'endpoint = "http://localhost:9000"\naccess = "a"\nsecret = "s"\n[postgres]\nurl = "u"\nmigrate = true\n'
             + "".join(
-                "[[store]]\n" + "".join(f'{k} = "{v}"\n' for k, v in (job | {"name": name}).items())
-                + 'batch.max_count = 500\nbatch.max_bytes = 1000\nencoding.codec = "json"\n' for name in ("a-b", "a_b")
+                "[[store]]\n"
+                + "".join(f'{k} = "{v}"\n' for k, v in (job | {"name": name}).items())
+                + 'batch.max_count = 500\nbatch.max_bytes = 1000\nencoding.codec = "json"\n'
+                for name in ("a-b", "a_b")
             )
-        )  # fmt: skip
+        )
     else:
         path = side.folder / "config.yaml"
         jobs = [{**job, "name": name, "batch": batch, "encoding": codec} for name in ("a-b", "a_b")]
         text = {
-            "log": "debug", "server": {"addr": "0.0.0.0:8080"}, "nats": {"url": "localhost:4222"},
+            "log": "debug",
+            "server": {"addr": "0.0.0.0:8080"},
+            "nats": {"url": "localhost:4222"},
             "s3": {"region": "r", "endpoint": "http://localhost:9000", "access": "a", "secret": "s"},
-            "postgres": {"url": "u", "migrate": True}, "store": jobs,
-        }  # fmt: skip
+            "postgres": {"url": "u", "migrate": True},
+            "store": jobs,
+        }
         path.write_text(json.dumps(text))
     ran = side.nats3.ok("store", "apply", "-f", str(path), "--yes")
     assert "left out log, server, nats, s3, postgres, which set up nats-s3-connector itself" in ran.err

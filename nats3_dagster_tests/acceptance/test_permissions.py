@@ -13,9 +13,9 @@ from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
 
 DOCS = Path(__file__).parents[2] / "docs" / "nats.md"
 

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.publish.probe import settle
+from nats3_dagster.jetstream.publish.probe import await_stored
 from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.replay.messages.headers import original_headers
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import (
+from nats3_dagster_tests.support.runs import (
     archive_events,
     begin_replay,
     came_back,
@@ -28,7 +28,9 @@ from nats3_dagster_tests.acceptance.stories import (
     hours_of,
     strange_messages,
 )
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.nats
 
 EVENTS = Selection(subjects=("ev.>",))
 
@@ -83,16 +85,19 @@ def test_a_replay_goes_on_in_a_stream_that_stores_other_subjects(
     capture_all(spark, settings, wire)
     # The duplicate window is over when the replay goes on, so a message that is sent again is stored again.
     config = {
-        "subjects": ["back.>"], "storage": "file", "duplicate_window": 100_000_000, "discard": "new",
+        "subjects": ["back.>"],
+        "storage": "file",
+        "duplicate_window": 100_000_000,
+        "discard": "new",
         "subject_transform": {"src": "back.>", "dest": "stored.>"},
-    }  # fmt: skip
+    }
     wire.create_stream("BACK", **config)
     replay = begin_replay(settings, ReplaySpec("events", "back.>", EVENTS))
     wire.api("STREAM.UPDATE.BACK", name="BACK", **config, max_msgs=400)
     with pytest.raises(TargetError, match="maximum messages exceeded"):
         run_replay(spark, settings, replay)
     with Link(settings.nats) as link:
-        settle(link, "BACK", "back.>")  # what the server had read before the refusal is refused as well
+        await_stored(link, "BACK", "back.>")  # what the server had read before the refusal is refused as well
     wire.api("STREAM.UPDATE.BACK", name="BACK", **config)
     done = run_replay(spark, settings, replay)
     assert (done.attempt, done.published, done.found, done.duplicates) == (2, 600, 400, 0)
@@ -201,7 +206,7 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
     capture_all(spark, settings, wire)
     wire.publish([("ev.a", b"", b"lost with its stream")] * 3)
     with Workspace(settings) as workspace:
-        observe_source(workspace, workspace.catalog.archives.get("events"))  # as a sensor does
+        accept_source(workspace, workspace.catalog.archives.get("events"))  # as a sensor does
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"second life")] * 4)

@@ -14,65 +14,173 @@ from nats3_dagster.archive.read.progress import Progress
 from nats3_dagster.model import Archive, Gap, Incarnation, Selection, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests import points_case
-from nats3_dagster_tests.catalog_case import LOGS, ranges, spec, state
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.points_case import add_chunk, message
+from nats3_dagster_tests.support import points as made_points
+from nats3_dagster_tests.support.catalog import LOGS, ranges, spec, state
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.points import add_chunk, message
 
 NOT_THERE = "Sequence {} is not in archive logs: "
 SYNTAX = "'a..b' is not a subject filter: token 2 is empty"
 # What is wrong; the command, and what it says behind its status; the request, its status, and the parameter that is at
 # fault if it is one that the API checks by itself. Else it says the same.
 CASES: tuple[tuple[str, tuple[str, ...], str, str, Mapping[str, Any], int, str], ...] = (
-    ("behind the archive", ("get", "logs", "--seq", "31"),
-     "1 Error: " + NOT_THERE.format(31) + "its last one is 30.", "message", {"seq": 31}, 404, ""),
-    ("of an archive that begins later", ("get", "late", "--seq", "9"),
-     "1 Error: Sequence 9 is not in archive late: the archive begins with 100.", "message", {"seq": 9}, 404, ""),
+    (
+        "behind the archive",
+        ("get", "logs", "--seq", "31"),
+        "1 Error: " + NOT_THERE.format(31) + "its last one is 30.",
+        "message",
+        {"seq": 31},
+        404,
+        "",
+    ),
+    (
+        "of an archive that begins later",
+        ("get", "late", "--seq", "9"),
+        "1 Error: Sequence 9 is not in archive late: the archive begins with 100.",
+        "message",
+        {"seq": 9},
+        404,
+        "",
+    ),
     ("below 1", ("get", "logs", "--seq", "0"), "2 Error: 0 is not a sequence", "message", {"seq": 0}, 422, "seq"),
-    ("above all", ("get", "logs", "--seq", str(2**63)),
-     f"2 Error: {2**63} is not a sequence", "message", {"seq": 2**63}, 422, "seq"),
+    (
+        "above all",
+        ("get", "logs", "--seq", str(2**63)),
+        f"2 Error: {2**63} is not a sequence",
+        "message",
+        {"seq": 2**63},
+        422,
+        "seq",
+    ),
     ("no number", ("get", "logs", "--seq", "x"), "2 Error: ", "message", {"seq": "x"}, 422, "seq"),
-    ("in a gap", ("get", "logs", "--seq", "12"),
-     "1 Error: " + NOT_THERE.format(12) + "a limit of the stream, or a purge, had removed it before it was captured "
-     "(so are the sequences 11-20). Ask for the next message after it", "message", {"seq": 12}, 404, ""),
-    ("the reference of one in a gap", ("ref", "logs", "--seq", "12"),
-     "1 Error: " + NOT_THERE.format(12) + "a limit of the stream", "message/ref", {"seq": 12}, 404, ""),
-    ("deleted", ("get", "logs", "--seq", "5"),
-     "1 Error: " + NOT_THERE.format(5) + "somebody deleted it from the stream before it was captured (so are the "
-     "sequences 5-6). Ask for the next message after it", "message", {"seq": 5}, 404, ""),
-    ("a filter", ("next", "logs", "--subject", "a..b"), f"2 Error: {SYNTAX}",
-     "message/next", {"subject": "a..b"}, 422, ""),
-    ("a filter of the last one", ("last", "logs", "--subject", "a.>.b"),
-     "2 Error: 'a.>.b' is not a subject filter: > may only be the last token", "message/last", {"subject": "a.>.b"},
-     422, ""),
-    ("one of two filters", ("cat", "logs", "--subject", "a", "--subject", "a..b"), f"2 Error: {SYNTAX}",
-     "messages", {"subject": ["a", "a..b"]}, 422, ""),
-    ("a time that comes", ("get", "logs", "--at", "2200-01-01"),
-     "1 Error: Archive logs has no message stored at 2200-01-01T00:00:00.000000000Z or later.",
-     "message", {"at": "2200-01-01"}, 404, ""),
+    (
+        "in a gap",
+        ("get", "logs", "--seq", "12"),
+        "1 Error: " + NOT_THERE.format(12) + "a limit of the stream, or a purge, had removed it before it was captured "
+        "(so are the sequences 11-20). Ask for the next message after it",
+        "message",
+        {"seq": 12},
+        404,
+        "",
+    ),
+    (
+        "the reference of one in a gap",
+        ("ref", "logs", "--seq", "12"),
+        "1 Error: " + NOT_THERE.format(12) + "a limit of the stream",
+        "message/ref",
+        {"seq": 12},
+        404,
+        "",
+    ),
+    (
+        "deleted",
+        ("get", "logs", "--seq", "5"),
+        "1 Error: " + NOT_THERE.format(5) + "it was deleted from the stream before it was captured (so are the "
+        "sequences 5-6). Ask for the next message after it",
+        "message",
+        {"seq": 5},
+        404,
+        "",
+    ),
+    (
+        "a filter",
+        ("next", "logs", "--subject", "a..b"),
+        f"2 Error: {SYNTAX}",
+        "message/next",
+        {"subject": "a..b"},
+        422,
+        "",
+    ),
+    (
+        "a filter of the last one",
+        ("last", "logs", "--subject", "a.>.b"),
+        "2 Error: 'a.>.b' is not a subject filter: > may only be the last token",
+        "message/last",
+        {"subject": "a.>.b"},
+        422,
+        "",
+    ),
+    (
+        "one of two filters",
+        ("cat", "logs", "--subject", "a", "--subject", "a..b"),
+        f"2 Error: {SYNTAX}",
+        "messages",
+        {"subject": ["a", "a..b"]},
+        422,
+        "",
+    ),
+    (
+        "a time that comes",
+        ("get", "logs", "--at", "2200-01-01"),
+        "1 Error: Archive logs has no message stored at 2200-01-01T00:00:00.000000000Z or later.",
+        "message",
+        {"at": "2200-01-01"},
+        404,
+        "",
+    ),
     ("no time", ("get", "logs", "--at", "soon"), "2 Error: 'soon' is not a time", "message", {"at": "soon"}, 422, ""),
-    ("no such day", ("last", "logs", "--subject", "logs.a", "--at", "2026-02-30"),
-     "2 Error: '2026-02-30' is not a time. No such date", "message/last", {"subject": "logs.a", "at": "2026-02-30"},
-     422, ""),
-    ("a time that no message can have", ("get", "logs", "--at", "2300-01-01"),
-     "2 Error: '2300-01-01' is not a time. Nanoseconds in 64 bits end at 2262", "message", {"at": "2300-01-01"}, 422,
-     ""),
-    ("too long", ("ref", "logs", "--seq", "1", "--expires", "8d"), "2 Error: A URL cannot expire after 691200 seconds",
-     "message/ref", {"seq": 1, "expires": 691200}, 422, "expires"),
-    ("no length", ("ref", "logs", "--seq", "1", "--expires", "soon"), "2 Error: 'soon' is not a duration",
-     "message/ref", {"seq": 1, "expires": "soon"}, 422, "expires"),
-    ("a length without a unit that is known", ("ref", "logs", "--seq", "1", "--expires", "1y"),
-     "2 Error: '1y' is not a duration", "message/ref", {"seq": 1, "expires": "1y"}, 422, "expires"),
-    ("nothing", ("ref", "logs", "--seq", "1", "--expires", "0s"), "2 Error: A URL cannot expire after 0 seconds",
-     "message/ref", {"seq": 1, "expires": 0}, 422, "expires"),
-)  # fmt: skip
+    (
+        "no such day",
+        ("last", "logs", "--subject", "logs.a", "--at", "2026-02-30"),
+        "2 Error: '2026-02-30' is not a time. No such date",
+        "message/last",
+        {"subject": "logs.a", "at": "2026-02-30"},
+        422,
+        "",
+    ),
+    (
+        "a time that no message can have",
+        ("get", "logs", "--at", "2300-01-01"),
+        "2 Error: '2300-01-01' is not a time. Nanoseconds in 64 bits end at 2262",
+        "message",
+        {"at": "2300-01-01"},
+        422,
+        "",
+    ),
+    (
+        "too long",
+        ("ref", "logs", "--seq", "1", "--expires", "8d"),
+        "2 Error: A URL cannot expire after 691200 seconds",
+        "message/ref",
+        {"seq": 1, "expires": 691200},
+        422,
+        "expires",
+    ),
+    (
+        "no length",
+        ("ref", "logs", "--seq", "1", "--expires", "soon"),
+        "2 Error: 'soon' is not a duration",
+        "message/ref",
+        {"seq": 1, "expires": "soon"},
+        422,
+        "expires",
+    ),
+    (
+        "a length without a unit that is known",
+        ("ref", "logs", "--seq", "1", "--expires", "1y"),
+        "2 Error: '1y' is not a duration",
+        "message/ref",
+        {"seq": 1, "expires": "1y"},
+        422,
+        "expires",
+    ),
+    (
+        "nothing",
+        ("ref", "logs", "--seq", "1", "--expires", "0s"),
+        "2 Error: A URL cannot expire after 0 seconds",
+        "message/ref",
+        {"seq": 1, "expires": 0},
+        422,
+        "expires",
+    ),
+)
 
 
 @pytest.fixture
 def archive(workspace: Workspace, bucket: str) -> Archive:
     """An archive `logs` of the sequences 1 to 10, without 5 and 6, which were deleted, and 21 to 30: those between
     were lost. And an archive `late` that begins with 100."""
-    found = points_case.create(workspace, bucket)
+    found = made_points.create(workspace, bucket)
     rows = [message(seq) for seq in range(1, 31)]
     add_chunk(workspace, found, [*rows[:4], *rows[6:10]])
     workspace.catalog.chunks.commit(found, [], [Gap(LOGS, ranges((11, 20)), "expired")])

@@ -19,10 +19,10 @@ from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests import points_case
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.http.load_case import listening
-from nats3_dagster_tests.points_case import T0, add_chunk, message
+from nats3_dagster_tests.support import points as made_points
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.load_jobs import listening
+from nats3_dagster_tests.support.points import T0, add_chunk, message
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reads.md").read_text()
 # The page's address of a server.
@@ -51,7 +51,7 @@ def timeless(text: str) -> str:
 @pytest.fixture
 def archive(workspace: Workspace, bucket: str) -> Archive:
     """An archive `logs`: messages of long ago, of which the fifth was deleted; of three hours ago, and of this hour."""
-    found = points_case.create(workspace, bucket)
+    found = made_points.create(workspace, bucket)
     hour = hour_start(hour_of(time.time_ns()))
 
     def log(seq: int, time_ns: int) -> dict[str, Any]:
@@ -62,11 +62,16 @@ def archive(workspace: Workspace, bucket: str) -> Archive:
 
     add_chunk(workspace, found, [log(seq, T0 + seq * MS) for seq in range(1, 4701) if seq != 5])
     add_chunk(workspace, found, [log(seq, hour - 3 * HOUR_NS + seq * MS) for seq in range(4701, 4721)])
-    add_chunk(workspace, found, [
-        log(4721, hour), message(4722, b"config.a", b"old", time_ns=hour + MS),
-        message(4723, b"config.a", b"new", time_ns=hour + 2 * MS),
-        message(4724, b"config.b", b"one", time_ns=hour + 3 * MS),
-    ])  # fmt: skip
+    add_chunk(
+        workspace,
+        found,
+        [
+            log(4721, hour),
+            message(4722, b"config.a", b"old", time_ns=hour + MS),
+            message(4723, b"config.a", b"new", time_ns=hour + 2 * MS),
+            message(4724, b"config.b", b"one", time_ns=hour + 3 * MS),
+        ],
+    )
     return found
 
 

@@ -1,6 +1,5 @@
 """Secrets appear nowhere: not in a process list, a file, a log, an answer, Dagster's storage or Spark's event log."""
 
-import base64
 import json
 import os
 import subprocess
@@ -18,13 +17,16 @@ from psycopg import sql
 from nats3_dagster.api.tokens import new_token
 from nats3_dagster.defs.instance import instance_file
 from nats3_dagster.dev.process import wait_for
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.pipeline.java import conf_dir
-from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.http.test_server import serving
-from nats3_dagster_tests.integration.test_grants import PASSWORD, ROLE, role
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.planting import forms
+from nats3_dagster_tests.support.servers.roles import PASSWORD, ROLE, role
+from nats3_dagster_tests.support.servers.serving import serving
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 NATS = "planted-nats-password-7Zq"
 TOKEN, HASH = new_token()
@@ -91,9 +93,14 @@ class Watch:
 
 @pytest.fixture
 def planted(
-    nats_factory: NatsFactory, postgres_url: str, s3_server: S3Server, bucket: str, tmp_path: Path, nats3: Command,
+    nats_factory: NatsFactory,
+    postgres_url: str,
+    s3_server: S3Server,
+    bucket: str,
+    tmp_path: Path,
+    nats3: Command,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Wire]:  # fmt: skip
+) -> Iterator[Wire]:
     """Servers with logins, and settings that have them; the role of Postgres may not change the schema."""
     # Who gives no login is `wire`: the client of the test needs none.
     users = f"{{user: planted, password: {NATS}}}, {{user: wire, password: wire}}"
@@ -102,11 +109,16 @@ def planted(
     with role(postgres_url) as url, Wire(server.url) as wire:
         nats3.ok("migrate", "--grant", ROLE)
         environment = {
-            "NATS3_POSTGRES_URL": url, "NATS3_NATS_URL": server.url, "NATS3_NATS_USER": "planted",
-            "NATS3_NATS_PASSWORD": NATS, "AWS_ENDPOINT_URL_S3": s3_server.endpoint, "AWS_REGION": s3_server.region,
-            "AWS_ACCESS_KEY_ID": s3_server.access_key, "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
+            "NATS3_POSTGRES_URL": url,
+            "NATS3_NATS_URL": server.url,
+            "NATS3_NATS_USER": "planted",
+            "NATS3_NATS_PASSWORD": NATS,
+            "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
+            "AWS_REGION": s3_server.region,
+            "AWS_ACCESS_KEY_ID": s3_server.access_key,
+            "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
             "NATS3_API_TOKENS": HASH,
-        }  # fmt: skip
+        }
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         yield wire
@@ -126,9 +138,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         defaults.write("spark.eventLog.compress false\nspark.broadcast.UDFCompressionThreshold 1\n")
     (folder / "dagster" / "dagster.yaml").write_text(instance_file().read_text())
     environment = {
-        "TMPDIR": "tmp", "SPARK_LOCAL_DIRS": "local", "SPARK_CONF_DIR": "conf", "DAGSTER_HOME": "dagster",
+        "TMPDIR": "tmp",
+        "SPARK_LOCAL_DIRS": "local",
+        "SPARK_CONF_DIR": "conf",
+        "DAGSTER_HOME": "dagster",
         "NATS3_HOME": "home",
-    }  # fmt: skip
+    }
     for name, value in environment.items():
         monkeypatch.setenv(name, str(folder / value))
     return folder
@@ -150,9 +165,14 @@ def test_secrets_are_nowhere(
     nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
     with Watch(folder, secrets) as watch:
         ran = subprocess.run(
-            [sys.executable, "-c", SCRIPT, bucket, hour], capture_output=True, text=True, timeout=170, check=False,
-            env=os.environ, cwd=folder,
-        )  # fmt: skip
+            [sys.executable, "-c", SCRIPT, bucket, hour],
+            capture_output=True,
+            text=True,
+            timeout=170,
+            check=False,
+            env=os.environ,
+            cwd=folder,
+        )
     assert "statuses: [0, 0, 0, 0, 0, 0]" in ran.stdout, ran.stdout + ran.stderr
     assert planted.state("BACK")["messages"] == 200
     # What is looked for was there to be seen: the JVM, the event log, and the files of broadcast functions.
@@ -173,11 +193,17 @@ def test_errors_and_reports_have_no_secret(
     wrong = "planted-wrong-7Zq"
     url = os.environ["NATS3_POSTGRES_URL"]
     cases = {
-        "NATS3_NATS_PASSWORD": wrong, "AWS_SECRET_ACCESS_KEY": wrong, "AWS_SESSION_TOKEN": wrong,
-        "NATS3_POSTGRES_URL": url.replace(PASSWORD, wrong), "NATS3_NATS_URL": f"nats://planted:{wrong}@127.0.0.1:1",
-        "NATS3_SPARK_REMOTE": f"sc://127.0.0.1:1/;token={wrong}", "NATS3_API_TOKENS": wrong,
-        "NATS3_NATS_USER_SEED": wrong, "NATS3_NATS_TOKEN": wrong, "NATS3_API_READ_TOKENS": HASH,
-    }  # fmt: skip
+        "NATS3_NATS_PASSWORD": wrong,
+        "AWS_SECRET_ACCESS_KEY": wrong,
+        "AWS_SESSION_TOKEN": wrong,
+        "NATS3_POSTGRES_URL": url.replace(PASSWORD, wrong),
+        "NATS3_NATS_URL": f"nats://planted:{wrong}@127.0.0.1:1",
+        "NATS3_SPARK_REMOTE": f"sc://127.0.0.1:1/;token={wrong}",
+        "NATS3_API_TOKENS": wrong,
+        "NATS3_NATS_USER_SEED": wrong,
+        "NATS3_NATS_TOKEN": wrong,
+        "NATS3_API_READ_TOKENS": HASH,
+    }
     for name, value in cases.items():
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
@@ -204,12 +230,6 @@ def test_the_api_shows_no_secret(planted: Wire, s3_server: S3Server, bucket: str
     for secret in secrets:
         assert secret not in "".join(answers)
         assert secret not in log
-
-
-def forms(secret: str) -> list[str]:
-    """A secret as it is, and as base64 within something longer: py4j logs functions so."""
-    inside = [base64.b64encode(b"\0" * at + secret.encode()).decode().rstrip("=")[4:-2] for at in range(3)]
-    return [secret, *inside]
 
 
 def tables_with(url: str, secret: str) -> list[str]:

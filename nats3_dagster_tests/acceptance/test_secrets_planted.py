@@ -29,7 +29,8 @@ from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.names import KEYS, is_secret, variables
 from nats3_dagster.settings.nats_context import FIELDS
-from nats3_dagster_tests.acceptance.planting import (
+from nats3_dagster_tests.support.commands import Command, root_command
+from nats3_dagster_tests.support.planting import (
     MARK,
     api_token,
     creds,
@@ -41,8 +42,7 @@ from nats3_dagster_tests.acceptance.planting import (
     seed,
     shown_in,
 )
-from nats3_dagster_tests.cli_case import Command, root_command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 # Commands that go on until they are ended, ask, or print a secret because they are asked to.
 _LEFT_OUT = {("serve",), ("demo",), ("token", "create"), ("config", "set"), ("dev",)}
@@ -102,8 +102,9 @@ def test_no_option_of_a_source_is_shown(monkeypatch: pytest.MonkeyPatch) -> None
 
     tables = (
         (*jetstream_options.READ, *jetstream_options.BATCH, *jetstream_options.STREAMING, *CONNECTION),
-        archive_source.OPTIONS, (*jetstream_writer.WRITE, *CONNECTION),
-    )  # fmt: skip
+        archive_source.OPTIONS,
+        (*jetstream_writer.WRITE, *CONNECTION),
+    )
     # Values of these may be words that say no more than they seem to.
     logins = {option.name for option in CONNECTION} - {"user", "context", "domain", "apiPrefix", "inboxPrefix"}
     monkeypatch.setenv("PLANTED", secret())
@@ -127,11 +128,14 @@ def test_no_value_of_a_file_of_archives_is_shown(tmp_path: Path, settings: Any, 
     export = {"name": "e", "to": "s3://b/x", "format": "ndjson"}
     documents = [
         (key, form, json.dumps({"archives": [right | {key: value}]}))
-        for key in ARCHIVE_KEYS for form, value in misplaced() if key != "exports"
+        for key in ARCHIVE_KEYS
+        for form, value in misplaced()
+        if key != "exports"
     ] + [
         (key, form, json.dumps({"archives": [right | {"exports": [export | {key: value}]}]}))
-        for key in EXPORT_KEYS for form, value in misplaced()
-    ]  # fmt: skip
+        for key in EXPORT_KEYS
+        for form, value in misplaced()
+    ]
     documents += [("", form, f"archives:\n- name: a\n  {value}\n: : [") for form, value in misplaced()]
     for key, form, text in documents:
         file.write_text(text)
@@ -141,23 +145,25 @@ def test_no_value_of_a_file_of_archives_is_shown(tmp_path: Path, settings: Any, 
 
 
 @pytest.fixture
-def planted(
-    settings: Any, wire: Wire, tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, str]:
+def planted(settings: Any, wire: Wire, tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Settings with a planted secret in each that may have one, with which NATS, Postgres and the store let us in, as
     they ask for none; and an archive with messages."""
     place = urlsplit(os.environ["NATS3_NATS_URL"])
     environment = {
-        variables(key)[0]: secret() for key in KEYS
+        variables(key)[0]: secret()
+        for key in KEYS
         if is_secret(key) and key not in ("nats_token", "nats_user_jwt", "nats_user_seed") and not key.startswith("s3_")
     } | {
         "NATS3_NATS_URL": f"nats://planted:{secret()}@{place.hostname}:{place.port}",
         "NATS3_POSTGRES_URL": f"{os.environ['NATS3_POSTGRES_URL']}?sslpassword={secret()}",
-        "NATS3_SPARK_REMOTE": f"sc://127.0.0.1:1/;token={secret()}", "NATS3_DAGSTER_URL": "http://127.0.0.1:1",
-        "AWS_SESSION_TOKEN": "", "NATS3_HOME": str(tmp_path / "home"),
+        "NATS3_SPARK_REMOTE": f"sc://127.0.0.1:1/;token={secret()}",
+        "NATS3_DAGSTER_URL": "http://127.0.0.1:1",
+        "AWS_SESSION_TOKEN": "",
+        "NATS3_HOME": str(tmp_path / "home"),
         "PYICEBERG_CATALOG__PLANTED__URI": f"http://127.0.0.1:1/?x={secret()}",
-        "PYICEBERG_CATALOG__PLANTED__CREDENTIAL": f"id:{secret()}", "PYICEBERG_CATALOG__PLANTED__TOKEN": secret(),
-    }  # fmt: skip
+        "PYICEBERG_CATALOG__PLANTED__CREDENTIAL": f"id:{secret()}",
+        "PYICEBERG_CATALOG__PLANTED__TOKEN": secret(),
+    }
     del environment["NATS3_NATS_PASSWORD"]
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -188,13 +194,18 @@ def test_no_command_shows_a_secret(planted: dict[str, str], bucket: str, nats3: 
     """Every command, with all secrets in place; then some with wrong ones, which servers refuse."""
     create = ("store", "create", "--name", "a", "--stream", "S", "--bucket", bucket, "--debug")
     more = [
-        create, ("store", "run", "a", "--debug"), ("table", "create", "a", "--catalog", "planted", "--debug"),
+        create,
+        ("store", "run", "a", "--debug"),
+        ("table", "create", "a", "--catalog", "planted", "--debug"),
         ("table", "create", "a", "--catalog", f"http://127.0.0.1:1/?token={secret()}"),
         ("load", "create", "--bucket", bucket, "--read-stream", "S", "--write-subject", "t.>", "--debug"),
-        ("store", "list", "-o", "json", "--debug"), ("config", "show", "-o", "yaml"),
+        ("store", "list", "-o", "json", "--debug"),
+        ("config", "show", "-o", "yaml"),
         ("store", "list", "--server", f"http://127.0.0.1:1/{secret()}/?token={secret()}", "--debug"),
-        ("store", "list", "--context", seed()), ("store", "get", api_token()), ("message", "get", "a", jwt()),
-    ]  # fmt: skip
+        ("store", "list", "--context", seed()),
+        ("store", "get", api_token()),
+        ("message", "get", "a", jwt()),
+    ]
     leaks = list[tuple[str, str]]()
     for words in [*more, *commands()]:
         ran = nats3(*words)
@@ -268,10 +279,18 @@ def test_a_failed_step_of_dagster_stores_no_secret(planted: dict[str, str]) -> N
 def test_spark_hides_our_keys_in_any_case_and_with_any_prefix(spark: Any) -> None:
     """By spark/spark-defaults.conf: SET shows values as pages and event logs have them."""
     hidden = [
-        "spark.executorEnv.NATS3_POSTGRES_URL", "spark.kubernetes.driverEnv.nats3_nats_url", "spark.x.passwordFile",
-        "spark.executorEnv.AWS_SECRET_ACCESS_KEY", "spark.hadoop.fs.s3a.access.key", "spark.x.aws_session_token",
-        "spark.x.PASSWD", "spark.x.credsFile", "spark.x.nkeyFile", "spark.x.user_jwt", "spark.x.SEED",
-    ]  # fmt: skip
+        "spark.executorEnv.NATS3_POSTGRES_URL",
+        "spark.kubernetes.driverEnv.nats3_nats_url",
+        "spark.x.passwordFile",
+        "spark.executorEnv.AWS_SECRET_ACCESS_KEY",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.x.aws_session_token",
+        "spark.x.PASSWD",
+        "spark.x.credsFile",
+        "spark.x.nkeyFile",
+        "spark.x.user_jwt",
+        "spark.x.SEED",
+    ]
     shapes = {"spark.x.one": f"nats://u:{secret()}@h", "spark.x.two": seed()}
     for key in hidden:
         spark.conf.set(key, secret())
@@ -296,7 +315,7 @@ def test_spark_hides_the_same_on_kubernetes() -> None:
 
 def tables_with_secrets(url: str) -> list[str]:
     """The tables that have a planted secret, in any column."""
-    coded = [base64.b64encode(b"\0" * shift + MARK.encode()).decode()[shift + 1:-4] for shift in range(3)]
+    coded = [base64.b64encode(b"\0" * shift + MARK.encode()).decode()[shift + 1 : -4] for shift in range(3)]
     pattern = "|".join([MARK, *coded])
     with psycopg.connect(url) as connection:
         tables = connection.execute(
@@ -305,6 +324,7 @@ def tables_with_secrets(url: str) -> list[str]:
         ).fetchall()
         query = sql.SQL("select 1 from {} t where t::text ~ %s limit 1")
         return [
-            table for schema, table in tables
+            table
+            for schema, table in tables
             if connection.execute(query.format(sql.Identifier(schema, table)), [pattern]).fetchone()
-        ]  # fmt: skip
+        ]

@@ -22,12 +22,14 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.pipeline.pyspark_features import READ_LIMITS
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import archive_events, came_back, capture_all, hours_of, strange_messages
-from nats3_dagster_tests.acceptance.test_secrets import forms
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.integration.test_grants import PASSWORD, ROLE, role
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.planting import forms
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.runs import archive_events, came_back, capture_all, hours_of, strange_messages
+from nats3_dagster_tests.support.servers.roles import PASSWORD, ROLE, role
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -142,9 +144,15 @@ def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
 
 @pytest.mark.timeout(420)
 def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_killed(
-    settings: Settings, nats_factory: NatsFactory, postgres_url: str, bucket: str, spark_master: str,
-    cluster_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    settings: Settings,
+    nats_factory: NatsFactory,
+    postgres_url: str,
+    bucket: str,
+    spark_master: str,
+    cluster_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     count = 3000
     users = f"{{user: planted, password: {SECRET}}}, {{user: wire, password: wire}}"
     server = nats_factory(f"authorization {{users: [{users}]}}\nno_auth_user: wire")
@@ -160,13 +168,20 @@ def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_kill
         wire.create_stream("COPY", "copy.>")
         wire.create_stream("AGAIN", "again.>")
         planted = {
-            "NATS3_NATS_URL": server.url, "NATS3_NATS_USER": "planted", "NATS3_NATS_PASSWORD": SECRET,
-            "NATS3_POSTGRES_URL": url, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
-        }  # fmt: skip
+            "NATS3_NATS_URL": server.url,
+            "NATS3_NATS_USER": "planted",
+            "NATS3_NATS_PASSWORD": SECRET,
+            "NATS3_POSTGRES_URL": url,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
         command = [sys.executable, "-m", DRIVER, spark_master, server.url, str(folder)]
-        with (folder / "driver.log").open("w") as log, subprocess.Popen(
-            command, env=os.environ | planted, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
-        ) as process:  # fmt: skip
+        with (
+            (folder / "driver.log").open("w") as log,
+            subprocess.Popen(
+                command, env=os.environ | planted, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
+            ) as process,
+        ):
             for stream, killed in (("COPY", 2), ("AGAIN", 1)):
                 while not count // 10 < wire.state(stream)["messages"]:
                     assert process.poll() is None, (folder / "driver.log").read_text()[-3000:]
@@ -190,9 +205,13 @@ def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_kill
     seen = {path: path.read_bytes() for at in (folder, cluster_folder) for path in at.rglob("*") if path.is_file()}
     everything = b"\n".join(seen.values())
     for there in (
-        b"SparkListenerSQLExecutionStart", b"Running task", b" DEBUG ", b"created_ns", b"sparkProperties",
+        b"SparkListenerSQLExecutionStart",
+        b"Running task",
+        b" DEBUG ",
+        b"created_ns",
+        b"sparkProperties",
         b"concat(copy.",
-    ):  # fmt: skip
+    ):
         assert there in everything, there
     assert len([path for path in seen if path.name == "stderr"]) >= 5  # of two executors, and of those that followed
     assert settings.s3_secret_access_key

@@ -17,8 +17,8 @@ from nats3_dagster.hours import parse_time
 from nats3_dagster.pipeline.pyspark_features import FILTERS, READ_LIMITS
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
 
 DOCS = Path(__file__).parents[2] / "docs"
 PUSH = "spark.sql.python.filterPushdown.enabled"
@@ -69,16 +69,26 @@ def test_the_examples_of_reading_and_streaming(
 
 @pytest.mark.needs_nats("2.15")
 def test_the_example_of_an_archive(
-    session: SparkSession, settings: Settings, wire: Wire, workspace: Workspace, bucket: str, tmp_path: Path,
+    session: SparkSession,
+    settings: Settings,
+    wire: Wire,
+    workspace: Workspace,
+    bucket: str,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     (reading,) = examples("spark-archive.md")
     start, end = (parse_time(re.findall(rf'"{name}", "(.*?)"', reading)[0]) for name in ("from", "to"))
     subjects = ("orders.rome.created", "orders.rome.paid")
-    restore_stream(settings.nats, "ORDERS", ["orders.>"], [
-        Past(n + 1, time, subjects[n % 2], b"", b"%d" % n)
-        for n, time in enumerate((start, start + 1, end - 3, end - 2, end - 1))
-    ])  # fmt: skip
+    restore_stream(
+        settings.nats,
+        "ORDERS",
+        ["orders.>"],
+        [
+            Past(n + 1, time, subjects[n % 2], b"", b"%d" % n)
+            for n, time in enumerate((start, start + 1, end - 3, end - 2, end - 1))
+        ],
+    )
     archived(workspace, wire, "ORDERS", bucket, "orders")
     registering, *_ = examples("spark.md")
     run(registering, settings, tmp_path, spark=session)

@@ -15,10 +15,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.contract.test_direct_readers import ERRORS, message
-from nats3_dagster_tests.stored_case import made, store
-from nats3_dagster_tests.table_case import LATER, logs, numbers, put, rows
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.levels import ERRORS, message
+from nats3_dagster_tests.support.stored import made, store
+from nats3_dagster_tests.support.tables import LATER, logs, numbers, put, rows
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / ".nats3" / "jars"
@@ -52,9 +54,13 @@ def jars(page: str) -> list[str]:
 def run(script: str, conf: dict[str, str], environment: dict[str, str]) -> Any:
     """What the script prints last, as JSON."""
     ran = subprocess.run(
-        [sys.executable, "-c", SESSION + script, json.dumps(conf)], capture_output=True, text=True, timeout=500,
-        env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable} | environment, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", SESSION + script, json.dumps(conf)],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable} | environment,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr[-4000:]
     return json.loads(ran.stdout.splitlines()[-1])
 
@@ -77,9 +83,11 @@ def test_a_table_of_iceberg(nats3: Command, workspace: Workspace, bucket: str, p
     at = "spark.sql.catalog.nats3"
     here = {
         f"{at}.uri": conf[f"{at}.uri"].replace("host/db", f"{address['host']}:{address['port']}/{address['dbname']}"),
-        f"{at}.jdbc.user": str(address["user"]), f"{at}.jdbc.password": str(address.get("password") or ""),
-        f"{at}.warehouse": f"s3://{bucket}/iceberg", f"{at}.s3.endpoint": str(workspace.settings.store.endpoint),
-    }  # fmt: skip
+        f"{at}.jdbc.user": str(address["user"]),
+        f"{at}.jdbc.password": str(address.get("password") or ""),
+        f"{at}.warehouse": f"s3://{bucket}/iceberg",
+        f"{at}.s3.endpoint": str(workspace.settings.store.endpoint),
+    }
     assert here.keys() - conf.keys() == {f"{at}.jdbc.password"}
     (sql,) = (block for block in re.findall(r"```sql\n(.*?)```", ICEBERG, re.DOTALL) if block.startswith("SELECT"))
     (procedure,) = re.findall(r"`(CALL nats3\.system\..*?)`", ICEBERG)
@@ -111,9 +119,10 @@ def test_chunks_by_s3a(nats3: Command, workspace: Workspace, bucket: str, tmp_pa
     conf = dict(line.split("=", 1) for line in block.splitlines() if not line.startswith("#"))
     path = ":".join(given)
     here = {
-        "spark.driver.extraClassPath": path, "spark.executor.extraClassPath": path,
+        "spark.driver.extraClassPath": path,
+        "spark.executor.extraClassPath": path,
         "spark.hadoop.fs.s3a.endpoint": str(workspace.settings.store.endpoint),
-    }  # fmt: skip
+    }
     assert here.keys() <= conf.keys()
     examples = re.findall(r"```python\n(.*?)```", QUERY, re.DOTALL)
     (example,) = (text for text in examples if "import SparkSession" in text)

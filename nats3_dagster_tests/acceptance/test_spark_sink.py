@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.pipeline.sources import register
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 # A session that starts a task again. Every partition's first try kills its worker when some of its rows are stored.
 KILLED = """
@@ -134,9 +136,12 @@ def test_a_streaming_query_that_writes_a_batch_again_stores_it_once(
         lines = session.readStream.schema("value string").text(str(folder))
         rows = lines.selectExpr("'ev.a' as subject", "value as data")
         query = (
-            rows.writeStream.format("jetstream").options(url=nats.url, stream="EV")
-            .option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-        )  # fmt: skip
+            rows.writeStream.format("jetstream")
+            .options(url=nats.url, stream="EV")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
         query.awaitTermination()
 
     (folder / "1.txt").write_text("".join(f"{n}\n" for n in range(100)))
@@ -160,9 +165,12 @@ def test_tasks_that_are_killed_are_started_again_and_store_each_row_once(
 ) -> None:
     wire.create_stream("EV", "ev.>")
     ran: Any = subprocess.run(
-        [sys.executable, "-c", KILLED, nats.url, str(tmp_path)], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", KILLED, nats.url, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
         check=False,
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert sorted(numbers(wire)) == list(range(2000))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ev.0-1", "ev.1-1"]
@@ -176,9 +184,12 @@ def test_a_task_of_a_streaming_batch_that_begins_again_too_late_fails_the_query(
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.txt").write_text("".join(f"{n:04000}\n" for n in range(2000)))
     ran: Any = subprocess.run(
-        [sys.executable, "-c", STREAMED, nats.url, str(tmp_path)], capture_output=True, text=True, timeout=240,
+        [sys.executable, "-c", STREAMED, nats.url, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=240,
         check=False,
-    )  # fmt: skip
+    )
     stored = numbers(wire)
     assert stored
     assert len(stored) == len(set(stored))

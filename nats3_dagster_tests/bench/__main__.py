@@ -25,18 +25,29 @@ from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.bench import rows, servers, spark_rows
 from nats3_dagster_tests.bench.rows import Case
-from nats3_dagster_tests.integration.test_jetstream_cluster import three_servers
+from nats3_dagster_tests.support.servers.cluster import three_servers
 
 # A row, and the limit that it is compared with. Those of `_r3` use streams of three copies in a cluster of three
 # servers; `_window` publishes into a stream that takes no batches.
 ROWS = {
-    "delivery_limit": "delivery_limit", "work_limit": "delivery_limit", "natspy_fetch": "delivery_limit",
-    "reader": "delivery_limit", "capture": "delivery_limit", "take": "delivery_limit", "take_alone": "delivery_limit",
-    "ingest_limit": "ingest_limit", "natspy_publish": "ingest_limit", "publisher": "ingest_limit",
-    "replay": "ingest_limit", "replay_window": "ingest_limit", "delivery_limit_r3": "delivery_limit_r3",
-    "capture_r3": "delivery_limit_r3", "ingest_limit_r3": "ingest_limit_r3", "replay_r3": "ingest_limit_r3",
+    "delivery_limit": "delivery_limit",
+    "work_limit": "delivery_limit",
+    "natspy_fetch": "delivery_limit",
+    "reader": "delivery_limit",
+    "capture": "delivery_limit",
+    "take": "delivery_limit",
+    "take_alone": "delivery_limit",
+    "ingest_limit": "ingest_limit",
+    "natspy_publish": "ingest_limit",
+    "publisher": "ingest_limit",
+    "replay": "ingest_limit",
+    "replay_window": "ingest_limit",
+    "delivery_limit_r3": "delivery_limit_r3",
+    "capture_r3": "delivery_limit_r3",
+    "ingest_limit_r3": "ingest_limit_r3",
+    "replay_r3": "ingest_limit_r3",
     "replay_window_r3": "ingest_limit_r3",
-}  # fmt: skip
+}
 # The plain client is 10 times slower, a cluster on one machine 4 times: a part of the messages is enough for a rate.
 NATSPY_PART, CLUSTER_PART = 10, 4
 CLUSTER = "_r3"
@@ -117,10 +128,15 @@ def _result(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str
 
     rate = median(rates[name])
     return {
-        "name": name, "size": size, "msgs_per_s": round(rate), "mb_per_s": round(rate * size / 1e6, 1),
-        "of_limit": ratio(ROWS[name]), "of_work": ratio("work_limit") if name == "capture" else None,
-        "of_natspy": ratio(plain), "peak_mb": round(peaks[name]),
-    }  # fmt: skip
+        "name": name,
+        "size": size,
+        "msgs_per_s": round(rate),
+        "mb_per_s": round(rate * size / 1e6, 1),
+        "of_limit": ratio(ROWS[name]),
+        "of_work": ratio("work_limit") if name == "capture" else None,
+        "of_natspy": ratio(plain),
+        "peak_mb": round(peaks[name]),
+    }
 
 
 def _print(results: list[dict[str, Any]]) -> None:

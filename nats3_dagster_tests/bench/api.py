@@ -22,13 +22,13 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 ARCHIVES, CHUNKS, REPLAYS = 10, 10_000, 20
 _FILL = """
@@ -61,7 +61,7 @@ def share(values: list[float], part: float) -> float:
 
 async def ask(
     host: str, port: int, paths: Mapping[str, list[str]], clients: int, for_s: float, every_s: float
-) -> Answers:  # fmt: skip
+) -> Answers:
     """Have many clients ask for paths, by their names; each name as often as the others."""
     answers = Answers()
     until = time.perf_counter() + for_s
@@ -71,7 +71,7 @@ async def ask(
 
 async def _client(
     host: str, port: int, paths: Mapping[str, list[str]], number: int, until: float, every_s: float, answers: Answers
-) -> None:  # fmt: skip
+) -> None:
     chosen = random.Random(number)
     names = list(paths)
     await asyncio.sleep(chosen.random() * every_s)
@@ -154,9 +154,7 @@ def main() -> None:
     sys.exit(bool(answers.errors))
 
 
-async def _with_scrapes(
-    host: str, port: int, paths: Mapping[str, list[str]], arguments: argparse.Namespace
-) -> Answers:  # fmt: skip
+async def _with_scrapes(host: str, port: int, paths: Mapping[str, list[str]], arguments: argparse.Namespace) -> Answers:
     """The reads, and Prometheus beside them, every 5 s."""
     scrapes = {"GET /metrics": ["/metrics"]}
     reads, beside = await asyncio.gather(

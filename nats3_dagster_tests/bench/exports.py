@@ -16,8 +16,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, ExportSpec, Incarnation, SeqRange, StreamState
@@ -41,7 +41,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "ndjson_field": {"decode": "json", "key": "field:store", "compression": "zstd"},
     "parquet": {"decode": "json", "key": "subject:2", "format": "parquet", "compression": "zstd"},
     "messages": {"format": "messages", "compression": "zstd"},
-}  # fmt: skip
+}
 
 
 def main() -> None:
@@ -84,12 +84,16 @@ def _chunk(workspace: Workspace, first: int, last: int, messages: int) -> ChunkM
     writer.write(
         pa.record_batch(
             [
-                seqs, [hour_start(HOUR) + (seq - 1) * step for seq in seqs],
+                seqs,
+                [hour_start(HOUR) + (seq - 1) * step for seq in seqs],
                 [f"orders.s{seq % STORES}" for seq in seqs],
-                pa.nulls(len(seqs), pa.binary()), pa.nulls(len(seqs), pa.binary()), list(_orders(seqs)),
-            ], schema=MESSAGES,
+                pa.nulls(len(seqs), pa.binary()),
+                pa.nulls(len(seqs), pa.binary()),
+                list(_orders(seqs)),
+            ],
+            schema=MESSAGES,
         )
-    )  # fmt: skip
+    )
     data, meta = writer.finish(SeqRange(first, last), "deleted")
     workspace.bucket(BUCKET).put_new(meta.key, data.to_pybytes(), meta.sha256)
     return meta

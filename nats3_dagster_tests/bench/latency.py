@@ -25,8 +25,8 @@ from dagster import DagsterInstance, RunsFilter
 from rich.console import Console
 from rich.table import Table
 
-from nats3_dagster.archive.captures.backlog import backlog
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.archive.status import chunks, find
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.dev.process import Process, answers, free_port, wait_for
@@ -37,7 +37,7 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Chunk, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
 ARCHIVE, STREAM = "events", "EV"

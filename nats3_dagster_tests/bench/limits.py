@@ -82,9 +82,14 @@ def count_deliveries(
 
 
 def work(
-    url: str, stream: str, messages: int, payloads: memoryview, size: int, level: int,
+    url: str,
+    stream: str,
+    messages: int,
+    payloads: memoryview,
+    size: int,
+    level: int,
     put: Callable[[str, bytes], object],
-) -> float:  # fmt: skip
+) -> float:
     """Seconds until that many messages of `size` bytes were delivered, their bytes compressed once by zstd at `level`,
     and stored by `put(key, data)` in objects of OBJECT_BYTES before compression.
 

@@ -18,15 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 from nats3_dagster.archive.read.points import by_sequence, first_at, locate
-from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.archive.read.references import reference
+from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.chunks.footer_cache import FooterCache
 from nats3_dagster.model import Archive, Message
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
 from nats3_dagster_tests.bench.api import share
 from nats3_dagster_tests.bench.payloads import payloads
-from nats3_dagster_tests.points_case import T0, add_chunk, create, message
+from nats3_dagster_tests.support.points import T0, add_chunk, create, message
 
 LIMIT_MS, AT_MOST = 30.0, 2.0
 # Objects, and messages of each: about 16 MB of 256-byte messages, in eight row groups.
@@ -66,10 +66,14 @@ def main() -> None:
 def _objects(workspace: Workspace, archive: Archive) -> None:
     for number in range(OBJECTS):
         first = number * MESSAGES + 1
-        add_chunk(workspace, archive, [
-            message(seq, b"logs.%d" % (seq % SUBJECTS), body, time_ns=T0 + seq * STEP_NS)
-            for seq, body in enumerate(payloads(SIZE, MESSAGES, first), first)
-        ])  # fmt: skip
+        add_chunk(
+            workspace,
+            archive,
+            [
+                message(seq, b"logs.%d" % (seq % SUBJECTS), body, time_ns=T0 + seq * STEP_NS)
+                for seq, body in enumerate(payloads(SIZE, MESSAGES, first), first)
+            ],
+        )
 
 
 def fill(postgres: str, begin: int, end: int) -> None:
@@ -112,8 +116,13 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
         table.add_column(column, justify="left" if column == "read" else "right")
     medians = {}
     kinds: dict[str, Callable[[int], object]] = {
-        "request": request, "catalog": catalog, "cold": cold, "warm": warm, "at a time": at_time, "reference": refer,
-    }  # fmt: skip
+        "request": request,
+        "catalog": catalog,
+        "cold": cold,
+        "warm": warm,
+        "at a time": at_time,
+        "reference": refer,
+    }
     for name, read in kinds.items():
         if read is not cold:
             workspace._footers = FooterCache()

@@ -110,11 +110,16 @@ def _add(workspace: Workspace, archive: Archive, seqs: range, messages: int) -> 
     writer.write(
         pa.record_batch(
             [
-                seqs, times, [f"logs.host{seq * 7919 % SUBJECTS}" for seq in seqs], pa.nulls(len(seqs), pa.binary()),
-                pa.nulls(len(seqs), pa.binary()), payloads(SIZE, len(seqs), seqs[0]),
-            ], schema=MESSAGES,
+                seqs,
+                times,
+                [f"logs.host{seq * 7919 % SUBJECTS}" for seq in seqs],
+                pa.nulls(len(seqs), pa.binary()),
+                pa.nulls(len(seqs), pa.binary()),
+                payloads(SIZE, len(seqs), seqs[0]),
+            ],
+            schema=MESSAGES,
         )
-    )  # fmt: skip
+    )
     data, meta = writer.finish(SeqRange(seqs[0], seqs[-1]), "deleted")
     workspace.bucket(servers.BUCKET).put_new(meta.key, data.to_pybytes(), meta.sha256)
     workspace.catalog.chunks.commit(archive, [meta])
@@ -128,19 +133,27 @@ def _print(ran: dict[str, list[Ran]], messages: int, stored: int) -> None:
     for name, runs in ran.items():
         fetched, seconds = median(run.fetched_bytes for run in runs), median(run.seconds for run in runs)
         table.add_row(
-            name, f"{fetched / 1e6:,.2f}", f"{fetched / stored:.1%}", f"{seconds:.2f}", f"{messages / seconds:,.0f}",
+            name,
+            f"{fetched / 1e6:,.2f}",
+            f"{fetched / stored:.1%}",
+            f"{seconds:.2f}",
+            f"{messages / seconds:,.0f}",
             f"{max(run.peak_mb for run in runs):,.0f}",
-        )  # fmt: skip
+        )
     Console().print(table)
 
 
 def _verdict(ran: dict[str, list[Ran]], stored: int) -> str | None:
     """What fetched more than it may, as the text to exit with."""
     shares = {name: max(run.fetched_bytes for run in runs) / stored for name, runs in ran.items()}
-    return "; ".join(
-        f"{name}: {share:.1%} of the archive was fetched, and {STATEMENTS[name][1]:.0%} are allowed"
-        for name, share in shares.items() if share > STATEMENTS[name][1] + 0.02
-    ) or None  # fmt: skip
+    return (
+        "; ".join(
+            f"{name}: {share:.1%} of the archive was fetched, and {STATEMENTS[name][1]:.0%} are allowed"
+            for name, share in shares.items()
+            if share > STATEMENTS[name][1] + 0.02
+        )
+        or None
+    )
 
 
 if __name__ == "__main__":

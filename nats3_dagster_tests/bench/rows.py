@@ -111,9 +111,11 @@ def work_limit(case: Case) -> float:
     """At the level that archives have by default."""
     store = case.settings.store
     config: S3Config = {
-        "endpoint": store.endpoint or "", "region": store.region, "access_key_id": store.access_key_id or "",
+        "endpoint": store.endpoint or "",
+        "region": store.region,
+        "access_key_id": store.access_key_id or "",
         "secret_access_key": store.secret_access_key or "",
-    }  # fmt: skip
+    }
     bucket = S3Store("bench", config=config, client_options={"allow_http": True})
     texts = b"".join(payloads(case.size, min(case.messages, (32 << 20) // case.size)))
     level = ArchiveSpec("bench", "BENCH", "bench").zstd_level
@@ -142,9 +144,7 @@ def ingest_limit(case: Case) -> float:
     frame is no duplicate."""
     outgoing = _outgoing(case, with_ids=False)
     columns = zip(*(a.to_pylist() for a in (outgoing.subjects, outgoing.headers, outgoing.data)), strict=True)
-    frames = [
-        b"HPUB %b _B.ack.1 %d %d\r\n%b%b\r\n" % (s, len(h), len(h) + len(d), h, d) for s, h, d in columns
-    ]
+    frames = [b"HPUB %b _B.ack.1 %d %d\r\n%b%b\r\n" % (s, len(h), len(h) + len(d), h, d) for s, h, d in columns]
     return limits.ingest(case.url, b"".join(frames), np.array([len(f) for f in frames]), max(1, case.messages // BATCH))
 
 

@@ -12,7 +12,7 @@ import psycopg
 from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -41,10 +41,15 @@ def running(*, nats: bool = False) -> Iterator[Servers]:
         server = stack.enter_context(NatsServer(folder / "nats")) if nats else None
         postgres = stack.enter_context(Postgres(folder / "postgres"))
         s3 = stack.enter_context(S3Server(folder / "s3"))
-        os.environ.update({
-            "NATS3_POSTGRES_URL": postgres.url(), "AWS_ENDPOINT_URL_S3": s3.endpoint, "AWS_REGION": s3.region,
-            "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-        })  # fmt: skip
+        os.environ.update(
+            {
+                "NATS3_POSTGRES_URL": postgres.url(),
+                "AWS_ENDPOINT_URL_S3": s3.endpoint,
+                "AWS_REGION": s3.region,
+                "AWS_ACCESS_KEY_ID": s3.access_key,
+                "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+            }
+        )
         if server:
             os.environ["NATS3_NATS_URL"] = server.url
         settings = Settings.load()

@@ -10,10 +10,10 @@ from itertools import count
 
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.create import create
-from nats3_dagster.archive.remove import delete
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.lifecycle.remove import delete
+from nats3_dagster.archive.source.durables import durable_of
 from nats3_dagster.archive.status import archives
-from nats3_dagster.archive.take.durables import durable_of
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
@@ -21,10 +21,10 @@ from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import begin_replay
 from nats3_dagster_tests.bench.memory import own_peak_mb, reset_own_peak
 from nats3_dagster_tests.bench.rows import Case
 from nats3_dagster_tests.bench.servers import BUCKET
+from nats3_dagster_tests.support.runs import begin_replay
 
 _names = count()
 

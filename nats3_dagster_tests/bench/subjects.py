@@ -21,7 +21,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
 from nats3_dagster_tests.bench.api import share
 from nats3_dagster_tests.bench.payloads import payloads
-from nats3_dagster_tests.points_case import T0, add_chunk, create, message
+from nats3_dagster_tests.support.points import T0, add_chunk, create, message
 
 LIMIT_MS, AT_MOST = 50.0, 2.0
 # Messages of an object, about 16 MB of 256-byte messages in eight row groups; of all other chunks.
@@ -63,10 +63,14 @@ def main() -> None:
 def _add(workspace: Workspace, archive: Archive, first: int, subject: bytes) -> None:
     """A chunk with an object; one message in 100 has `subject`, all others that of every chunk."""
     times = T0 + (0 if first == 1 else MESSAGES * STEP_NS)
-    add_chunk(workspace, archive, [
-        message(first + n, b"logs.every" if n % 100 else subject, body, time_ns=times + n * STEP_NS)
-        for n, body in enumerate(payloads(SIZE, MESSAGES, 1))
-    ])  # fmt: skip
+    add_chunk(
+        workspace,
+        archive,
+        [
+            message(first + n, b"logs.every" if n % 100 else subject, body, time_ns=times + n * STEP_NS)
+            for n, body in enumerate(payloads(SIZE, MESSAGES, 1))
+        ],
+    )
 
 
 def fill(postgres: str, begin: int, end: int) -> None:
@@ -111,7 +115,8 @@ def _verdict(medians: dict[int, dict[str, float]]) -> str | None:
         # Below a millisecond the clock decides.
         slow += [
             f"{name}: {row[name] / median:.1f} times as long with {chunks:,} chunks"
-            for chunks, row in medians.items() if row[name] > max(AT_MOST * median, 1)
+            for chunks, row in medians.items()
+            if row[name] > max(AT_MOST * median, 1)
         ]
     return "; ".join(slow) or None
 

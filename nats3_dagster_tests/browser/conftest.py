@@ -15,9 +15,15 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 _MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 _FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+)
 # Read now: tests do not see the settings of the machine.
 _PICTURES = os.environ.get("NATS3_SCREENSHOTS")
 

@@ -21,9 +21,9 @@ from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.orchestration.processes import LOCATION, Dagster
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.waiting import eventually
+from nats3_dagster_tests.support.dagster.processes import LOCATION, Dagster
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.waiting import eventually
 
 HOURS, CAPTURED, FAILED = 10, range(5), range(5, 7)
 ARCHIVE, STREAM, BUCKET = "orders", "ORDERS", "archive"
@@ -47,8 +47,10 @@ class Stage:
         """Launch a capture of these hours; how it ended."""
         tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
         selector = {
-            "repositoryLocationName": LOCATION, "repositoryName": "__repository__", "jobName": f"{ARCHIVE}_capture"
-        }  # fmt: skip
+            "repositoryLocationName": LOCATION,
+            "repositoryName": "__repository__",
+            "jobName": f"{ARCHIVE}_capture",
+        }
         metadata = {"tags": [{"key": key, "value": value} for key, value in tags.items()]}
         params = {"selector": selector, "runConfigData": {}, "mode": "default", "executionMetadata": metadata}
         launched = self.dagster.ask(_LAUNCH, params=params)["launchPipelineExecution"]
@@ -79,11 +81,14 @@ def staged(folder: Path) -> Iterator[Stage]:
         at = stack.endpoints
         settings = Settings.load().model_copy(
             update={
-                "nats_url": at.nats_url, "postgres_url": SecretStr(at.postgres_url), "s3_endpoint": at.s3_endpoint,
-                "s3_region": at.s3_region, "s3_access_key_id": at.s3_access_key_id,
+                "nats_url": at.nats_url,
+                "postgres_url": SecretStr(at.postgres_url),
+                "s3_endpoint": at.s3_endpoint,
+                "s3_region": at.s3_region,
+                "s3_access_key_id": at.s3_access_key_id,
                 "s3_secret_access_key": SecretStr(at.s3_secret_access_key),
             }
-        )  # fmt: skip
+        )
         hours, past = _past(time.time_ns())
         restore_stream(at.nats_url, STREAM, ["orders.>"], [m for hour in hours for m in past[hour]])
         create_bucket(settings.store, BUCKET)

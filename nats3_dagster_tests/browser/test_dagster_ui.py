@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from nats3_dagster_tests.browser.conftest import fresh_page, shoot
 from nats3_dagster_tests.browser.stage import ARCHIVE, BUCKET, CAPTURED, FAILED, Stage, staged
-from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.processes import LOCATION, ROOT
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
 
 # Twice what they take where the machine has something else to do.
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.timeout(300), pytest.mark.steady_hour(150)]
@@ -240,9 +240,12 @@ def damage(stage: Stage, hour: str) -> str:
     """Change one bit of the hour's object, behind everybody's back; its key."""
     at = stage.stack.endpoints
     store = boto3.client(
-        "s3", endpoint_url=at.s3_endpoint, region_name=at.s3_region, aws_access_key_id=at.s3_access_key_id,
+        "s3",
+        endpoint_url=at.s3_endpoint,
+        region_name=at.s3_region,
+        aws_access_key_id=at.s3_access_key_id,
         aws_secret_access_key=at.s3_secret_access_key,
-    )  # fmt: skip
+    )
     folder = f"archive={ARCHIVE}/date={hour[:10]}/hour={hour[11:13]}/"
     (key,) = [item["Key"] for item in store.list_objects_v2(Bucket=BUCKET, Prefix=folder)["Contents"]]
     body = bytearray(store.get_object(Bucket=BUCKET, Key=key)["Body"].read())

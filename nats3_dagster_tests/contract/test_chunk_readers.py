@@ -59,16 +59,26 @@ def test_duckdb_reads_every_value(duck: duckdb.DuckDBPyConnection, chunk: Path) 
         "SELECT column_name, column_type FROM (DESCRIBE FROM read_parquet(?, hive_partitioning = false))", [str(chunk)]
     )
     assert described.fetchall() == [
-        ("seq", "BIGINT"), ("time", "TIMESTAMP WITH TIME ZONE"), ("time_ns", "BIGINT"), ("subject", "VARCHAR"),
-        ("subject_bytes", "BLOB"), ("headers", "BLOB"), ("data", "BLOB"),
-    ]  # fmt: skip
+        ("seq", "BIGINT"),
+        ("time", "TIMESTAMP WITH TIME ZONE"),
+        ("time_ns", "BIGINT"),
+        ("subject", "VARCHAR"),
+        ("subject_bytes", "BLOB"),
+        ("headers", "BLOB"),
+        ("data", "BLOB"),
+    ]
     row = duck.execute(
         f"SELECT {', '.join(MESSAGES.names)}, time::VARCHAR FROM read_parquet(?) WHERE seq = 20000", [str(chunk)]
     )
     assert row.fetchone() == (
-        COUNT, START + 19_999 * 1_000_003, "logs.p0.web", None, b"NATS/1.0\r\nN: 19999\r\n\r\n",
-        b'{"n": 19999, "pad": "%s"}' % (b"x" * 200), "2026-11-15 07:00:19.999059+00",
-    )  # fmt: skip
+        COUNT,
+        START + 19_999 * 1_000_003,
+        "logs.p0.web",
+        None,
+        b"NATS/1.0\r\nN: 19999\r\n\r\n",
+        b'{"n": 19999, "pad": "%s"}' % (b"x" * 200),
+        "2026-11-15 07:00:19.999059+00",
+    )
     counted = duck.execute("SELECT count(*), count(headers), sum(seq) FROM read_parquet(?)", [str(chunk)])
     assert counted.fetchone() == (COUNT, COUNT // 2, COUNT * (COUNT + 1) // 2)
 
@@ -105,8 +115,12 @@ def test_the_documents_queries_run(
     (tmp_path / "cold").symlink_to(archive)
     document = Path(__file__).parents[2] / "docs" / "chunk-format.md"
     monkeypatch.chdir(tmp_path)
-    queries = [query for block in re.findall(r"```sql\n(.*?)```", document.read_text(), re.DOTALL)
-               for query in block.split(";") if query.strip()]  # fmt: skip
+    queries = [
+        query
+        for block in re.findall(r"```sql\n(.*?)```", document.read_text(), re.DOTALL)
+        for query in block.split(";")
+        if query.strip()
+    ]
     assert len(queries) == 2
     for query in queries:
         duck.execute(query).fetchall()
@@ -131,9 +145,15 @@ def test_engines_read_a_subject_that_is_not_utf8(duck: duckdb.DuckDBPyConnection
 def test_the_file_has_what_the_format_promises(chunk: Path) -> None:
     metadata = pq.read_metadata(chunk)
     assert metadata.num_row_groups > 1
-    encodings = {"seq": "DELTA_BINARY_PACKED", "time": "DELTA_BINARY_PACKED", "time_ns": "DELTA_BINARY_PACKED",
-                 "subject": "RLE_DICTIONARY", "subject_bytes": "PLAIN", "headers": "PLAIN",
-                 "data": "PLAIN"}  # fmt: skip
+    encodings = {
+        "seq": "DELTA_BINARY_PACKED",
+        "time": "DELTA_BINARY_PACKED",
+        "time_ns": "DELTA_BINARY_PACKED",
+        "subject": "RLE_DICTIONARY",
+        "subject_bytes": "PLAIN",
+        "headers": "PLAIN",
+        "data": "PLAIN",
+    }
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         assert group.sorting_columns == (pq.SortingColumn(0),)

@@ -1,6 +1,5 @@
 """The examples of docs/query.md: our own commands, and engines that read an archive's objects without us."""
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -13,18 +12,11 @@ from nats3_dagster.model import Selection
 from nats3_dagster.query import engine
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command, root_command
-from nats3_dagster_tests.stored_case import Made, made, store
+from nats3_dagster_tests.support.commands import Command, root_command
+from nats3_dagster_tests.support.levels import ERRORS, message
+from nats3_dagster_tests.support.stored import Made, made, store
 
 TEXT = (Path(__file__).parents[2] / "docs" / "query.md").read_text()
-LEVELS = ("info", "error", "debug", "error")
-# What the messages 1 to 100 have in the hour 10.
-ERRORS = [("logs.a", 25), ("logs.b", 25)]
-
-
-def message(seq: int) -> Made:
-    data = json.dumps({"level": LEVELS[seq % 4], "seq": seq}).encode()
-    return Made(seq, "logs.a" if seq % 4 == 1 else "logs.b", data)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster.archive.health.store_health import check
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
 from nats3_dagster.objects import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
 from nats3_dagster.settings import Settings
@@ -195,9 +195,11 @@ def test_one_of_many_different_ones_wins_and_stays(store: Bucket) -> None:
 def test_options_travel_and_keep_their_secrets(s3: StoreOptions) -> None:
     assert pickle.loads(pickle.dumps(s3)) == s3
     options = StoreOptions(
-        endpoint="https://s3.example.com:9000", access_key_id="AKIA", secret_access_key="hunter3",
+        endpoint="https://s3.example.com:9000",
+        access_key_id="AKIA",
+        secret_access_key="hunter3",
         session_token="hunter4",
-    )  # fmt: skip
+    )
     assert "hunter3" not in repr(options)
     assert "hunter4" not in repr(options)
     assert options.place == "https://s3.example.com:9000"
@@ -205,11 +207,21 @@ def test_options_travel_and_keep_their_secrets(s3: StoreOptions) -> None:
 
 @pytest.mark.parametrize(
     "made",
-    [{"url": "gs://x"}, {"url": "s3://bucket"}, {"url": "file://host/x"}, {"url": "file:x"}, {"url": ""},
-     {"endpoint": "127.0.0.1:9000"}, {"endpoint": "nats://127.0.0.1:4222"}, {"endpoint": "http://"}, {"endpoint": "https://user:hunter2@s3.example.com:9000"},
-     {"access_key_id": "AKIA"}, {"secret_access_key": "hunter2"}],
+    [
+        {"url": "gs://x"},
+        {"url": "s3://bucket"},
+        {"url": "file://host/x"},
+        {"url": "file:x"},
+        {"url": ""},
+        {"endpoint": "127.0.0.1:9000"},
+        {"endpoint": "nats://127.0.0.1:4222"},
+        {"endpoint": "http://"},
+        {"endpoint": "https://user:hunter2@s3.example.com:9000"},
+        {"access_key_id": "AKIA"},
+        {"secret_access_key": "hunter2"},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_made_wrong_are_refused(made: dict[str, Any]) -> None:
     with pytest.raises(OperatorError) as caught:
         StoreOptions(**made)

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket
-from nats3_dagster_tests.s3_proxy import Fault, Handler, S3Proxy, cut_body, store_and_lose
+from nats3_dagster_tests.support.servers.s3_proxy import Fault, Handler, S3Proxy, cut_body, store_and_lose
 
 KEY = "team/a.parquet"
 DATA = b"0123456789" * 100
@@ -357,8 +357,12 @@ def test_the_file_and_its_folders_reach_the_disk_before_success(file_store: Stor
     assert in_process("put('a/b', b'x')", file_store.url, before=strace) == "True\n"
     calls = [line.split(maxsplit=1)[1] for line in trace.read_text().splitlines() if "sync(" in line or "link" in line]
     folder = f"{file_store.folder}/archive"
-    order = [call.split("(")[0] + ":" + path for call in calls for path in (f"{folder}/a/b", f"{folder}/a", folder)
-             if f"<{path}>" in call or f"<{path}#" in call or f'"{path}"' in call]  # fmt: skip
+    order = [
+        call.split("(")[0] + ":" + path
+        for call in calls
+        for path in (f"{folder}/a/b", f"{folder}/a", folder)
+        if f"<{path}>" in call or f"<{path}#" in call or f'"{path}"' in call
+    ]
     assert [o for o in order if o.startswith("fsync")] == [
         f"fsync:{folder}/a/b",
         f"fsync:{folder}/a",

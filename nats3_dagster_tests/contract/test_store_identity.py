@@ -19,11 +19,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket, identity
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.s3_proxy import Handler, S3Proxy
+from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
 
 DATA = b"data" * 1000
 SHA256 = hashlib.sha256(DATA).hexdigest()
@@ -71,12 +71,13 @@ def recorded(options: StoreOptions, client: Any) -> Iterator[tuple[StoreOptions,
         (
             {"sse": "aws:kms", "sse_kms_key_id": KMS_KEY, "storage_class": "STANDARD_IA"},
             {
-                "x-amz-server-side-encryption": "aws:kms", "x-amz-server-side-encryption-aws-kms-key-id": KMS_KEY,
+                "x-amz-server-side-encryption": "aws:kms",
+                "x-amz-server-side-encryption-aws-kms-key-id": KMS_KEY,
                 "x-amz-storage-class": "STANDARD_IA",
             },
         ),
     ],
-)  # fmt: skip
+)
 def test_every_put_asks_for_class_and_encryption(
     s3: StoreOptions, s3_client: Any, bucket: str, asked: dict[str, str], headers: dict[str, str]
 ) -> None:
@@ -242,8 +243,10 @@ def test_web_identity_reads_its_token_file_again(
     token = aws / "token"
     token.write_text("first")
     for name, value in (
-        ("AWS_ROLE_ARN", ROLE), ("AWS_WEB_IDENTITY_TOKEN_FILE", str(token)), ("AWS_ENDPOINT_URL_STS", service.url),
-    ):  # fmt: skip
+        ("AWS_ROLE_ARN", ROLE),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", str(token)),
+        ("AWS_ENDPOINT_URL_STS", service.url),
+    ):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(identities_module(), "_TTL", timedelta(0))
     options = Settings.load().store
@@ -257,9 +260,7 @@ def test_web_identity_reads_its_token_file_again(
     assert service.asked[-1]["WebIdentityToken"] == "second"
 
 
-def test_a_containers_role(
-    nameless: None, service: Service, aws: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_containers_role(nameless: None, service: Service, aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (aws / "authorization").write_text("of the pod")
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{service.url}/credentials")
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(aws / "authorization"))

@@ -15,14 +15,16 @@ import pytest
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import HOST, Process, answers, free_port
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.deploy import files
-from nats3_dagster_tests.orchestration.processes import ROOT
-from nats3_dagster_tests.orchestration.stories import archive, archived
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.processes import ROOT
+from nats3_dagster_tests.support.dagster.stories import archive, archived
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 TOKEN_HASH = "0" * 64
 _PORTS = ("3000", "4266", "8080")
@@ -40,9 +42,12 @@ class Compose:
         self.ports = {port: free_port() for port in _PORTS}
         self._started = started
         self._replaced = {
-            **addresses, "http://webserver:3000": f"http://{HOST}:{self.ports['3000']}", "0.0.0.0": HOST,
-            "/run/secrets": str(folder / "secrets"), "/etc/nats3/workspace.yaml": str(folder / "workspace.yaml"),
-        }  # fmt: skip
+            **addresses,
+            "http://webserver:3000": f"http://{HOST}:{self.ports['3000']}",
+            "0.0.0.0": HOST,
+            "/run/secrets": str(folder / "secrets"),
+            "/etc/nats3/workspace.yaml": str(folder / "workspace.yaml"),
+        }
         (folder / "secrets").mkdir()
         for name, value in secrets.items():
             (folder / "secrets" / name).write_text(value)
@@ -58,11 +63,19 @@ class Compose:
         given = {key: self._here(value) for key, value in files.services()[name]["environment"].items()}
         kept = {key: os.environ[key] for key in ("JAVA_HOME",) if key in os.environ}
         programs = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-        return kept | given | {
-            "AWS_ACCESS_KEY_ID": self._key, "PATH": programs, "HOME": str(self.folder), "PYTHONPATH": str(ROOT),
-            "PYTHONWARNINGS": "ignore",
-            "DAGSTER_HOME": str(self.folder / "home"), "DAGSTER_DISABLE_TELEMETRY": "yes",
-        }  # fmt: skip
+        return (
+            kept
+            | given
+            | {
+                "AWS_ACCESS_KEY_ID": self._key,
+                "PATH": programs,
+                "HOME": str(self.folder),
+                "PYTHONPATH": str(ROOT),
+                "PYTHONWARNINGS": "ignore",
+                "DAGSTER_HOME": str(self.folder / "home"),
+                "DAGSTER_DISABLE_TELEMETRY": "yes",
+            }
+        )
 
     def start(self, name: str) -> Process:
         words = [self._here(word) for word in files.services()[name]["command"]]
@@ -105,13 +118,16 @@ def guarded(nats_factory: NatsFactory) -> NatsServer:
 @pytest.fixture
 def compose(guarded: NatsServer, empty_postgres_url: str, s3_server: S3Server, tmp_path: Path) -> Iterator[Compose]:
     secrets = {
-        "nats_password": "s-secret", "postgres_url": empty_postgres_url, "s3_secret_key": s3_server.secret_key,
+        "nats_password": "s-secret",
+        "postgres_url": empty_postgres_url,
+        "s3_secret_key": s3_server.secret_key,
         "api_tokens": TOKEN_HASH,
-    }  # fmt: skip
+    }
     addresses = {
-        "nats://nats:4222": guarded.url, "http://nats:8222": str(guarded.monitor_url),
+        "nats://nats:4222": guarded.url,
+        "http://nats:8222": str(guarded.monitor_url),
         "http://s3:8333": s3_server.endpoint,
-    }  # fmt: skip
+    }
     with ExitStack() as started:
         yield Compose(tmp_path, secrets, addresses, s3_server.access_key, started)
 

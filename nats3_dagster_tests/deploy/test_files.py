@@ -61,8 +61,9 @@ def test_compose() -> None:
             assert waits[how["condition"]] in services[other], (name, other)
 
 
-def test_the_workflow() -> None:
-    workflow = ROOT / ".github" / "workflows" / "ci.yml"
+@pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
+def test_a_workflow(name: str) -> None:
+    workflow = ROOT / ".github" / "workflows" / name
     _lint(_program("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", str(workflow))
 
 
@@ -103,10 +104,14 @@ def test_values_are_the_settings_of_dagster_yaml() -> None:
         name: {"purge_after_days": values["retention"][name]["purgeAfterDays"]} for name in ("sensor", "schedule")
     }
     made = {
-        "concurrency": _snake(values["concurrency"]), "run_monitoring": _snake(daemon["runMonitoring"]),
-        "sensors": _snake(daemon["sensors"]), "python_logs": _snake(values["pythonLogs"]), "retention": retention,
-        "telemetry": values["telemetry"], **more,
-    }  # fmt: skip
+        "concurrency": _snake(values["concurrency"]),
+        "run_monitoring": _snake(daemon["runMonitoring"]),
+        "sensors": _snake(daemon["sensors"]),
+        "python_logs": _snake(values["pythonLogs"]),
+        "retention": retention,
+        "telemetry": values["telemetry"],
+        **more,
+    }
     assert made == {name: value for name, value in given.items() if name != "storage"}
     assert not daemon["runRetries"]["enabled"], "the chart would write run_retries twice"
 
@@ -222,8 +227,11 @@ def test_the_image_runs_an_executor_as_spark_asks_for_it(tmp_path: Path) -> None
     asked = {f"SPARK_{name}": name.lower() for name in [*names, "RESOURCE_PROFILE_ID", "EXECUTOR_POD_NAME"]}
     options = {"SPARK_JAVA_OPT_0": "-Da=b c", "SPARK_JAVA_OPT_1": "-XX:+UseSerialGC", "SPARK_EXECUTOR_MEMORY": "512m"}
     environment = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "JAVA_HOME": str(tmp_path), **asked, **options,
-    }  # fmt: skip
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "JAVA_HOME": str(tmp_path),
+        **asked,
+        **options,
+    }
     said = _lint(str(DEPLOY / "entrypoint.sh"), "executor", env=environment).splitlines()
     assert said[:4] == ["-Da=b c", "-XX:+UseSerialGC", "-Xms512m", "-Xmx512m"]
     jars = Path(said[5].rpartition(":")[2]).parent

@@ -15,6 +15,8 @@ from nats3_dagster.dev.nats_server import find_nats_server
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.pipeline.java import find_java
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -41,10 +43,13 @@ class Installed:
     def run(self, *words: str, status: int = 0, **more: str) -> str:
         """What a program prints, started in the folder with an environment that says nothing of this checkout."""
         environment = {
-            "PATH": f"{self.programs}:/usr/bin:/bin", "HOME": str(self.folder), "NATS_SERVER": str(find_nats_server()),
-            "JAVA_HOME": str(find_java().resolve().parents[1]), "PYTHONWARNINGS": "ignore",
+            "PATH": f"{self.programs}:/usr/bin:/bin",
+            "HOME": str(self.folder),
+            "NATS_SERVER": str(find_nats_server()),
+            "JAVA_HOME": str(find_java().resolve().parents[1]),
+            "PYTHONWARNINGS": "ignore",
             **more,
-        }  # fmt: skip
+        }
         return _run(str(self.programs / words[0]), *words[1:], cwd=self.folder, env=environment, status=status)
 
 
@@ -123,8 +128,10 @@ def test_the_demo_in_an_empty_folder(installed: Installed) -> None:
     # The servers go on running, and are found.
     assert json.loads(installed.run("nats3", "migrate", "-o", "json"))["schema"]
     assert {s["server"] for s in json.loads(installed.run("nats3", "dev", "status", "-o", "json")) if s["running"]} >= {
-        "nats", "postgres", "s3"
-    }  # fmt: skip
+        "nats",
+        "postgres",
+        "s3",
+    }
     installed.run("nats3", "dev", "stop")
     of_dagster = installed.folder / ".nats3" / "dagster" / "dagster.yaml"
     assert of_dagster.read_text() == (ROOT / "dagster.yaml").read_text()

@@ -55,9 +55,15 @@ def filters(trial: Trial) -> list[Filter]:
     """No two take the same subjects for the same reason; the last one takes nothing."""
     p = trial.prefix
     return [
-        (), (f"{p}.a",), (f"{p}.a", f"{p}.b.>"), (f"{p}.*",), (f"{p}.b.*", f"{p}.*.x"), (f"{p}.*", f"{p}.b.c"),
-        (f"{p}.*.*",), (f"{p}.none",),
-    ]  # fmt: skip
+        (),
+        (f"{p}.a",),
+        (f"{p}.a", f"{p}.b.>"),
+        (f"{p}.*",),
+        (f"{p}.b.*", f"{p}.*.x"),
+        (f"{p}.*", f"{p}.b.c"),
+        (f"{p}.*.*",),
+        (f"{p}.none",),
+    ]
 
 
 def last_seq(trial: Trial) -> int:
@@ -84,9 +90,13 @@ class Account:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.settings: dict[str, Any] = {
-            "subjects": (), "max_messages": 1_000_000, "max_bytes": 64 << 20, "max_age_s": 60, "zstd_level": 3,
+            "subjects": (),
+            "max_messages": 1_000_000,
+            "max_bytes": 64 << 20,
+            "max_age_s": 60,
+            "zstd_level": 3,
             "paused": False,
-        }  # fmt: skip
+        }
         # The former filters: the last sequence of each is between two, which differ if messages came meanwhile.
         self.ended: list[tuple[int, int, Filter]] = []
 
@@ -94,10 +104,13 @@ class Account:
         """Start a process that changes settings: by `set` those that change, or by `apply` all of them."""
         rng = self.trial.random
         values: dict[str, Any] = {
-            "subjects": rng.choice(filters(self.trial)), "max_messages": rng.randint(1, 10**6),
-            "max_bytes": rng.randint(1, 64 << 20), "max_age_s": rng.randint(1, 10**6),
-            "zstd_level": rng.randint(1, 9), "paused": rng.random() < 0.5,
-        }  # fmt: skip
+            "subjects": rng.choice(filters(self.trial)),
+            "max_messages": rng.randint(1, 10**6),
+            "max_bytes": rng.randint(1, 64 << 20),
+            "max_age_s": rng.randint(1, 10**6),
+            "zstd_level": rng.randint(1, 9),
+            "paused": rng.random() < 0.5,
+        }
         chosen = {"subjects"} if rng.random() < 0.8 else set[str]()
         chosen |= set(rng.sample(sorted(values), rng.randint(0, 2)))
         wanted = {field: values[field] for field in sorted(chosen)}
@@ -146,8 +159,9 @@ class Account:
         trial.blame(judge_filters(trial.archived(), trial.truth, ended, self.settings["subjects"]))
 
 
-@fault("store set and apply during a capture", "settings change, or the archive goes, while a capture is held",
-       short=True)  # fmt: skip
+@fault(
+    "store set and apply during a capture", "settings change, or the archive goes, while a capture is held", short=True
+)
 def changed_while_captured(trial: Trial) -> None:
     rng = trial.random
     trial.make_stream(rng.randint(120, 350))
@@ -209,8 +223,12 @@ def _removed(trial: Trial, account: Account) -> None:
 # Made again
 
 
-@fault("archive made again", "an archive is deleted, with its objects or not, and made again over what is left",
-       store="file", since=(2, 15))  # fmt: skip
+@fault(
+    "archive made again",
+    "an archive is deleted, with its objects or not, and made again over what is left",
+    store="file",
+    since=(2, 15),
+)
 def made_again(trial: Trial) -> None:
     rng = trial.random
     trial.environment["NATS3_DELETE_GRACE"] = "0"
@@ -315,9 +333,7 @@ def _retire(trial: Trial) -> set[int]:
 
 def _judge_again(trial: Trial, subjects: Filter, gone: set[Key], retired: set[int]) -> None:
     ((start,),) = rows(trial, _START, ARCHIVE)
-    trial.blame(judge_filters(
-        trial.archived(), trial.truth, [], subjects, start=start, gone=gone, retired=retired
-    ))  # fmt: skip
+    trial.blame(judge_filters(trial.archived(), trial.truth, [], subjects, start=start, gone=gone, retired=retired))
 
 
 def _judge_seals(trial: Trial) -> None:
@@ -336,9 +352,7 @@ def _judge_rest(trial: Trial) -> None:
     owners = {key for key in left if key.endswith("/_owner.json")}
     trial.expect(len(owners) == has_archive, "doubled", f"owner objects: {owners}")
     since = {key: float(at) for key, at in rows(trial, _DEAD)}
-    dead = [
-        key for key in sorted(left - live) if (trial.folder / BUCKET / key).stat().st_mtime < since.get(key, 0)
-    ]  # fmt: skip
+    dead = [key for key in sorted(left - live) if (trial.folder / BUCKET / key).stat().st_mtime < since.get(key, 0)]
     trial.expect(not dead, "doubled", f"{len(dead)} dead objects are left: {dead[:2]}")
     trial.expect(live <= left, "lost", f"objects are gone: {sorted(live - left)[:2]}")
 
@@ -358,7 +372,7 @@ def in_catalog(trial: Trial, database: str) -> Iterator[None]:
         trial.database, trial.environment["NATS3_POSTGRES_URL"] = first, url
 
 
-@fault("two catalogs, one folder", "another catalog makes an archive in the folder of ours, and takes it over")
+@fault("two catalogs, one folder", "another catalog creates an archive in the folder of the first, and takes it over")
 def two_catalogs(trial: Trial) -> None:
     rng = trial.random
     trial.environment["NATS3_DELETE_GRACE"] = "0"
@@ -414,8 +428,9 @@ def _refuse_first(trial: Trial, has_dead: bool) -> None:
     held took the retired objects again."""
     trial.publish(5)
     works: list[tuple[Any, tuple[Any, ...], str]] = [
-        (jobs.capture, (ARCHIVE,), _OTHER_OWNER), (jobs.delete, (ARCHIVE,), "another catalog"),
-    ]  # fmt: skip
+        (jobs.capture, (ARCHIVE,), _OTHER_OWNER),
+        (jobs.delete, (ARCHIVE,), "another catalog"),
+    ]
     if has_dead:
         works += [(change_jobs.sweep, (), "another catalog"), (jobs.remove_rest, (ARCHIVE,), "another catalog")]
     trial.random.shuffle(works)

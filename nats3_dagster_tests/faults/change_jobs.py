@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nats3_dagster.archive import change as changing
-from nats3_dagster.archive import create as creating
-from nats3_dagster.archive import remove
 from nats3_dagster.archive.declared import apply as applying
 from nats3_dagster.archive.declared import entries
+from nats3_dagster.archive.lifecycle import change as changing
+from nats3_dagster.archive.lifecycle import create as creating
+from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.stored import removal
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -55,4 +56,4 @@ def retire(archive: str, numbers: list[int], recapture: bool) -> list[tuple[int,
 def sweep() -> int:
     """Remove what was retired; the objects."""
     with Workspace(Settings.load()) as workspace:
-        return remove.sweep(workspace).objects
+        return removal.sweep(workspace).objects

@@ -24,13 +24,20 @@ def program(trial: Trial, *, follow: bool = False, over_gaps: bool = False) -> P
     """A reader of some subjects, which saves now and then."""
     of = trial.prefix
     filters: list[tuple[str, ...]] = [
-        (), (f"{of}.>",), (f"{of}.*",), (f"{of}.%FF", f"{of}.a"), (f"{of}.ü.x", f"{of}.*", f"{of}.*.b"),
-    ]  # fmt: skip
+        (),
+        (f"{of}.>",),
+        (f"{of}.*",),
+        (f"{of}.%FF", f"{of}.a"),
+        (f"{of}.ü.x", f"{of}.*", f"{of}.*.b"),
+    ]
     return Program(
         Path(trial.servers.folder) / f"cursor-{trial.seed}-{trial.random.getrandbits(32)}",
-        trial.random.choice(("message", "message", "lazy", "break", "batch")), trial.random.choice((1, 7, 40, 150)),
-        trial.random.choice(filters), over_gaps, follow,
-    )  # fmt: skip
+        trial.random.choice(("message", "message", "lazy", "break", "batch")),
+        trial.random.choice((1, 7, 40, 150)),
+        trial.random.choice(filters),
+        over_gaps,
+        follow,
+    )
 
 
 def log_of(reader: Program) -> list[str]:
@@ -127,8 +134,11 @@ def retired_chunks(trial: Trial) -> None:
         trial.expect(not passed, "silent", f"{len(passed)} retired messages were passed over")
 
 
-@fault("sweep during a replay", "chunks of a replay are retired or repaired, and their objects swept, while it runs",
-       short=True)  # fmt: skip
+@fault(
+    "sweep during a replay",
+    "chunks of a replay are retired or repaired, and their objects swept, while it runs",
+    short=True,
+)
 def sweep_during_replay(trial: Trial) -> None:
     """It ends with every message, or fails and says so."""
     trial.make_stream(trial.random.randint(350, 700))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from nats3_dagster import Archive
-from nats3_dagster.archive import remove
 from nats3_dagster.archive.proof import repair, verify
-from nats3_dagster.archive.source import source_state
+from nats3_dagster.archive.source.observe import source_state
+from nats3_dagster.archive.stored import removal
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.library import Read
 from nats3_dagster.settings import Settings
@@ -45,9 +45,7 @@ def read(archive: str, program: Program) -> int:
         if program.file.exists():
             reading = opened.resume(program.file.read_text(), follow=program.follow)
         else:
-            reading = opened.read(
-                subjects=program.filters or None, over_gaps=program.over_gaps, follow=program.follow
-            )
+            reading = opened.read(subjects=program.filters or None, over_gaps=program.over_gaps, follow=program.follow)
         os.write(log, b"begin\n")
         for rows in _given(reading, program):
             for row in rows:
@@ -139,4 +137,4 @@ def retire(archive: str, keys: list[str], recapture: bool = False) -> int:
 def sweep() -> int:
     """Remove the objects of retired chunks; how many."""
     with Workspace(Settings.load()) as workspace:
-        return remove.sweep(workspace).objects
+        return removal.sweep(workspace).objects

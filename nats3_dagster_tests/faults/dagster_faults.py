@@ -41,8 +41,7 @@ def past_hours(trial: Trial) -> list[str]:
     return sorted(values(trial, _CHUNK_HOURS))
 
 
-@fault("tick between reads", "hours are sealed or retired between two reads of a sensor's tick",
-       since=(2, 15))  # fmt: skip
+@fault("tick between reads", "hours are sealed or retired between two reads of a sensor's tick", since=(2, 15))
 def tick_between_reads(trial: Trial) -> None:
     hours = past_hours(trial)
     home = trial.servers.folder / f"dagster-{trial.seed}"
@@ -76,7 +75,7 @@ def tick_between_reads(trial: Trial) -> None:
     trial.expect(not rest, "doubled", f"Dagster shows {rest}, and the catalog has nothing of them")
 
 
-@fault("host's clock is off", "hosts that capture and seal are hours ahead or behind")
+@fault("host's clock is off", "the clocks of hosts that capture and seal are hours fast or slow")
 def hosts_clock_is_off(trial: Trial) -> None:
     trial.make_stream(trial.random.randint(200, 500))
     running = hour_at(time.time_ns())
@@ -95,8 +94,12 @@ def hosts_clock_is_off(trial: Trial) -> None:
     trial.judge_archive()
 
 
-@fault("manifests gone", "manifests are removed or damaged, or the catalog is older than the bucket", store="file",
-       since=(2, 15))  # fmt: skip
+@fault(
+    "manifests gone",
+    "manifests are removed or damaged, or the catalog is older than the bucket",
+    store="file",
+    since=(2, 15),
+)
 def manifests_gone(trial: Trial) -> None:
     hours = past_hours(trial)
     for hour in trial.random.sample(hours, trial.random.randint(0, 2)):

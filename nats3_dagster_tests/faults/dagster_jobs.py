@@ -5,7 +5,7 @@ from pathlib import Path
 from dagster import AssetKey, DagsterInstance
 
 from nats3_dagster.archive.proof.manifests import repair_manifests
-from nats3_dagster.defs import heard
+from nats3_dagster.defs import cursor as sensor_cursor
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.reconcile import reconcile
 from nats3_dagster.settings import Settings
@@ -18,11 +18,11 @@ def tick(home: str) -> Ticked:
     """One tick of the catalog sensor, on an instance in this folder: the assets that it wiped, and what it reported."""
     cursor = Path(home) / "cursor"
     with DagsterInstance.local_temp(home) as instance, Workspace(Settings.load()) as workspace:
-        before = heard.read(cursor.read_text() if cursor.exists() else None)
+        before = sensor_cursor.read(cursor.read_text() if cursor.exists() else None)
         found = reconcile(instance, workspace, before, PROJECT)
         for event in found.events:
             instance.report_runless_asset_event(event)
-        cursor.write_text(heard.write(found.heard))
+        cursor.write_text(sensor_cursor.write(found.heard))
         reported = [(event.asset_key.path[-1], str(event.partition)) for event in found.events]
         return [key.path[-1] for key in found.wiped], reported
 

@@ -19,7 +19,7 @@ from nats3_dagster_tests.faults.stream_faults import restore, restore_at
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 from nats3_dagster_tests.faults.workload import Key
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
 EXPORT = "files"
 STEPS = ("owner.absent", "claimed", "planned", "put", "staged", "replacing", "moved", "removed", "done", "recorded")
@@ -75,9 +75,11 @@ def read_files(folder: Path) -> dict[str, bytes]:
 def settings(rng: random.Random) -> dict[str, Any]:
     """Those of an export whose files the judge reads."""
     return {
-        "decode": "raw", "format": rng.choice(("csv", "ndjson", "messages", "parquet")),
-        "key": rng.choice((None, "subject:2", "subject:2")), "interval_minutes": rng.choice((1, 5, 15, 60)),
-    }  # fmt: skip
+        "decode": "raw",
+        "format": rng.choice(("csv", "ndjson", "messages", "parquet")),
+        "key": rng.choice((None, "subject:2", "subject:2")),
+        "interval_minutes": rng.choice((1, 5, 15, 60)),
+    }
 
 
 @contextmanager
@@ -121,12 +123,19 @@ def kill_export(trial: Trial, step: str) -> None:
 
 
 for _name in STEPS:
-    fault(f"kill {_point(_name)}", "kill -9 of driver or worker at this step of an export", since=(2, 15),
-          short=_name == "moved")(partial(kill_export, step=_name))  # fmt: skip
+    fault(
+        f"kill {_point(_name)}",
+        "kill -9 of driver or worker at this step of an export",
+        since=(2, 15),
+        short=_name == "moved",
+    )(partial(kill_export, step=_name))
 
 
-@fault("exports: one hour twice", "two processes export the same hours of one export at once, one may be killed",
-       since=(2, 15))  # fmt: skip
+@fault(
+    "exports: one hour twice",
+    "two processes export the same hours of one export at once, one may be killed",
+    since=(2, 15),
+)
 def one_hour_twice(trial: Trial) -> None:
     work = Exported(trial)
     work.create()
@@ -209,8 +218,12 @@ def damage(trial: Trial, work: Exported) -> None:
     path.write_bytes(bytes(reversed(data))) if trial.random.random() < 0.5 else path.unlink()
 
 
-@fault("exports: hour deleted", "a replay deletes chunks before, while and after they are exported", since=(2, 15),
-       short=True)  # fmt: skip
+@fault(
+    "exports: hour deleted",
+    "a replay deletes chunks before, while and after they are exported",
+    since=(2, 15),
+    short=True,
+)
 def hour_deleted(trial: Trial) -> None:
     work = Exported(trial)
     work.create()
@@ -240,10 +253,15 @@ def clock_steps(trial: Trial) -> None:
     times = list[int]()
     for hour in range(trial.random.randint(1, 3)):
         for _ in range(trial.random.randint(20, 60)):
-            offset = trial.random.choice((
-                trial.random.randrange(HOUR_NS), trial.random.randrange(HOUR_NS), -50_000_000,
-                HOUR_NS + trial.random.randrange(MINUTE_NS), -trial.random.randrange(MINUTE_NS),
-            ))  # fmt: skip
+            offset = trial.random.choice(
+                (
+                    trial.random.randrange(HOUR_NS),
+                    trial.random.randrange(HOUR_NS),
+                    -50_000_000,
+                    HOUR_NS + trial.random.randrange(MINUTE_NS),
+                    -trial.random.randrange(MINUTE_NS),
+                )
+            )
             times.append(begin + hour * HOUR_NS + offset)
     work = Exported(trial, times=times)
     work.create()

@@ -43,9 +43,12 @@ def export_all(archive: str, name: str, every: bool = False) -> int:
         hours = export_hours.hours_of(workspace, row, export) if every else export_hours.due(workspace, row, export)
         for hour in hours:
             export_hours.attempt(
-                workspace, row, export, hour.hour,
+                workspace,
+                row,
+                export,
+                hour.hour,
                 lambda hour=hour.hour: export_run.run_export(_SESSION, workspace, row, export.spec, hour),
-            )  # fmt: skip
+            )
         return len(hours)
 
 

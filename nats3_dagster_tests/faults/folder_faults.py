@@ -3,20 +3,23 @@
 import json
 from contextlib import ExitStack
 
-from nats3_dagster.archive.remove import BATCH
+from nats3_dagster.archive.stored.removal import BATCH
 from nats3_dagster_tests.faults import change_jobs, jobs, restored_jobs
 from nats3_dagster_tests.faults.change_faults import in_catalog, rows, spec_of
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
-from nats3_dagster_tests.s3_proxy import Handler
+from nats3_dagster_tests.support.servers.s3_proxy import Handler
 
 _JOB = "select job_id::text from nats3.archive where name = %s and deleted_at is null"
 _OTHER, _FOREIGN = "another owner", "another catalog"
 
 
-@fault("folder claimed without conditions", "two catalogs claim a folder at once, in a store that ignores the "
-       "condition of a create-only PUT", store="s3")  # fmt: skip
+@fault(
+    "folder claimed without conditions",
+    "two catalogs claim a folder at once, in a store that ignores the condition of a create-only PUT",
+    store="s3",
+)
 def claimed_without_conditions(trial: Trial) -> None:
     """One of them owns it in the end, and the other one writes nothing, whether its creation was refused or not."""
     rng, owner = trial.random, f"{trial.stream}/archive={ARCHIVE}/_owner.json"
@@ -65,8 +68,10 @@ def claimed_without_conditions(trial: Trial) -> None:
             trial.finish_capture()
 
 
-@fault("folder taken over during a removal", "another catalog takes the folder over while a purge or a sweep of "
-       "ours is held")  # fmt: skip
+@fault(
+    "folder taken over during a removal",
+    "another catalog takes the folder over while a purge or a sweep of ours is held",
+)
 def taken_over_during_removal(trial: Trial) -> None:
     """What was not deleted by then stays. Held within a batch, that batch goes: it is named, and read again."""
     rng = trial.random

@@ -13,11 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from nats3_dagster.archive import create as creating
-from nats3_dagster.archive import remove
-from nats3_dagster.archive.captures import capture as capturing
-from nats3_dagster.archive.captures import due, range_capture
+from nats3_dagster.archive.captures import due
+from nats3_dagster.archive.captures import plan as planning
+from nats3_dagster.archive.captures import read as reading
+from nats3_dagster.archive.lifecycle import create as creating
+from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.proof import seal, verify
+from nats3_dagster.archive.stored import removal
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.pipeline import capture_run, replay_run
@@ -53,14 +55,12 @@ def prepare() -> None:
 
 def small_settings() -> None:
     """In this process."""
-    capturing.TASK_SEQS = TASK_SEQS
-    range_capture.CHUNK_MESSAGES = CHUNK_MESSAGES
+    planning.TASK_SEQS = TASK_SEQS
+    reading.CHUNK_MESSAGES = CHUNK_MESSAGES
     Settings.store = property(lambda self: replace(_store(self), patience_s=PATIENCE_S))  # type: ignore[assignment]
 
 
-def run_tasks(
-    session: Any, name: str, work: Callable[[Any], Iterator[Any]], tasks: Sequence[Any]
-) -> Finished[Any]:
+def run_tasks(session: Any, name: str, work: Callable[[Any], Iterator[Any]], tasks: Sequence[Any]) -> Finished[Any]:
     """As pipeline.tasks.run_tasks: errors that we foresee are kept, a lost worker loses what all of them did."""
     with ThreadPoolExecutor(PARALLEL) as pool:
         done = list(pool.map(lambda task: _in_worker(name, work, task), tasks))
@@ -98,7 +98,7 @@ def capture(archive: str, adopt: bool = False) -> int:
     """Capture all that the archive lacks; the messages."""
     settings = Settings.load()
     with Workspace(settings) as workspace:
-        hours = due.hours_asked(workspace, archive, adopt=adopt)
+        hours = due.select_hours(workspace, archive, adopt=adopt)
     return sum(capture_run.run_capture(_SESSION, settings, archive, hour, adopt=adopt).messages for hour in hours)
 
 
@@ -151,4 +151,4 @@ def delete(archive: str) -> int:
 def remove_rest(archive: str) -> int:
     """Remove what a deletion left."""
     with Workspace(Settings.load()) as workspace:
-        return remove.remove_dead(workspace, archive)
+        return removal.remove_dead(workspace, archive)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from nats3_dagster_tests.faults.workload import Key, Truth, parse_ns
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
 # `stuck`: it did not complete though the fault was over. `unclear`: it ended in an error that nobody foresaw.
 Kind = Literal["lost", "doubled", "reordered", "silent", "stuck", "unclear"]
@@ -102,9 +102,14 @@ def read_archive(connection: "psycopg.Connection[Any]", name: str, fetch: Fetch)
         if len(seqs) != count or any(not first <= seq <= last for seq in seqs) or sorted(set(seqs)) != seqs:
             findings.append(Finding("reordered", 1, f"{key} does not hold {count} ascending sequences of its range"))
         for seq, text, exact, headers, payload, time_ns in zip(
-            seqs, table["subject"], table["subject_bytes"], table["headers"], table["data"], table["time_ns"],
+            seqs,
+            table["subject"],
+            table["subject_bytes"],
+            table["headers"],
+            table["data"],
+            table["time_ns"],
             strict=True,
-        ):  # fmt: skip
+        ):
             subject = text if exact is None else exact.decode(errors="surrogateescape")
             messages.setdefault((created, seq), []).append((subject, headers or b"", payload, time_ns))
         for seq in {*range(first, last + 1)}.difference(seqs):
@@ -153,9 +158,13 @@ def judge_seals(connection: "psycopg.Connection[Any]", name: str, fetch: Fetch) 
 
 
 def judge_target(
-    stored: Iterable[Message], replay_id: str, expected: Sequence[tuple[Key, Message]], *, ordered: bool = True,
+    stored: Iterable[Message],
+    replay_id: str,
+    expected: Sequence[tuple[Key, Message]],
+    *,
+    ordered: bool = True,
     subject: Callable[[str], str] = str,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """A replay loses, doubles, alters and reorders nothing. `subject` maps an archived subject to the target's."""
     positions = {key: at for at, (key, _) in enumerate(expected)}
     tokens = {_token(key[0]): key[0] for key, _ in expected}
@@ -177,8 +186,10 @@ def judge_target(
             headers = b"NATS/1.0\r\n" + message.headers[match.end() :].replace(b"\r\nNats3-Original-", b"\r\n")
             headers = b"" if headers == b"NATS/1.0\r\n\r\n" else headers.replace(b"\nNats3-Original-", b"\n")
         altered += (message.subject, headers, message.data) != (
-            subject(original.subject), original.headers, original.data,
-        )  # fmt: skip
+            subject(original.subject),
+            original.headers,
+            original.data,
+        )
     counts = Counter(there)
     findings: list[Finding] = []
     if missing := sorted(set(range(len(expected))).difference(counts)):

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from nats3_dagster_tests.faults.judge import Finding
 from nats3_dagster_tests.faults.workload import Key, parse_ns
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
 # The path of the exports that it judges.
 PATH = "{key}/{date}T{hour}+{minute}/{first}-{last}.{ext}"
@@ -33,15 +33,21 @@ _HOUR_NS, _MINUTE_NS = 3600 * 10**9, 60 * 10**9
 def read_hours(connection: "psycopg.Connection[Any]", archive: str) -> dict[Key, str]:
     """The hour of each sequence that the archive has, or had, a chunk of."""
     return {
-        (created, seq): hour for created, first, last, hour in connection.execute(_HOURS, (archive,))
+        (created, seq): hour
+        for created, first, last, hour in connection.execute(_HOURS, (archive,))
         for seq in range(first, last + 1)
-    }  # fmt: skip
+    }
 
 
 def judge_files(
-    files: Mapping[str, bytes], expected: Mapping[Key, Message], hours: Mapping[Key, str], *, key: str | None,
-    minutes: int = 60, clean: bool = True,
-) -> list[Finding]:  # fmt: skip
+    files: Mapping[str, bytes],
+    expected: Mapping[Key, Message],
+    hours: Mapping[Key, str],
+    *,
+    key: str | None,
+    minutes: int = 60,
+    clean: bool = True,
+) -> list[Finding]:
     """Each expected message is in exactly one file, of its own hour, interval and key; and nothing else is there.
 
     `files` by their paths below the destination, which are as PATH. `clean`: nothing is left on its way."""
@@ -72,10 +78,12 @@ def judge_files(
         findings.append(Finding("doubled", 1, f"exports: keys share a folder: {folders}"))
     lost = [str(seq) for _, seq in expected if not there[seqs[seq]]]
     for kind, cases, text in (
-        ("lost", lost, "in no file"), ("lost", altered, "altered"), ("lost", misplaced, "in a file of another"),
+        ("lost", lost, "in no file"),
+        ("lost", altered, "altered"),
+        ("lost", misplaced, "in a file of another"),
         ("doubled", strangers, "that do not belong there"),
         ("doubled", [str(seq) for (_, seq), count in there.items() if count > 1], "in several files"),
-    ):  # fmt: skip
+    ):
         if cases:
             findings.append(Finding(kind, len(cases), f"exports: {text}: {', '.join(cases[:4])}"))  # type: ignore[arg-type]
     return findings

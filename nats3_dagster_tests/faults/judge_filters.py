@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from nats3_dagster_tests.faults.judge import Archived, Finding
 from nats3_dagster_tests.faults.workload import Key, Truth, parse_ns
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
 Filter = tuple[str, ...]
 
@@ -29,9 +29,15 @@ def filter_of(ended: Sequence[tuple[int, Filter]], now: Filter, seq: int) -> Fil
 
 
 def judge_filters(
-    archived: Archived, truth: Truth, ended: Sequence[tuple[int, Filter]], now: Filter, *, start: int = 1,
-    gone: Collection[Key] = (), retired: Collection[int] = (),
-) -> list[Finding]:  # fmt: skip
+    archived: Archived,
+    truth: Truth,
+    ended: Sequence[tuple[int, Filter]],
+    now: Filter,
+    *,
+    start: int = 1,
+    gone: Collection[Key] = (),
+    retired: Collection[int] = (),
+) -> list[Finding]:
     """Each message that its filter takes is in exactly one chunk, byte for byte; each other one is `unselected`.
 
     `start`: the archive's first sequence. `gone`: messages that the stream has no longer; the archive may have them, or

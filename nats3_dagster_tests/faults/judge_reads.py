@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from nats3_dagster_tests.faults.judge import Finding
 from nats3_dagster_tests.faults.workload import Truth, parse_ns
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
 # Sequence, and digest of time, subject, headers and payload.
 Expected = tuple[int, str]
@@ -17,9 +17,10 @@ Expected = tuple[int, str]
 def expected(truth: Truth, filters: Sequence[str]) -> list[Expected]:
     """The messages that one of the filters takes, in the order of the stream."""
     return [
-        (seq, _digest(message)) for (_, seq), message in truth.messages.items()
+        (seq, _digest(message))
+        for (_, seq), message in truth.messages.items()
         if not filters or any(_takes(f.encode(), _raw(message)) for f in filters)
-    ]  # fmt: skip
+    ]
 
 
 def judge_read(

@@ -7,13 +7,18 @@ from collections import Counter
 from collections.abc import Iterable
 
 from nats3_dagster_tests.faults.judge import Finding
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
 # What a write that fails says: rows could be doubled, or the source is another one.
 FORESEEN = (
-    "rows could be stored twice", "were removed while", "was made again", "the server forgot messages",
-    "no longer has sequences", "newest messages", "was deleted",
-)  # fmt: skip
+    "rows could be stored twice",
+    "were removed while",
+    "was made again",
+    "the server forgot messages",
+    "no longer has sequences",
+    "newest messages",
+    "was deleted",
+)
 
 
 def judge_write(stored: Iterable[Message], wanted: Iterable[bytes], *, ok: bool, text: str) -> list[Finding]:

@@ -8,11 +8,22 @@ from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 
 CAPTURE = (
-    "planned", "before_put", "object_put", "task_returned", "before_commit", "in_commit", "after_commit",
-)  # fmt: skip
+    "planned",
+    "before_put",
+    "object_put",
+    "task_returned",
+    "before_commit",
+    "in_commit",
+    "after_commit",
+)
 REPLAY = (
-    "attempt_started", "chunk_fetched", "sent", "acknowledged", "before_record", "after_record",
-)  # fmt: skip
+    "attempt_started",
+    "chunk_fetched",
+    "sent",
+    "acknowledged",
+    "before_record",
+    "after_record",
+)
 # Those that every suite plays.
 _SHORT = ("before_put", "object_put", "in_commit", "after_commit", "sent", "before_record")
 # Steps that a run passes once for each chunk, so that a later pass is another moment.
@@ -53,8 +64,9 @@ def target_config(trial: Trial) -> dict[str, object]:
 
 def _register(action: str, verb: str) -> None:
     parts: list[tuple[str, tuple[str, ...], Callable[..., None]]] = [
-        ("capture", CAPTURE, break_capture), ("replay", REPLAY, break_replay),
-    ]  # fmt: skip
+        ("capture", CAPTURE, break_capture),
+        ("replay", REPLAY, break_replay),
+    ]
     for what, points, play in parts:
         for point in points:
             if action == "raise" and point not in ("object_put", "sent", "in_commit", "before_record"):
@@ -66,7 +78,7 @@ def _register(action: str, verb: str) -> None:
 
 
 _register("kill", "kill -9 of driver or worker")
-_register("raise", "an error that nobody foresees")
+_register("raise", "an unforeseen error")
 
 
 @fault("kill replay.begun", "kill -9 after a replay was recorded, before its id is known; begun again", short=True)

@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 
-from nats3_dagster.archive.take import durables, take_capture, taking
+from nats3_dagster.archive.source import durables
+from nats3_dagster.archive.take import driver, take_capture
 from nats3_dagster.catalog import chunks
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.hours import hour_of
@@ -23,13 +24,13 @@ STEPS = {
     "after the put": lambda: after(Bucket, "put_new"),
     "before the commit": lambda: before(Chunks, "commit"),
     "in the commit": lambda: after(chunks, "_add_chunks"),
-    "after the commit": lambda: before(taking, "acknowledge"),
-    "in the acknowledgements": lambda: setattr(taking, "acknowledge", lambda nats, replies: _half(nats, replies)),
-    "after the acknowledgements": lambda: after(taking, "acknowledge"),
+    "after the commit": lambda: before(driver, "acknowledge"),
+    "in the acknowledgements": lambda: setattr(driver, "acknowledge", lambda nats, replies: _half(nats, replies)),
+    "after the acknowledgements": lambda: after(driver, "acknowledge"),
 }
 
 
-def _half(nats: object, replies: object, real: object = taking.acknowledge) -> None:
+def _half(nats: object, replies: object, real: object = driver.acknowledge) -> None:
     real(nats, replies.slice(0, len(replies) // 2))  # type: ignore[attr-defined, operator]
     die()
 
@@ -42,10 +43,10 @@ def main(name: str, step: str, how: str = "kill") -> None:
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
 
-        def perform(job: taking.TakeJob) -> tuple[list[take_capture.Outcome], None]:
+        def perform(job: driver.TakeJob) -> tuple[list[take_capture.Outcome], None]:
             return list(take_capture.TakeCapture(job).outcomes()), None
 
-        taking.take(workspace, archive, hour_of(time.time_ns()), perform)
+        driver.run_rounds(workspace, archive, hour_of(time.time_ns()), perform)
 
 
 if __name__ == "__main__":

@@ -33,9 +33,10 @@ class Played:
 def chosen(version: tuple[int, ...], only: str = "", *, short: bool = False) -> list[Fault]:
     """The faults that this server can be broken by, whose names begin with `only`."""
     return [
-        fault for fault in FAULTS.values()
+        fault
+        for fault in FAULTS.values()
         if fault.name.startswith(only) and version >= fault.since and (fault.short or not short)
-    ]  # fmt: skip
+    ]
 
 
 def play(servers: Topology, fault: Fault, seed: int) -> Played:

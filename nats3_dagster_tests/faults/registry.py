@@ -31,9 +31,15 @@ class Fault:
 
 
 def fault(
-    name: str, breaks: str, *, store: str = "", cluster: bool = False, spark: bool = False,
-    since: tuple[int, int] = (0, 0), short: bool = False,
-) -> Callable[[Play], Play]:  # fmt: skip
+    name: str,
+    breaks: str,
+    *,
+    store: str = "",
+    cluster: bool = False,
+    spark: bool = False,
+    since: tuple[int, int] = (0, 0),
+    short: bool = False,
+) -> Callable[[Play], Play]:
     """Register the function under it."""
 
     def add(play: Play) -> Play:

@@ -7,7 +7,7 @@ from nats3_dagster_tests.faults import jobs
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 from nats3_dagster_tests.faults.workload import HEAD_LIES, Key, created_ns, parse_ns
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
 _STEPS = ("before_put", "object_put", "before_commit", "in_commit", "after_commit")
 _POINTS = tuple(f"capture.{step}" for step in _STEPS)
@@ -19,8 +19,12 @@ where c.unknown_after is not null
 OLDER = "was restored from a backup that is older than archive"
 
 
-@fault("stream restored", "the stream is removed and restored from a backup, older than the archive or not",
-       since=(2, 15), short=True)  # fmt: skip
+@fault(
+    "stream restored",
+    "the stream is removed and restored from a backup, older than the archive or not",
+    since=(2, 15),
+    short=True,
+)
 def restored(trial: Trial) -> None:
     rng = trial.random
     trial.make_stream(rng.randint(120, 350))
@@ -64,9 +68,7 @@ def _publish(trial: Trial, count: int) -> set[Key]:
 
 
 def _restore(trial: Trial, backup: dict[Key, Message]) -> None:
-    past = [
-        Past(seq, parse_ns(m.time), m.subject, m.headers, m.data) for (_, seq), m in sorted(backup.items())
-    ]  # fmt: skip
+    past = [Past(seq, parse_ns(m.time), m.subject, m.headers, m.data) for (_, seq), m in sorted(backup.items())]
     with trial.wire() as wire:
         wire.api(f"STREAM.DELETE.{trial.stream}")
     restore_stream(trial.servers.nats.url, trial.stream, [f"{trial.prefix}.>"], past)

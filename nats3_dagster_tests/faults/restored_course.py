@@ -128,7 +128,8 @@ class Course:
         self.trial.blame(judge.judge_archive(archived, Truth(wanted, taken)))
         true = (["unselected"], ["expired"], ["damaged"] if lost else [])
         wrong = {
-            key[1]: reasons for key in truth.messages.keys() - wanted.keys()
+            key[1]: reasons
+            for key in truth.messages.keys() - wanted.keys()
             if key[1] not in apart and (reasons := archived.reasons.get(key, ["nowhere"])) not in true
         }
         if wrong:

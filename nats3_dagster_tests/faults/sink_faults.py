@@ -16,7 +16,7 @@ from nats3_dagster_tests.faults.forks import Ended, Job, Request
 from nats3_dagster_tests.faults.judge_sinks import judge_write
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.trial import Trial
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 # A session whose tasks are tried again.
 MASTER = "local[2,3]"
@@ -31,9 +31,12 @@ def make_target(trial: Trial) -> dict[str, str]:
     with trial.wire() as wire:
         wire.create_stream(trial.target, f"{trial.back}.>", duplicate_window=window * 10**9)
     return {
-        "url": trial.environment["NATS3_NATS_URL"], "stream": trial.target, "ackTimeout": "1s", "retryTimeout": "1s",
+        "url": trial.environment["NATS3_NATS_URL"],
+        "stream": trial.target,
+        "ackTimeout": "1s",
+        "retryTimeout": "1s",
         "maxPending": str(trial.random.choice((5, 50, 1000))),
-    }  # fmt: skip
+    }
 
 
 def start(trial: Trial, work: Callable[..., Any], *arguments: Any, worker: str = "") -> Job:
@@ -62,16 +65,22 @@ def broken_write(trial: Trial, **breaks: Any) -> Ended:
     ids = "shuffle" in breaks or trial.random.random() < 0.5
     options = make_target(trial)
     breaks |= {
-        "mark": str(trial.servers.folder / f"broken-{trial.seed}"), "after": trial.random.randint(1, 300),
-        "wait": trial.random.choice((0.0, 1.0, SHORT_S + 0.5)), "subject": f"{trial.back}.a",
-    }  # fmt: skip
+        "mark": str(trial.servers.folder / f"broken-{trial.seed}"),
+        "after": trial.random.randint(1, 300),
+        "wait": trial.random.choice((0.0, 1.0, SHORT_S + 0.5)),
+        "subject": f"{trial.back}.a",
+    }
     ended = start(trial, sink_jobs.write, options, rows, ids, breaks).wait(WRITE_S)
     judge(trial, ended, [b"%d" % n for n in range(rows)])
     return ended
 
 
-@fault("sink: task tried again", "a task of a write fails, or its worker is killed, and it is tried again",
-       spark=True, short=True)  # fmt: skip
+@fault(
+    "sink: task tried again",
+    "a task of a write fails, or its worker is killed, and it is tried again",
+    spark=True,
+    short=True,
+)
 def task_again(trial: Trial) -> None:
     how = trial.random.choice(("kill", "raise"))
     broken_write(trial, **{how: True, "each": trial.random.random() < 0.5})
@@ -117,8 +126,11 @@ def publish(trial: Trial, url: str, first: int, last: int) -> None:
         wire.publish([(f"{trial.prefix}.a", b"", b"m%d" % n) for n in range(first, last + 1)])
 
 
-@fault("sink: streaming driver killed", "kill -9 of the driver in a batch or between two; the checkpoint goes on",
-       spark=True)  # fmt: skip
+@fault(
+    "sink: streaming driver killed",
+    "kill -9 of the driver in a batch or between two; the checkpoint goes on",
+    spark=True,
+)
 def driver_killed(trial: Trial) -> None:
     count = trial.random.randint(800, 1500)
     source, target = make_source(trial, trial.environment["NATS3_NATS_URL"], count), make_target(trial)
@@ -139,8 +151,12 @@ def driver_killed(trial: Trial) -> None:
     judge(trial, ended, [b"%d m%d" % (n, n) for n in range(1, count + 1)])
 
 
-@fault("source: changed between batches", "the stream is purged, made again, or forgets its tail, before a query goes "
-       "on", spark=True, short=True)  # fmt: skip
+@fault(
+    "source: changed between batches",
+    "the stream is purged, made again, or forgets its tail, before a query goes on",
+    spark=True,
+    short=True,
+)
 def source_changed(trial: Trial) -> None:
     folder = trial.servers.folder / f"source-{trial.seed}"
     earlier, count = trial.random.randint(100, 300), trial.random.randint(301, 600)

@@ -69,8 +69,10 @@ def stream(spark: Any, source: dict[str, str], target: dict[str, str], prefix: s
     events = spark.readStream.format("jetstream").options(columns="seq,data", **source).load()
     rows = events.selectExpr(f"'{prefix}' as subject", "concat(seq, ' ', cast(data as string)) as data")
     query = (
-        rows.writeStream.format("jetstream").options(checkpointLocation=checkpoint, **target)
-        .trigger(availableNow=True).start()
-    )  # fmt: skip
+        rows.writeStream.format("jetstream")
+        .options(checkpointLocation=checkpoint, **target)
+        .trigger(availableNow=True)
+        .start()
+    )
     query.awaitTermination()
     return len(query.recentProgress)

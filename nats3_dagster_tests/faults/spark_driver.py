@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from nats3_dagster import fault_points
-from nats3_dagster.archive.captures.due import hours_asked
+from nats3_dagster.archive.captures.due import select_hours
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import run_replay
@@ -28,7 +28,7 @@ WORKER_FAULT = "NATS3_FAULTS_WORKER"
 def capture(spark: Any, archive: str) -> int:
     settings = Settings.load()
     with Workspace(settings) as workspace:
-        hours = hours_asked(workspace, archive)
+        hours = select_hours(workspace, archive)
     return sum(run_capture(spark, settings, archive, hour).messages for hour in hours)
 
 

@@ -18,7 +18,7 @@ _WORKER_STEPS = {"capture": ("before_put", "object_put", "task_returned"), "repl
 _DRIVER_STEPS = {
     "capture": ("planned", "before_commit", "in_commit", "after_commit"),
     "replay": ("attempt_started", "before_record", "after_record"),
-}  # fmt: skip
+}
 
 
 def start(trial: Trial, what: str, argument: str, *, worker: str = "", driver: str = "", scratch: str = "") -> Job:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
-from nats3_dagster_tests import s3_proxy
 from nats3_dagster_tests.faults import jobs
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
+from nats3_dagster_tests.support.servers import s3_proxy
 
 _ANSWERS: dict[str, tuple[str, s3_proxy.Fault, tuple[str, ...]]] = {
     "s3 429": ("S3 answers 429 to some requests", s3_proxy.refuse(429, "TooManyRequests"), ("PUT", "GET")),
@@ -16,7 +16,7 @@ _ANSWERS: dict[str, tuple[str, s3_proxy.Fault, tuple[str, ...]]] = {
     "s3 answer lost": ("S3 stores, and its answer is lost", s3_proxy.store_and_lose, ("PUT",)),
     "s3 timeout": ("S3 stores, and does not answer in time", s3_proxy.store_and_stall(4), ("PUT",)),
     "s3 body cut": ("S3 breaks off in the middle of an object", s3_proxy.cut_body, ("GET",)),
-}  # fmt: skip
+}
 
 
 def s3_trouble(trial: Trial, answer: s3_proxy.Fault, commands: tuple[str, ...]) -> None:
@@ -100,10 +100,11 @@ def _swap(trial: Trial, objects: list[tuple[str, str]]) -> list[str]:
 _SPOILT: dict[str, tuple[str, Spoil]] = {
     "chunks deleted": ("objects of chunks are deleted", _spoil(lambda trial, data: None)),
     "chunks truncated": (
-        "objects of chunks are cut", _spoil(lambda trial, data: data[: trial.random.randrange(len(data))]),
+        "objects of chunks are cut",
+        _spoil(lambda trial, data: data[: trial.random.randrange(len(data))]),
     ),
     "chunks flipped": ("one bit of an object is another", _spoil(_flip)),
     "chunks swapped": ("two objects have each other's bytes", _swap),
-}  # fmt: skip
+}
 for _name, (_breaks, _act) in _SPOILT.items():
     fault(_name, _breaks, short=_name in ("chunks flipped", "chunks swapped"))(partial(spoilt_objects, spoil=_act))

@@ -13,15 +13,13 @@ from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 from nats3_dagster_tests.faults.workload import DELETE_LIES, HEAD_LIES, as_json, created_ns, make_messages
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 HOUR_NS, MINUTE_NS = 3600 * 10**9, 60 * 10**9
 Change = Callable[[Trial, Wire], None]
 
 
-def change_stream(
-    trial: Trial, change: Change, lies: frozenset[str], *, adopt: bool = False, **config: Any
-) -> None:
+def change_stream(trial: Trial, change: Change, lies: frozenset[str], *, adopt: bool = False, **config: Any) -> None:
     """Somebody changes the stream while a capture is held; what went from it may be a gap, with a true reason."""
     trial.make_stream(trial.random.randint(300, 900), **config)
     if trial.random.random() < 0.3:
@@ -224,5 +222,3 @@ def kill_seal(trial: Trial) -> None:
     trial.expect(len(seals) == len({hour for hour, _, _ in seals}), "doubled", f"seals: {seals}")
     trial.expect(len(seals) >= 4, "lost", f"only {len(seals)} hours are sealed")
     trial.expect(all(trial.exists(bucket, key) for _, bucket, key in seals), "lost", "a manifest is not in the store")
-
-

@@ -44,9 +44,12 @@ class Row:
 
     def cells(self) -> list[str]:
         return [
-            self.breaks, str(self.tried), str(self.survived), *self.counted(),
+            self.breaks,
+            str(self.tried),
+            str(self.survived),
+            *self.counted(),
             f"{self.seconds / max(self.tried, 1):.1f}",
-        ]  # fmt: skip
+        ]
 
     def counted(self) -> list[str]:
         return [str(self.counts.get(kind, 0)) for kind in _COUNTED]

@@ -6,7 +6,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.tables import tables
 from nats3_dagster.tables.observe import observe
 from nats3_dagster.tables.sync import sync
-from nats3_dagster.tables.verify import verify
+from nats3_dagster.tables.tables import verify
 from nats3_dagster.workspace import Workspace
 
 LAKE = "lake"

@@ -18,15 +18,20 @@ from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 from nats3_dagster_tests.faults.workload import Key, Sent, created_ns, make_messages
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 DURABLE = "taker"
 SECOND_NS = 10**9
 # The steps at which a process dies. Those of a task are passed by several processes.
 STEPS = (
-    "take.claimed", "take.object_put", "take.before_commit", "capture.in_commit", "take.committed",
-    "take.acknowledged", "take.settling",
-)  # fmt: skip
+    "take.claimed",
+    "take.object_put",
+    "take.before_commit",
+    "capture.in_commit",
+    "take.committed",
+    "take.acknowledged",
+    "take.settling",
+)
 # What the archive takes, by the subjects of the workload. A durable with two filters needs nats-server 2.10.
 FILTERS = ((), ("a",), ("a", "b.c")) if version_of(find_nats_server()) >= (2, 10) else ((), ("a",))
 
@@ -84,9 +89,7 @@ class Taking:
     def finish(self, *, exact: bool, adopt: bool = False) -> None:
         """Take the rest, and judge."""
         if self.trial.finish(taking_jobs.take, ARCHIVE, adopt):
-            self.trial.blame(
-                judge_taking(self.trial.archived(), self.sent, set(self.wanted), self.gone, exact=exact)
-            )
+            self.trial.blame(judge_taking(self.trial.archived(), self.sent, set(self.wanted), self.gone, exact=exact))
 
 
 def make(trial: Trial, retentions: tuple[str, ...] = ("workqueue", "interest", "limits")) -> Taking:
@@ -98,10 +101,15 @@ def make(trial: Trial, retentions: tuple[str, ...] = ("workqueue", "interest", "
     trial.must(
         taking_jobs.create,
         ArchiveSpec(
-            ARCHIVE, trial.stream, BUCKET, prefix=trial.stream, subjects=taking.subjects, mode="consumer",
+            ARCHIVE,
+            trial.stream,
+            BUCKET,
+            prefix=trial.stream,
+            subjects=taking.subjects,
+            mode="consumer",
             durable=DURABLE,
         ),
-    )  # fmt: skip
+    )
     taking.publish(trial.random.randint(1, 400))
     if trial.random.random() < 0.7:
         trial.must(taking_jobs.take, ARCHIVE)
@@ -111,8 +119,11 @@ def make(trial: Trial, retentions: tuple[str, ...] = ("workqueue", "interest", "
 def durable(wire: Wire, taking: Taking) -> None:
     stream = taking.trial.stream
     config: dict[str, Any] = {
-        "durable_name": DURABLE, "ack_policy": "explicit", "ack_wait": SECOND_NS, "max_ack_pending": 20_000,
-    }  # fmt: skip
+        "durable_name": DURABLE,
+        "ack_policy": "explicit",
+        "ack_wait": SECOND_NS,
+        "max_ack_pending": 20_000,
+    }
     if len(taking.subjects) == 1:
         config["filter_subject"] = taking.subjects[0]
     elif taking.subjects:

@@ -1,6 +1,7 @@
 """What processes of the faults of consumer mode do: the jobs of jobs.py, with small settings of their own."""
 
-from nats3_dagster.archive.take import durables, taking
+from nats3_dagster.archive.source import durables
+from nats3_dagster.archive.take import driver
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster_tests.faults import jobs
 
@@ -22,4 +23,4 @@ def take(archive: str, adopt: bool = False) -> int:
 def _small_settings() -> None:
     """In this process. What a process that was killed has pulled comes again after a second."""
     durables.LEAST_ACK_WAIT_S = 1
-    taking.CHUNK_MESSAGES = taking.TASK_MESSAGES = CLAIM_MESSAGES
+    driver.CHUNK_MESSAGES = driver.TASK_MESSAGES = CLAIM_MESSAGES

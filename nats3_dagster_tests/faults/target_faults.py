@@ -13,7 +13,7 @@ from nats3_dagster_tests.faults import jobs
 from nats3_dagster_tests.faults.kill_faults import target_config
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.trial import Trial
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 # Why a replay may say that it cannot go on: true where the target may have forgotten what it took.
 _FORGOT = ("may have removed", "deleted and made again", "cannot be known", "no longer", "was removed", "purged")
@@ -84,9 +84,7 @@ def transformed(trial: Trial) -> None:
     replay = trial.begin_replay()
     step = trial.random.choice(("chunk_fetched", "sent", "acknowledged"))
     assert not trial.run(jobs.replay, replay, fault=f"replay.{step}:kill:{trial.random.randint(1, 3)}").ok
-    trial.finish_replay(
-        replay, subject=lambda subject: f"stored{trial.seed}" + subject.removeprefix(trial.prefix)
-    )
+    trial.finish_replay(replay, subject=lambda subject: f"stored{trial.seed}" + subject.removeprefix(trial.prefix))
 
 
 @fault("target key-value", "the target keeps one message of a subject, and the replay is broken off")

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.model import Pace, ReplaySpec
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.acceptance.stories import archive_events, begin_replay, capture_all, hours_of
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.runs import archive_events, begin_replay, capture_all, hours_of
+from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = 500
@@ -32,9 +32,14 @@ class Driver:
     def __init__(self, mark: str, *command: str) -> None:
         self._mark = mark
         self.process = subprocess.Popen(
-            [sys.executable, *command], cwd=ROOT, env=os.environ | {MARK: self._mark}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, *command],
+            cwd=ROOT,
+            env=os.environ | {MARK: self._mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def children(self) -> list[psutil.Process]:
         """All processes with the mark but the driver's own."""
@@ -99,8 +104,11 @@ def test_an_interrupt_at_any_moment_of_the_start_leaves_no_java(
     resume: Callable[[], Driver], replay: str, nats: NatsServer
 ) -> None:
     for number, status, delay_s in [
-        (signal.SIGINT, 130, 0.0), (signal.SIGTERM, 143, 0.7), (signal.SIGINT, 130, 1.5), (signal.SIGINT, 130, 2.5),
-    ]:  # fmt: skip
+        (signal.SIGINT, 130, 0.0),
+        (signal.SIGTERM, 143, 0.7),
+        (signal.SIGINT, 130, 1.5),
+        (signal.SIGINT, 130, 2.5),
+    ]:
         driver = resume()
         wait_for(driver.children)
         time.sleep(delay_s)  # not for a condition: the moments are arbitrary

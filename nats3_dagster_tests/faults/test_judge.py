@@ -10,9 +10,9 @@ from nats3_dagster_tests.faults.judge import Archived, Finding
 from nats3_dagster_tests.faults.topology import Topology
 from nats3_dagster_tests.faults.trial import Trial
 from nats3_dagster_tests.faults.workload import HEAD_LIES, Key, as_json
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
-pytestmark = [pytest.mark.nats, pytest.mark.steady_hour(60)]
+pytestmark = pytest.mark.steady_hour(60)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from nats3_dagster_tests.faults.judge_exports import judge_files
 from nats3_dagster_tests.faults.workload import Key
-from nats3_dagster_tests.wire import Message
+from nats3_dagster_tests.support.wire import Message
 
 EXPECTED: dict[Key, Message] = {
     (7, seq): Message(seq, f"x.{'ab'[seq % 2]}", b"", b"%d" % seq, f"2026-11-21T07:{seq:02d}:00.5Z")

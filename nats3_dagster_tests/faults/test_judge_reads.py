@@ -24,11 +24,14 @@ def log(*parts: str) -> list[str]:
 @pytest.mark.parametrize(
     "parts",
     [
-        ("B", "1-10", "<", ">"), ("B", "1-4", "<", ">", "5-6", "B", "5-10"), ("B", "1-4", "B", "1-10"),
+        ("B", "1-10", "<", ">"),
+        ("B", "1-4", "<", ">", "5-6", "B", "5-10"),
+        ("B", "1-4", "B", "1-10"),
         # Killed while the token is written: it may be there or not.
-        ("B", "1-4", "<", "B", "5-10"), ("B", "1-4", "<", "B", "1-10"),
+        ("B", "1-4", "<", "B", "5-10"),
+        ("B", "1-4", "<", "B", "1-10"),
     ],
-)  # fmt: skip
+)
 def test_a_right_read(parts: tuple[str, ...]) -> None:
     assert judge_read(log(*parts), MESSAGES) == []
 
@@ -36,11 +39,15 @@ def test_a_right_read(parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("parts", "kind"),
     [
-        (("B", "1-3", "5-10"), "lost"), (("B", "1-9"), "lost"), (("B", "2-10"), "lost"),
-        (("B", "1-4", "<", ">", "B", "6-10"), "lost"), (("B", "1-4", "<", ">", "B", "4-10"), "doubled"),
-        (("B", "1-4", "4-10"), "doubled"), (("B", "1-10", "11"), "doubled"),
+        (("B", "1-3", "5-10"), "lost"),
+        (("B", "1-9"), "lost"),
+        (("B", "2-10"), "lost"),
+        (("B", "1-4", "<", ">", "B", "6-10"), "lost"),
+        (("B", "1-4", "<", ">", "B", "4-10"), "doubled"),
+        (("B", "1-4", "4-10"), "doubled"),
+        (("B", "1-10", "11"), "doubled"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_read(parts: tuple[str, ...], kind: str) -> None:
     assert {finding.kind for finding in judge_read(log(*parts), MESSAGES)} == {kind}
 

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.acceptance.stories import archive_events, capture_all
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.runs import archive_events, capture_all
+from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = 24_000
@@ -22,9 +22,13 @@ MESSAGES = 24_000
 
 def republish(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "spark" / "republish.py"), *arguments], env=os.environ, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, str(ROOT / "spark" / "republish.py"), *arguments],
+        env=os.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 @pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.needs_nats("2.14"))])

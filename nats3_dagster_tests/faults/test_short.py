@@ -21,7 +21,6 @@ def servers() -> Iterator[Topology]:
         yield started
 
 
-@pytest.mark.nats
 @pytest.mark.steady_hour(60)
 @pytest.mark.parametrize("fault", SHORT, ids=lambda fault: fault.name)
 def test_survived(servers: Topology, fault: Fault) -> None:

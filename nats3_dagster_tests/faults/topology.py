@@ -24,11 +24,11 @@ from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import free_port
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster_tests.faults.jobs import FORKS
-from nats3_dagster_tests.s3_proxy import S3Proxy
-from nats3_dagster_tests.tcp_proxy import TcpProxy
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.servers.s3_proxy import S3Proxy
+from nats3_dagster_tests.support.servers.tcp_proxy import TcpProxy
+from nats3_dagster_tests.support.wire import Wire
 
 # The master of the warm Spark session, in the environment of its driver.
 MASTER = "FAULTS_SPARK_MASTER"
@@ -87,10 +87,14 @@ class Topology:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("NATS3_", "AWS_"))}
         log = self._stack.enter_context((self.folder / "processes.log").open("ab"))
         process = subprocess.Popen(
-            [sys.executable, "-m", f"nats3_dagster_tests.faults.{module}", str(path)], cwd=Path(__file__).parents[2],
-            env={**environment, "NATS3_HOME": str(self.folder), **more}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=log, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-m", f"nats3_dagster_tests.faults.{module}", str(path)],
+            cwd=Path(__file__).parents[2],
+            env={**environment, "NATS3_HOME": str(self.folder), **more},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         assert process.stdout
@@ -128,8 +132,7 @@ class Topology:
         """Three servers that know each other; each can be stopped, killed and started again."""
         ports = [free_port() for _ in range(3)]
         self._routes = {
-            (n, other): self._stack.enter_context(TcpProxy(ports[other]))
-            for n, other in permutations(range(3), 2)
+            (n, other): self._stack.enter_context(TcpProxy(ports[other])) for n, other in permutations(range(3), 2)
         }
         # An address where nobody listens: they learn of each other by gossip, and then would go past the proxies.
         nowhere = free_port()
@@ -224,7 +227,10 @@ class Topology:
     @staticmethod
     def client_of(server: S3Server) -> Any:
         return boto3.client(
-            "s3", endpoint_url=server.endpoint, region_name=server.region, aws_access_key_id=server.access_key,
+            "s3",
+            endpoint_url=server.endpoint,
+            region_name=server.region,
+            aws_access_key_id=server.access_key,
             aws_secret_access_key=server.secret_key,
         )
 

@@ -18,7 +18,7 @@ from nats3_dagster_tests.faults.forks import Ended, Job, Request
 from nats3_dagster_tests.faults.judge import Archived, Finding
 from nats3_dagster_tests.faults.topology import BUCKET, Topology
 from nats3_dagster_tests.faults.workload import Key, Sent, Truth, make_messages, publish
-from nats3_dagster_tests.wire import Message, Wire
+from nats3_dagster_tests.support.wire import Message, Wire
 
 # A run of a capture or a replay ends within this; and so often it is run again once the fault is over.
 RUN_S, RUNS = 90.0, 5
@@ -59,9 +59,10 @@ class Trial:
         self.database = self._stack.enter_context(self.servers.database())
         nats = ",".join(s.url for s in self.cluster) or self.servers.nats.url
         self.environment = {
-            "NATS3_NATS_URL": nats, "NATS3_POSTGRES_URL": self.servers.postgres.url(self.database),
+            "NATS3_NATS_URL": nats,
+            "NATS3_POSTGRES_URL": self.servers.postgres.url(self.database),
             jobs.FORKS: str(self.servers.forks),
-        }  # fmt: skip
+        }
         self.use_store()
         return self
 
@@ -91,9 +92,12 @@ class Trial:
         if self._store == "s3":
             s3 = self.servers.s3
             self.environment |= {
-                "NATS3_STORE_URL": "s3://", "AWS_ENDPOINT_URL_S3": s3.endpoint, "AWS_REGION": s3.region,
-                "AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-            }  # fmt: skip
+                "NATS3_STORE_URL": "s3://",
+                "AWS_ENDPOINT_URL_S3": s3.endpoint,
+                "AWS_REGION": s3.region,
+                "AWS_ACCESS_KEY_ID": s3.access_key,
+                "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+            }
             return
         url = url or f"file://{self.servers.folder / f'store-{self.seed}'}"
         self._folder = self.servers.folder.__class__(urlsplit(url).path)

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nats3_dagster_tests.wire import Message, Wire
+from nats3_dagster_tests.support.wire import Message, Wire
 
 Sent = tuple[str, bytes, bytes]
 # Key of a message: when its stream was made, in nanoseconds since 1970, and its sequence.

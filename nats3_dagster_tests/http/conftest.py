@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from nats3_dagster.api.app import create_app
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture

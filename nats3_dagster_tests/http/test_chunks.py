@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from nats3_dagster.archive import chunk_pages
+from nats3_dagster.archive.read import chunk_pages
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, chunk, spec, state
+from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, chunk, spec, state
 
 LATER = "2026-11-21-08:00"
 
@@ -21,11 +21,13 @@ def archive(workspace: Workspace) -> Archive:
     later: dict[str, Any] = {"hour": LATER, "first_ns": begins, "last_ns": begins + 9}
     made = [
         chunk(
-            at * 10 + 1, at * 10 + 10, subjects={"logs.a": 9, "logs.b": 1} if at % 10 == 0 else {"logs.a": 10},
+            at * 10 + 1,
+            at * 10 + 10,
+            subjects={"logs.a": 9, "logs.b": 1} if at % 10 == 0 else {"logs.a": 10},
             **(later if at >= 20 else {}),
         )
         for at in range(25)
-    ]  # fmt: skip
+    ]
     workspace.catalog.chunks.commit(archive, made)
     return archive
 
@@ -72,14 +74,19 @@ def test_by_the_job_and_one_by_its_id(client: TestClient, archive: Archive) -> N
 @pytest.mark.parametrize(
     ("params", "status", "field"),
     [
-        ({}, 422, "archive"), ({"archive": "nothing"}, 404, None), ({"archive": "logs", "limit": -1}, 422, "limit"),
-        ({"archive": "logs", "limit": 1001}, 422, "limit"), ({"archive": "logs", "cursor": "x"}, 422, "cursor"),
-        ({"archive": "logs", "cursor": f"1-{2**63}"}, 422, "cursor"), ({"archive": "logs", "hour": "now"}, 422, None),
+        ({}, 422, "archive"),
+        ({"archive": "nothing"}, 404, None),
+        ({"archive": "logs", "limit": -1}, 422, "limit"),
+        ({"archive": "logs", "limit": 1001}, 422, "limit"),
+        ({"archive": "logs", "cursor": "x"}, 422, "cursor"),
+        ({"archive": "logs", "cursor": f"1-{2**63}"}, 422, "cursor"),
+        ({"archive": "logs", "hour": "now"}, 422, None),
         ({"archive": "logs", "from_time": "soon"}, 422, "from_time"),
-        ({"archive": "logs", "subject": "a..b"}, 422, None), ({"archive": "a\0"}, 422, "archive"),
+        ({"archive": "logs", "subject": "a..b"}, 422, None),
+        ({"archive": "a\0"}, 422, "archive"),
         ({"archive": "logs", "hours": "x"}, 422, "hours"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(
     client: TestClient, archive: Archive, params: dict[str, Any], status: int, field: str | None
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 ID = "7f0f3f0a-2d0e-4d5c-9f4e-6f1f0f6b8a11"
 JSON = {"Content-Type": "application/json"}
@@ -22,10 +22,24 @@ def body(**values: Any) -> bytes:
 
 
 BODIES = [
-    b"", b"{", b"[]", b"null", b"\xff\xfe", b'"\xff"', b"[" * 100_000, b'{"name":' * 50_000, b"1" * 100_000,
-    b'{"name": "\xed\xa0\x80"}', b'{"name": 1, "name": 2}', "\ufeff{}".encode(), "{}".encode("utf-16"), b"NaN",
-    b'{"a": ' + b"9" * 5000 + b"}", b"--x\r\n\r\n", b"\0",
-]  # fmt: skip
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"\xff\xfe",
+    b'"\xff"',
+    b"[" * 100_000,
+    b'{"name":' * 50_000,
+    b"1" * 100_000,
+    b'{"name": "\xed\xa0\x80"}',
+    b'{"name": 1, "name": 2}',
+    "\ufeff{}".encode(),
+    "{}".encode("utf-16"),
+    b"NaN",
+    b'{"a": ' + b"9" * 5000 + b"}",
+    b"--x\r\n\r\n",
+    b"\0",
+]
 TYPES: list[dict[str, Any]] = [JSON, {"Content-Type": "text/plain"}, {"Content-Type": b"\xff"}, {}]
 
 
@@ -61,10 +75,19 @@ def test_json_has_each_key_once_and_an_error_its_place(client: TestClient, path:
 def test_head_is_get_without_the_body(client: TestClient, jobs_stream: Wire, bucket: str) -> None:
     job = client.post("/store/job", json=STORE | {"bucket": bucket}).json()
     asked = {
-        "/ping": {}, "/ready": {}, "/metrics": {}, "/store/jobs": {}, "/store/job": {"job_id": job["id"]},
-        "/load/job": {"job_id": ID}, "/load/jobs": {"limit": 0}, "/openapi.json": {}, "/nowhere": {}, "/docs": {},
-        "/docs/files/swagger-ui.css": {}, "/api/v1/chunks": {"archive": "job_1"},
-    }  # fmt: skip
+        "/ping": {},
+        "/ready": {},
+        "/metrics": {},
+        "/store/jobs": {},
+        "/store/job": {"job_id": job["id"]},
+        "/load/job": {"job_id": ID},
+        "/load/jobs": {"limit": 0},
+        "/openapi.json": {},
+        "/nowhere": {},
+        "/docs": {},
+        "/docs/files/swagger-ui.css": {},
+        "/api/v1/chunks": {"archive": "job_1"},
+    }
     for path, params in asked.items():
         get, head = client.get(path, params=params), client.head(path, params=params)
         assert (head.status_code, head.content) == (get.status_code, b""), path
@@ -76,8 +99,11 @@ def test_head_is_get_without_the_body(client: TestClient, jobs_stream: Wire, buc
 def test_what_is_long_is_not_repeated(client: TestClient) -> None:
     long = "x" * 10_000
     answers = [
-        client.get(f"/{long}"), client.put(f"/docs/files/{long}"), client.get("/store/jobs", params={long: "1"}),
-        client.get("/store/jobs", params={"limit": long}), client.get(f"/archive/{long}/message", params={"seq": 1}),
+        client.get(f"/{long}"),
+        client.put(f"/docs/files/{long}"),
+        client.get("/store/jobs", params={long: "1"}),
+        client.get("/store/jobs", params={"limit": long}),
+        client.get(f"/archive/{long}/message", params={"seq": 1}),
         client.post("/store/job", json={"name": long * 90, "stream": f"{long}.", "bucket": long[:9], long: 1}),
         client.post("/store/job", json={"name": "a", "stream": "a", "bucket": "b-1", "subjects": [f"..{long[:1000]}"]}),
         client.post("/store/job", content=b'{"%s": 1, "%s": 1}' % (long.encode(), long.encode()), headers=JSON),
@@ -88,9 +114,32 @@ def test_what_is_long_is_not_repeated(client: TestClient) -> None:
 
 
 STRANGE: list[Any] = [
-    "\0", "a\0b", "\ud800", "\U0001f600" * 300, "a\r\nb", "x" * 1025, " ", "\u202e", "../..", "a/b", "$JS.>", "a..b",
-    ">.a", -1, 0, 2**63, 2**64, 10**400, 1e400, float("nan"), True, [], {}, [[]], [None],
-]  # fmt: skip
+    "\0",
+    "a\0b",
+    "\ud800",
+    "\U0001f600" * 300,
+    "a\r\nb",
+    "x" * 1025,
+    " ",
+    "\u202e",
+    "../..",
+    "a/b",
+    "$JS.>",
+    "a..b",
+    ">.a",
+    -1,
+    0,
+    2**63,
+    2**64,
+    10**400,
+    1e400,
+    float("nan"),
+    True,
+    [],
+    {},
+    [[]],
+    [None],
+]
 
 
 def test_a_value_that_fits_nowhere_in_a_store_job(client: TestClient, jobs_stream: Wire, bucket: str) -> None:
@@ -109,9 +158,22 @@ def test_a_value_that_fits_nowhere_in_a_load_job(client: TestClient, jobs_stream
     assert client.post("/store/job", json=STORE | {"bucket": bucket}).status_code == 201
     whole = LOAD | {"bucket": bucket, "dry_run": True}
     names = (
-        *whole, "name", "archive", "prefix", "read_consumer", "write_stream", "poll_interval", "from_time", "start",
-        "end", "sequences", "hours", "rate", "create_stream", "delete_chunks",
-    )  # fmt: skip
+        *whole,
+        "name",
+        "archive",
+        "prefix",
+        "read_consumer",
+        "write_stream",
+        "poll_interval",
+        "from_time",
+        "start",
+        "end",
+        "sequences",
+        "hours",
+        "rate",
+        "create_stream",
+        "delete_chunks",
+    )
     for name, strange in itertools.product(names, STRANGE):
         answer = client.post("/load/job", content=body(**whole | {name: strange}), headers=JSON)
         assert answer.status_code in (200, 404, 409, 422), (name, ascii(strange), answer.text)
@@ -119,10 +181,13 @@ def test_a_value_that_fits_nowhere_in_a_load_job(client: TestClient, jobs_stream
 
 VALUES = ("%00", "%ff", "%ed%a0%80", "9" * 5000, "-1", "", "a" * 5000, "%0d%0a", "1e3", "٣")
 QUERIES = {
-    "/store/job": ["job_id"], "/store/jobs": ["stream", "bucket", "status", "limit"], "/store/job/lag": ["job_id"],
-    "/load/jobs": ["archive", "bucket", "replay", "limit", "status"], "/load/job/progress": ["job_id"],
+    "/store/job": ["job_id"],
+    "/store/jobs": ["stream", "bucket", "status", "limit"],
+    "/store/job/lag": ["job_id"],
+    "/load/jobs": ["archive", "bucket", "replay", "limit", "status"],
+    "/load/job/progress": ["job_id"],
     "/chunks": ["archive", "hour", "from_time", "subject", "limit", "cursor"],
-}  # fmt: skip
+}
 
 
 def test_a_query_that_is_none(client: TestClient, jobs_stream: Wire) -> None:

@@ -3,10 +3,10 @@
 import pytest
 from fastapi.testclient import TestClient
 
-from nats3_dagster.api.models.export_models import ExportDetail, ExportList
+from nats3_dagster.documents.exports import ExportDetail, ExportList
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, chunk, spec, state
-from nats3_dagster_tests.integration.test_catalog_exports import NEXT, declared, export, seal
+from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, chunk, spec, state
+from nats3_dagster_tests.support.declared_exports import NEXT, declared, export, seal
 
 
 @pytest.fixture
@@ -31,8 +31,11 @@ def test_exports_of_an_archive_with_their_state(client: TestClient, exports: Non
     ExportList.model_validate(document)
     pizza, lines = document["exports"]
     assert (pizza["name"], pizza["schema"], pizza["files"], pizza["messages"]) == (
-        "pizza", "/schemas/pizza.json", 2, 10,
-    )  # fmt: skip
+        "pizza",
+        "/schemas/pizza.json",
+        2,
+        10,
+    )
     assert (pizza["hours_done"], pizza["hours_due"], pizza["hours_failed"], pizza["undecoded"]) == (1, 0, 1, 1)
     assert pizza["last_run_at"] > pizza["created_at"]
     assert (lines["name"], lines["hours_due"], lines["last_run_at"]) == ("raw_lines", 2, None)
@@ -43,8 +46,9 @@ def test_one_export_and_its_hours(client: TestClient, exports: None) -> None:
     document = client.get("/archive/logs/exports/pizza").json()
     ExportDetail.model_validate(document)
     assert [(hour["hour"], hour["state"], hour["error"]) for hour in document["hours"]] == [
-        (HOUR, "done", None), (NEXT, "failed", "it broke"),
-    ]  # fmt: skip
+        (HOUR, "done", None),
+        (NEXT, "failed", "it broke"),
+    ]
     assert document["hours"][0]["manifest"] == "s3://lake/m.json"
     (listed,) = [one for one in client.get("/archive/logs/exports").json()["exports"] if one["name"] == "pizza"]
     assert {field: value for field, value in document.items() if field != "hours"} == listed

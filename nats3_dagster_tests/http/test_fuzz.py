@@ -19,17 +19,27 @@ from nats3_dagster.exports import declare
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.http.load_case import Loads, listening
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.load_jobs import Loads, listening
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 # The rest is about accounts, or expects that what a schema allows is accepted: whether a stream is there, or a filter
 # fits it, no schema says.
 CHECKS = (
-    "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
-    "response_schema_conformance", "negative_data_rejection", "missing_required_header", "unsupported_method",
-    "allow_header_conformance", "use_after_free", "ensure_resource_availability",
-)  # fmt: skip
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "missing_required_header",
+    "unsupported_method",
+    "allow_header_conformance",
+    "use_after_free",
+    "ensure_resource_availability",
+)
 
 
 Real = dict[str, dict[str, list[Any]]]
@@ -91,20 +101,33 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
         assert client.get("/ready").status_code == 200
         real: Real = {
             "/load/": {
-                "job_id": [done["id"], waiting["id"]], "archive": ["events"], "body.archive": ["events"],
-                "body.read_stream": ["EV"], "body.bucket": [bucket], "body.read_subject": ["ev.>", "ev.a"],
+                "job_id": [done["id"], waiting["id"]],
+                "archive": ["events"],
+                "body.archive": ["events"],
+                "body.read_stream": ["EV"],
+                "body.bucket": [bucket],
+                "body.read_subject": ["ev.>", "ev.a"],
                 "body.write_subject": ["back.>", "back.again"],
             },
             "/store/": {
-                "job_id": [store["id"]], "body.stream": ["EV"], "body.bucket": [bucket], "body.subject": ["ev.a"],
+                "job_id": [store["id"]],
+                "body.stream": ["EV"],
+                "body.bucket": [bucket],
+                "body.subject": ["ev.a"],
             },
             "/archive/": {
-                "name": ["events"], "seq": [1, 5], "subject": ["ev.>", "ev.a"], "sequences": ["1-5"],
-                "export": ["files"], "at": ["2026-01-01"],
-                "from_time": ["-1h"], "to_time": ["2100-01-01"], "hour": [chunk["hour"]],
+                "name": ["events"],
+                "seq": [1, 5],
+                "subject": ["ev.>", "ev.a"],
+                "sequences": ["1-5"],
+                "export": ["files"],
+                "at": ["2026-01-01"],
+                "from_time": ["-1h"],
+                "to_time": ["2100-01-01"],
+                "hour": [chunk["hour"]],
             },
             "/chunks": {"job_id": [store["id"]], "chunk_id": [chunk["id"]], "archive": ["events"]},
-        }  # fmt: skip
+        }
         fuzzed.run(url, real, tmp_path, "--exclude-method", "DELETE", "--max-examples", "12")
         # Then what takes the jobs away.
         client.post("/load/job/pause", params={"job_id": waiting["id"]})

@@ -24,10 +24,12 @@ from nats3_dagster.replay.jobs import JOB_STATUSES
 from nats3_dagster.runs.processes import log_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.http.load_case import MESSAGES, Loads, listening, replay_of
-from nats3_dagster_tests.orchestration.processes import Dagster
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.processes import Dagster
+from nats3_dagster_tests.support.load_jobs import MESSAGES, Loads, listening, replay_of
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 ALL = list(range(MESSAGES))
 
@@ -197,9 +199,7 @@ def test_what_cannot_start_says_why(loads: Loads, settings: Settings, workspace:
 
 @pytest.mark.timeout(300)
 @pytest.mark.steady_hour(200)
-def test_dagster_runs_it(
-    loads: Loads, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dagster_runs_it(loads: Loads, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {name: os.environ[name] for name in os.environ if name.startswith(("NATS3_", "AWS_"))}
     with Dagster(tmp_path, environment) as dagster:
         ours = settings.model_copy(update={"dagster_url": dagster.url})

@@ -7,18 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fastapi.testclient import TestClient
 
-from nats3_dagster.archive.captures import recent
-from nats3_dagster.archive.captures.recent import RecentConditions
-from nats3_dagster.archive.condition import Condition
+from nats3_dagster.archive.source import condition
+from nats3_dagster.archive.source.condition import Condition, RecentConditions
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench.api import ask, fill, paths_of
-from nats3_dagster_tests.http.test_server import serving
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.servers.serving import serving
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.timeout(60)
 def test_twenty_clients_that_read(settings: Settings) -> None:
     """As `python -m nats3_dagster_tests.bench.api`, which measures it."""
     fill(settings, settings.nats.servers[0], chunks=200)
@@ -38,15 +38,15 @@ def test_what_all_ask_for_is_asked_for_once(
         assert client.post("/store/job", json=body).status_code == 201
     archives = [one.archive for one in workspace.catalog.archives.totals()]
     asked: list[int] = []
-    original, gate = recent.conditions, threading.Event()
+    original, gate = condition.conditions, threading.Event()
 
     def counted(work: Workspace, some: list[Archive]) -> dict[int, Condition]:
         asked.extend(archive.id for archive in some)
         assert gate.wait(30)
         return original(work, some)
 
-    monkeypatch.setattr(recent, "conditions", counted)
-    monkeypatch.setattr(recent, "FRESH_S", 30.0)
+    monkeypatch.setattr(condition, "conditions", counted)
+    monkeypatch.setattr(condition, "FRESH_S", 30.0)
     shared = RecentConditions(workspace)
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(shared.of, archives[: 1 + n % 2]) for n in range(8)]
@@ -57,7 +57,7 @@ def test_what_all_ask_for_is_asked_for_once(
     paused = workspace.catalog.archives.pause(archives[0].name)
     shared.of([paused, archives[1]])
     assert asked[2:] == [paused.id]
-    monkeypatch.setattr(recent, "FRESH_S", 0.0)
+    monkeypatch.setattr(condition, "FRESH_S", 0.0)
     shared.of([paused])
     assert asked[2:] == [paused.id] * 2
 

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.stored_case import LIFE, Made, made, store
+from nats3_dagster_tests.support.stored import LIFE, Made, made, store
 
 
 @pytest.fixture
@@ -29,9 +29,15 @@ def test_one_message(client: TestClient, archive: Archive, prefix: str) -> None:
         return answer.json()
 
     assert asked("", seq=2) == {
-        "seq": 2, "time": "2026-11-21T10:00:00.002000000Z", "subject": "logs.0", "subject_bytes": None, "stream": "S",
-        "incarnation": LIFE.token, "headers": None, "data": base64.b64encode(b"\xff2").decode(),
-    }  # fmt: skip
+        "seq": 2,
+        "time": "2026-11-21T10:00:00.002000000Z",
+        "subject": "logs.0",
+        "subject_bytes": None,
+        "stream": "S",
+        "incarnation": LIFE.token,
+        "headers": None,
+        "data": base64.b64encode(b"\xff2").decode(),
+    }
     assert asked("", at="2026-11-21T10:30:00Z")["seq"] == 7
     assert asked("", seq=8, incarnation=LIFE.token)["data"] == ""
     assert asked("/next", subject="logs.0", after=2)["seq"] == 4
@@ -44,10 +50,10 @@ def test_one_message(client: TestClient, archive: Archive, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("path", "params", "status", "error"),
     [
-        ("logs/message", {"seq": 5}, 404, "Sequence 5 is not in archive logs: somebody deleted it"),
+        ("logs/message", {"seq": 5}, 404, "Sequence 5 is not in archive logs: it was deleted"),
         ("logs/message", {"seq": 9}, 404, "Sequence 9 is not in archive logs: its last one is 8"),
         ("logs/message", {"at": "2027-01-01"}, 404, "Archive logs has no message stored at 2027"),
-        ("logs/message/next", {"subject": "other", "after": 8}, 404, "Archive logs has no message of other behind"),
+        ("logs/message/next", {"subject": "other", "after": 8}, 404, "Archive logs has no message of other after"),
         ("logs/message/last", {"subject": "none"}, 404, "Archive logs has no message of none"),
         ("logs/message/ref", {"seq": 6}, 404, "Sequence 6 is not in archive logs"),
         ("logz/message", {"seq": 1}, 404, "There is no archive logz"),
@@ -93,9 +99,7 @@ def test_pages_have_every_message_once(client: TestClient, archive: Archive) -> 
     assert seqs(subject="none") == [[]]
 
 
-def test_a_page_ends_at_its_bytes_and_goes_on_later(
-    client: TestClient, archive: Archive, workspace: Workspace
-) -> None:
+def test_a_page_ends_at_its_bytes_and_goes_on_later(client: TestClient, archive: Archive, workspace: Workspace) -> None:
     store(workspace, archive, 12, [Made(seq, "big", b"x" * 700_000) for seq in (9, 10)])
     first = client.get("/archive/logs/messages").json()
     assert [one["seq"] for one in first["messages"]] == [1, 2, 3, 4, 7, 8, 9]

@@ -15,24 +15,24 @@ from prometheus_client.parser import text_string_to_metric_families
 from nats3_dagster.api import scrapes
 from nats3_dagster.api.app import create_app
 from nats3_dagster.archive import status
-from nats3_dagster.archive.captures.noting import noted
-from nats3_dagster.archive.condition import condition
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.capture_log import record_outcome
+from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
-from nats3_dagster.archive.remove import delete
-from nats3_dagster.archive.source import observe_source
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.dev.process import free_port
+from nats3_dagster.documents.holdings import ArchiveDetail
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Gap, ReplaySpec, SeqRange
+from nats3_dagster.replay.overview import overview
 from nats3_dagster.settings import Settings
-from nats3_dagster.views.archives import holdings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.conftest import NatsFactory, freeze
-from nats3_dagster_tests.metrics_case import OPENMETRICS, Scraped
-from nats3_dagster_tests.replay_case import archived, replayed
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.metrics import Scraped, scraped
+from nats3_dagster_tests.support.replays import archived, replayed
+from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = 300
 
@@ -41,12 +41,6 @@ MESSAGES = 300
 def server(settings: Settings, **changes: Any) -> Iterator[TestClient]:
     with TestClient(create_app(settings.model_copy(update=changes))) as client:
         yield client
-
-
-def scraped(client: TestClient) -> Scraped:
-    answer = client.get("/metrics", headers={"accept": OPENMETRICS})
-    assert (answer.status_code, answer.headers["content-type"].split(";")[0]) == (200, OPENMETRICS.split(";")[0])
-    return Scraped(answer.text)
 
 
 def scrape(settings: Settings, **changes: Any) -> Scraped:
@@ -75,14 +69,14 @@ def test_every_number_is_that_of_the_archive(
     assert hours
     manifests = [seal.stored_bytes for seal in seal_hours(workspace, archive, hours)]
     seen = scrape(settings)
-    view = holdings(status.holdings(workspace, "a"), condition(workspace, archive), 0, WORDS)
+    view = ArchiveDetail.of_overview(overview(workspace, "a"), WORDS).plain()
     a = {"archive": "a"}
     assert seen("nats3_archive_lag_messages", **a) == view["lag"] == 20
     assert seen("nats3_archive_lag_seconds", **a) == pytest.approx(view["oldest_uncaptured_s"], abs=10)
     assert seen("nats3_archive_time_to_loss_ratio", **a) == view["time_to_loss"]["used"] == 0.02
     assert seen("nats3_archive_loss_level", **a) == 0
     assert seen("nats3_archive_gone_messages", **a) == view["time_to_loss"]["gone"] == 0
-    assert seen.by("state", "nats3_archive_source_state", **a) == {view["source"]["state"]: 1} == {"ok": 1}
+    assert seen.by("state", "nats3_archive_source_state", **a) == {view["source"]: 1} == {"ok": 1}
     assert seen("nats3_archive_source_up", **a) == 1
     assert seen("nats3_archive_paused", **a) == 0
     for name in ("messages", "stored_bytes", "chunks"):
@@ -123,10 +117,10 @@ def test_captures_and_their_failures_are_counted_by_kind(
     assert scrape(settings)("nats3_archive_last_success_timestamp_seconds", archive="a") is None
     for perform, error in ((fails, SourceError), (fails, SourceError), (breaks, ZeroDivisionError)):
         with pytest.raises(error):
-            noted(workspace, archive, "2026-01-01-00:00", None, perform)
+            record_outcome(workspace, archive, "2026-01-01-00:00", None, perform)
     before = time.time()
     done: Any = type("Done", (), {"messages": 3, "payload_bytes": 4})()
-    assert noted(workspace, archive, "2026-01-01-00:00", "run", lambda: done) is done
+    assert record_outcome(workspace, archive, "2026-01-01-00:00", "run", lambda: done) is done
     seen = scrape(settings)
     assert seen.by("kind", "nats3_archive_failures_total", archive="a") == {"source": 2, "defect": 1}
     assert seen("nats3_archive_failures_total", archive="a", kind="store") == 0
@@ -142,7 +136,7 @@ def test_losses_by_reason(settings: Settings, workspace: Workspace, stream: Wire
     seen = scrape(settings)
     assert seen("nats3_archive_gone_messages", archive="a") == 10
     assert seen("nats3_archive_loss_level", archive="a") == 2
-    incarnation = observe_source(workspace, archive).incarnation
+    incarnation = accept_source(workspace, archive).incarnation
     workspace.catalog.chunks.commit(archive, [], [Gap(incarnation, (SeqRange(301, 310),), "expired")])
     seen = scrape(settings)
     assert seen("nats3_archive_gone_messages", archive="a") == 0

@@ -21,15 +21,24 @@ import pytest
 from fastapi.testclient import TestClient
 
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
 
 STORE = {"name": "job-1", "stream": "jobs", "subject": "subjects.1"}
 ROUTES = [
-    ("GET", "/store/job"), ("DELETE", "/store/job"), ("GET", "/store/jobs"), ("POST", "/store/job/pause"),
-    ("POST", "/store/job/resume"), ("GET", "/store/job/lag"), ("GET", "/load/job"), ("DELETE", "/load/job"),
-    ("POST", "/load/job/pause"), ("POST", "/load/job/resume"), ("GET", "/load/job/progress"), ("GET", "/chunks"),
-]  # fmt: skip
+    ("GET", "/store/job"),
+    ("DELETE", "/store/job"),
+    ("GET", "/store/jobs"),
+    ("POST", "/store/job/pause"),
+    ("POST", "/store/job/resume"),
+    ("GET", "/store/job/lag"),
+    ("GET", "/load/job"),
+    ("DELETE", "/load/job"),
+    ("POST", "/load/job/pause"),
+    ("POST", "/load/job/resume"),
+    ("GET", "/load/job/progress"),
+    ("GET", "/chunks"),
+]
 
 
 def keys(s3_client: Any, bucket: str) -> list[str]:
@@ -57,8 +66,11 @@ def test_a_source_that_comes_back_is_no_failure_any_more(
     """However often it failed: nobody has to resume the job."""
     body = STORE | {"bucket": bucket, "consumer": "mine", "mode": "consumer"}
     durable = {
-        "durable_name": "mine", "ack_policy": "explicit", "filter_subject": "subjects.1", "max_ack_pending": 10_000
-    }  # fmt: skip
+        "durable_name": "mine",
+        "ack_policy": "explicit",
+        "filter_subject": "subjects.1",
+        "max_ack_pending": 10_000,
+    }
     jobs_stream.api("CONSUMER.DURABLE.CREATE.jobs.mine", stream_name="jobs", config=durable)
     made = client.post("/store/job", json=body).json()
     assert "id" in made, made
@@ -78,7 +90,7 @@ def test_names_that_look_alike_have_durables_of_their_own(client: TestClient, wi
     made = [
         client.post("/store/job", json=STORE | {"bucket": bucket, "name": name, "mode": "consumer"}).json()
         for name in names
-    ]  # fmt: skip
+    ]
     durables = wire.api("CONSUMER.NAMES.jobs")["consumers"]
     assert sorted(job["consumer"] for job in made) == sorted(durables)
     assert len(set(durables)) == len(names)
@@ -103,8 +115,13 @@ def test_a_bad_id_is_refused_everywhere(client: TestClient, jobs_stream: Wire) -
 
 def test_limits_below_one_are_refused(client: TestClient, jobs_stream: Wire, bucket: str) -> None:
     for bad in (-1, 0):
-        for limit in ({"batch": {"max_bytes": bad}}, {"batch": {"max_count": bad}}, {"max_messages": bad},
-                      {"max_bytes": bad}, {"max_age_s": bad}):  # fmt: skip
+        for limit in (
+            {"batch": {"max_bytes": bad}},
+            {"batch": {"max_count": bad}},
+            {"max_messages": bad},
+            {"max_bytes": bad},
+            {"max_age_s": bad},
+        ):
             refused = client.post("/store/job", json=STORE | {"bucket": bucket} | limit)
             assert refused.status_code == 422, limit
             assert refused.json()["fields"][0]["field"].startswith(next(iter(limit)))

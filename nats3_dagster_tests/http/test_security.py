@@ -23,8 +23,8 @@ from nats3_dagster.api.security import check_reach, names_of
 from nats3_dagster.api.tokens import Tokens, new_token
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.http.test_server import serving
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.servers.serving import serving
 
 PROBLEM = "application/problem+json"
 WRITE, OLD, READ = (new_token() for _ in range(3))
@@ -69,11 +69,17 @@ def test_without_a_token_no_route_but_the_open_ones_answers(guarded: TestClient)
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Authorization": WRITE[0]}, {"Authorization": f"Basic {WRITE[0]}"}, bearer(WRITE[0] + "x"),
-        bearer(WRITE[0][:-1]), bearer(WRITE[1]), bearer(""), {"Authorization": ""}, {"Authorization": "Bearer"},
+        {"Authorization": WRITE[0]},
+        {"Authorization": f"Basic {WRITE[0]}"},
+        bearer(WRITE[0] + "x"),
+        bearer(WRITE[0][:-1]),
+        bearer(WRITE[1]),
+        bearer(""),
+        {"Authorization": ""},
+        {"Authorization": "Bearer"},
         bearer("\u00e4"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_token_is_refused_and_not_repeated(guarded: TestClient, headers: Mapping[str, str]) -> None:
     encoded = {name: value.encode("latin-1") for name, value in headers.items()}
     answer = guarded.get("/store/jobs", headers=encoded)  # pyright: ignore[reportArgumentType]
@@ -130,10 +136,16 @@ def test_the_log_of_requests_has_no_token(guarded: TestClient, caplog: pytest.Lo
     caplog.set_level(logging.DEBUG)
     secret = "planted-7Zq-4xK"
     for address in (
-        f"/store/jobs?limit=5&sig={secret}", f"/store/jobs?token={secret}", f"/{secret}", f"/store/{secret}?limit=5",
-        f"/api/v1/store/jobs?{secret}", f"/store/jobs?limit={WRITE[0]}", f"/docs/files/{secret}?limit={secret}",
-        f"/archive/{WRITE[0]}/message?seq=1", f"/store/jobs;{secret}?x-api-key={secret}",
-    ):  # fmt: skip
+        f"/store/jobs?limit=5&sig={secret}",
+        f"/store/jobs?token={secret}",
+        f"/{secret}",
+        f"/store/{secret}?limit=5",
+        f"/api/v1/store/jobs?{secret}",
+        f"/store/jobs?limit={WRITE[0]}",
+        f"/docs/files/{secret}?limit={secret}",
+        f"/archive/{WRITE[0]}/message?seq=1",
+        f"/store/jobs;{secret}?x-api-key={secret}",
+    ):
         for headers in ({}, bearer(WRITE[0]), bearer(secret)):
             guarded.get(address, headers=headers)
     log = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("nats3_dagster.api"))
@@ -157,13 +169,28 @@ def test_the_document_says_which_operations_need_a_token(guarded: TestClient, lo
 @pytest.mark.parametrize(
     ("host", "is_ours"),
     [
-        ("localhost:8080", True), ("LOCALHOST", True), ("127.0.0.1:9", True), ("[::1]:8080", True),
-        ("evil.example:8080", False), ("localhost.evil.example", False), ("127.0.0.1.evil.example", False),
-        ("localhost@evil.example", False), ("evil@localhost", False), ("localhost/evil", False), ("", False),
-        ("localhost?a", False), ("localhost#a", False), ("localhost:8080/evil", False), ("local\thost", False),
-        ("localhost:a", False), ("[::1", False), ("LocalHost:", True), ("[", False), ("10.0.0.1:8080", False),
+        ("localhost:8080", True),
+        ("LOCALHOST", True),
+        ("127.0.0.1:9", True),
+        ("[::1]:8080", True),
+        ("evil.example:8080", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost@evil.example", False),
+        ("evil@localhost", False),
+        ("localhost/evil", False),
+        ("", False),
+        ("localhost?a", False),
+        ("localhost#a", False),
+        ("localhost:8080/evil", False),
+        ("local\thost", False),
+        ("localhost:a", False),
+        ("[::1", False),
+        ("LocalHost:", True),
+        ("[", False),
+        ("10.0.0.1:8080", False),
     ],
-)  # fmt: skip
+)
 def test_a_server_without_tokens_answers_to_localhost_only(local: TestClient, host: str, is_ours: bool) -> None:
     answer = local.get("/store/jobs", headers={"Host": host})
     assert answer.status_code == (200 if is_ours else 421)
@@ -179,10 +206,16 @@ def test_with_tokens_a_server_answers_to_any_name(guarded: TestClient) -> None:
 @pytest.mark.parametrize(
     ("origin", "is_ours"),
     [
-        ("http://localhost:8080", True), ("https://localhost:8080", True), (None, True), ("null", False), ("", False),
-        ("http://evil.example", False), ("http://localhost:3000", False), ("http://localhost", False),
+        ("http://localhost:8080", True),
+        ("https://localhost:8080", True),
+        (None, True),
+        ("null", False),
+        ("", False),
+        ("http://evil.example", False),
+        ("http://localhost:3000", False),
+        ("http://localhost", False),
     ],
-)  # fmt: skip
+)
 def test_a_page_of_another_server_may_not_write(local: TestClient, origin: str | None, is_ours: bool) -> None:
     headers = {"Content-Type": "text/plain"} | ({} if origin is None else {"Origin": origin})
     assert local.get("/store/jobs", headers=headers).status_code == 200
@@ -280,9 +313,8 @@ def test_a_log_of_requests_has_no_token(settings: Settings, monkeypatch: pytest.
 def test_slow_clients_large_headers_and_many_connections(settings: Settings, tmp_path: Path) -> None:
     """The limits are made small in the server's process, so that the test does not take half a minute."""
     (tmp_path / "sitecustomize.py").write_text(
-        "from nats3_dagster.api import connections as c\n"
-        "c.REQUEST_S, c.MOST_ANSWERED, c.MOST_OPEN = 1.0, 4, 6\n"
-    )  # fmt: skip
+        "from nats3_dagster.api import connections as c\nc.REQUEST_S, c.MOST_ANSWERED, c.MOST_OPEN = 1.0, 4, 6\n"
+    )
     assert (connections.REQUEST_S, connections.MOST_ANSWERED, connections.MOST_OPEN) == (30.0, 500, 700)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
@@ -305,18 +337,21 @@ def test_slow_clients_large_headers_and_many_connections(settings: Settings, tmp
             # Also in one read, and whatever follows them.
             begin, end = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n", b"\r\n\r\n"
             for head in (
-                begin + b"X: " + b"y" * 60_000 + end, b"GET /" + b"y" * 70_000 + begin[9:] + end,
+                begin + b"X: " + b"y" * 60_000 + end,
+                b"GET /" + b"y" * 70_000 + begin[9:] + end,
                 begin + b"\r\n".join(b"X%d: y" % n for n in range(3000)) + end + begin + b"\r\n",
-            ):  # fmt: skip
+            ):
                 with socket.create_connection(address, 20) as large:
                     large.sendall(head)
                     assert _refused(large) == (431, "The request's line and headers have more than 16,384 bytes")
             refusals = [
                 (b"GET /\0 HTTP/1.1\r\n\r\n", (400, "The request is no HTTP/1.1")),
                 (b"\x16\x03\x01\r\n\r\n", (400, "The request is no HTTP/1.1")),
-                (begin + b"Transfer-Encoding: rot13" + end,
-                 (501, "The request's transfer encoding is none that this server knows")),
-            ]  # fmt: skip
+                (
+                    begin + b"Transfer-Encoding: rot13" + end,
+                    (501, "The request's transfer encoding is none that this server knows"),
+                ),
+            ]
             for head, refusal in refusals:
                 with socket.create_connection(address, 20) as wrong:
                     wrong.sendall(head)

@@ -1,14 +1,9 @@
 """The server as a process: where it listens, how it ends, many clients at once, and Postgres killed under it."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2 as httpx
@@ -19,25 +14,9 @@ from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
-
-
-@contextmanager
-def serving(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`nats3 serve`, and the URL that it prints once it listens."""
-    command = [sys.executable, "-m", "nats3_dagster.cli", "serve", *(options or ("--port", "0"))]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
-    assert process.stderr
-    try:
-        while (line := process.stderr.readline()).startswith("uvicorn."):
-            pass  # of --debug
-        assert line.startswith("The API answers at http"), line + process.stderr.read()
-        yield process, line.split()[4].rstrip(";")
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.servers.serving import serving
+from nats3_dagster_tests.support.wire import Wire
 
 
 def test_a_server_ends_by_sigterm_when_it_has_answered(settings: Settings, jobs_stream: Wire, bucket: str) -> None:
@@ -84,10 +63,13 @@ def test_a_port_in_use_is_one_line(nats3: Command) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("127.0.0.1:8080", ("127.0.0.1", 8080)), ("[::1]:80", ("::1", 80)), (":9000", ("0.0.0.0", 9000)),
-        ("9000", ("127.0.0.1", 9000)), ("example.org", ("example.org", 8080)),
+        ("127.0.0.1:8080", ("127.0.0.1", 8080)),
+        ("[::1]:80", ("::1", 80)),
+        (":9000", ("0.0.0.0", 9000)),
+        ("9000", ("127.0.0.1", 9000)),
+        ("example.org", ("example.org", 8080)),
     ],
-)  # fmt: skip
+)
 def test_an_address_to_listen_on(text: str, parts: tuple[str, int]) -> None:
     assert address(text) == parts
     for bad in ("a:b", "a:70000", "::1", "1:2:3"):

@@ -10,13 +10,13 @@ from fastapi.testclient import TestClient
 
 from nats3_dagster.api.app import create_app
 from nats3_dagster.api.routes import store_routes
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 PROBLEM = "application/problem+json"
 
@@ -28,10 +28,12 @@ def test_a_ping_under_both_prefixes(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "error"),
     [
-        ("GET", "/nowhere", 404, "There is no route /nowhere"), ("PUT", "/store/job", 405, "does not take PUT"),
-        ("GET", "/docs/files/nothing.js", 404, "no route"), ("GET", "/ping?x=1", 422, "no such parameter"),
+        ("GET", "/nowhere", 404, "There is no route /nowhere"),
+        ("PUT", "/store/job", 405, "does not take PUT"),
+        ("GET", "/docs/files/nothing.js", 404, "no route"),
+        ("GET", "/ping?x=1", 422, "no such parameter"),
     ],
-)  # fmt: skip
+)
 def test_an_answer_without_a_route_is_a_problem(
     client: TestClient, method: str, path: str, status: int, error: str
 ) -> None:
@@ -108,9 +110,10 @@ def test_what_is_not_ready_and_why(
     create(workspace, ArchiveSpec("events", "EV", bucket))
     nobody = f"127.0.0.1:{free_port()}"
     for name, value in [
-        ("NATS3_NATS_URL", f"nats://{nobody}"), ("AWS_ENDPOINT_URL_S3", f"http://{nobody}"),
+        ("NATS3_NATS_URL", f"nats://{nobody}"),
+        ("AWS_ENDPOINT_URL_S3", f"http://{nobody}"),
         ("NATS3_DAGSTER_URL", f"http://{nobody}"),
-    ]:  # fmt: skip
+    ]:
         monkeypatch.setenv(name, value)
     with TestClient(create_app(Settings.load())) as client:
         answer = client.get("/ready")
@@ -118,8 +121,11 @@ def test_what_is_not_ready_and_why(
     parts = answer.json()["parts"]
     assert answer.status_code == 503
     assert {name: part["ok"] for name, part in parts.items()} == {
-        "nats": False, "postgres": True, "store": False, "dagster": False,
-    }  # fmt: skip
+        "nats": False,
+        "postgres": True,
+        "store": False,
+        "dagster": False,
+    }
     assert all(part["error"] and part["next"] for part in parts.values() if not part["ok"])
     # The catalog answers for itself: a job is listed, with what is wrong.
     assert (job["status"], job["lag"]) == ("Failure", None)
@@ -128,8 +134,10 @@ def test_what_is_not_ready_and_why(
         answer = client.get("/ready")
         refused = client.get("/store/jobs")
     assert {name: part["ok"] for name, part in answer.json()["parts"].items() if name != "dagster"} == {
-        "nats": False, "postgres": False, "store": False,
-    }  # fmt: skip
+        "nats": False,
+        "postgres": False,
+        "store": False,
+    }
     assert (refused.status_code, refused.json()["dependency"]) == (503, "postgres")
     assert "secret" not in answer.text + refused.text
     monkeypatch.delenv("NATS3_POSTGRES_URL")

@@ -9,20 +9,30 @@ import pytest
 from fastapi.testclient import TestClient
 
 from nats3_dagster.api.app import create_app
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import chunk
-from nats3_dagster_tests.cli_case import Command, everything
-from nats3_dagster_tests.http.load_case import listening
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.catalog import chunk
+from nats3_dagster_tests.support.commands import Command, everything
+from nats3_dagster_tests.support.load_jobs import listening
+from nats3_dagster_tests.support.wire import Wire
 
 # The fields of nats-s3-connector's StoreJob.
 PEERS = {
-    "id", "name", "status", "stream", "consumer", "subject", "bucket", "prefix", "batch", "encoding", "created",
+    "id",
+    "name",
+    "status",
+    "stream",
+    "consumer",
+    "subject",
+    "bucket",
+    "prefix",
+    "batch",
+    "encoding",
+    "created",
     "updated",
-}  # fmt: skip
+}
 
 
 def body(bucket: str, name: str = "job-1", **more: Any) -> dict[str, Any]:
@@ -48,7 +58,7 @@ def problem(answer: Any, status: int) -> dict[str, Any]:
 def capture(workspace: Workspace, name: str) -> None:
     """As if what the stream has were captured in one chunk."""
     archive = workspace.catalog.archives.get(name)
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     made = chunk(1, state.last_seq, archive=name, incarnation=state.incarnation, bucket=archive.spec.bucket)
     workspace.catalog.chunks.commit(archive, [made])
 
@@ -57,16 +67,19 @@ def capture(workspace: Workspace, name: str) -> None:
 def test_the_life_of_a_job_for_a_client_of_the_peer(
     client: TestClient, workspace: Workspace, jobs_stream: Wire, bucket: str
 ) -> None:
-    created = client.post(
-        "/store/job", content=json.dumps(body(bucket)), headers={"Content-Type": "application/json"}
-    )
+    created = client.post("/store/job", content=json.dumps(body(bucket)), headers={"Content-Type": "application/json"})
     assert created.status_code == 201
     job = created.json()
     assert set(job) > PEERS
     assert {name: job[name] for name in ("name", "status", "stream", "subject", "bucket", "prefix", "consumer")} == {
-        "name": "job-1", "status": "Created", "stream": "jobs", "subject": "subjects.1", "bucket": bucket,
-        "prefix": None, "consumer": None,
-    }  # fmt: skip
+        "name": "job-1",
+        "status": "Created",
+        "stream": "jobs",
+        "subject": "subjects.1",
+        "bucket": bucket,
+        "prefix": None,
+        "consumer": None,
+    }
     assert (job["archive"], job["encoding"], job["error"]) == ("job_1", {"codec": "binary"}, None)
     assert str(uuid.UUID(job["id"])) == job["id"]
     one = {"job_id": job["id"]}
@@ -100,7 +113,7 @@ def test_names_that_differ_in_what_an_archive_cannot_have_are_two_archives(
         assert client.get("/store/job", params={"job_id": job["id"]}).json()["archive"] == job["archive"]
         assert "There is an archive" in problem(client.post("/store/job", json=body(bucket, name)), 409)["error"]
     # A name of the catalog goes before a job's.
-    shown = [nats3.ok("store", "get", name, "-o", "json").json["name"] for name in ("a.b", "a_b_2", "a_b")]
+    shown = [nats3.ok("store", "get", name, "-o", "json").json["archive"] for name in ("a.b", "a_b_2", "a_b")]
     assert shown == ["a_b_3", "a_b_2", "a_b"]
     assert nats3.ok("store", "delete", "a.b", "-o", "json", "--yes").json["deleted"] is True
     # What a.b left in the bucket stays its own: a second job of that name has it again, and no other job.
@@ -131,9 +144,15 @@ def test_two_who_create_at_once_get_two_names(client: TestClient, jobs_stream: W
 
 def test_fields_of_the_peer_and_of_archives(client: TestClient, jobs_stream: Wire, bucket: str) -> None:
     job = create(
-        client, bucket, "full", prefix="team/logs", batch={"max_count": 5, "max_bytes": 6}, encoding={"codec": "Json"},
-        max_age_s=7, zstd_level=9,
-    )  # fmt: skip
+        client,
+        bucket,
+        "full",
+        prefix="team/logs",
+        batch={"max_count": 5, "max_bytes": 6},
+        encoding={"codec": "Json"},
+        max_age_s=7,
+        zstd_level=9,
+    )
     assert (job["max_messages"], job["max_bytes"], job["max_age_s"], job["zstd_level"]) == (5, 6, 7, 9)
     assert (job["prefix"], job["batch"]) == ("team/logs", {"max_count": 5, "max_bytes": 6})
     # Defaults of the peer only where its field was given; else those of archives.
@@ -180,9 +199,16 @@ def test_fields_of_the_peer_and_of_archives(client: TestClient, jobs_stream: Wir
     ],
 )
 def test_what_cannot_be_is_refused_with_the_field_and_writes_nothing(
-    client: TestClient, settings: Settings, jobs_stream: Wire, bucket: str, s3_client: Any, changes: dict[str, Any],
-    status: int, field: str | None, text: str,
-) -> None:  # fmt: skip
+    client: TestClient,
+    settings: Settings,
+    jobs_stream: Wire,
+    bucket: str,
+    s3_client: Any,
+    changes: dict[str, Any],
+    status: int,
+    field: str | None,
+    text: str,
+) -> None:
     before = everything(settings.postgres, settings.nats_url or "", s3_client, bucket)
     answer = client.post(
         "/store/job", content=json.dumps(body(bucket) | changes), headers={"Content-Type": "application/json"}
@@ -204,10 +230,15 @@ def test_a_body_that_is_no_object_is_refused(client: TestClient, content: bytes)
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/store/job"), ("DELETE", "/store/job"), ("POST", "/store/job/pause"), ("POST", "/store/job/resume"),
-        ("GET", "/store/job/lag"), ("GET", "/store/jobs"), ("GET", "/chunks"),
+        ("GET", "/store/job"),
+        ("DELETE", "/store/job"),
+        ("POST", "/store/job/pause"),
+        ("POST", "/store/job/resume"),
+        ("GET", "/store/job/lag"),
+        ("GET", "/store/jobs"),
+        ("GET", "/chunks"),
     ],
-)  # fmt: skip
+)
 def test_an_id_of_no_job(client: TestClient, method: str, path: str) -> None:
     unknown = problem(client.request(method, path, params={"job_id": str(uuid.uuid4())}), 404)
     assert unknown["next"] == "See them: GET /store/jobs"
@@ -266,7 +297,7 @@ def test_lag_and_time_to_loss(client: TestClient, workspace: Workspace, wire: Wi
     assert (lag["messages"], lag["time_to_loss"]["limit"], lag["time_to_loss"]["used"]) == (8, "max_msgs", 0.8)
     assert 0 < lag["seconds"] < 60
     archive = workspace.catalog.archives.get("job_1")
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     workspace.catalog.chunks.commit(archive, [], [Gap(state.incarnation, (SeqRange(1, 8),), "unselected")])
     lag = client.get("/store/job/lag", params={"job_id": job["id"]}).json()
     assert (lag["messages"], lag["seconds"], lag["time_to_loss"]["level"]) == (0, None, "ok")
@@ -315,6 +346,12 @@ def test_the_consumer_of_a_deleted_archive_is_kept_where_that_is_asked(
         assert "It also deletes consumer nats3-by_cli of stream WORK" in nats3.refused(*delete)
         view = nats3.ok(*delete, "--keep-consumer", "--yes", "-o", "json").json
         assert view == {
-            "name": "by_cli", "deleted": True, "chunks": 0, "objects_deleted": 0, "consumer_deleted": None,
+            "id": ids["by_cli"],
+            "name": "by_cli",
+            "archive": "by_cli",
+            "deleted": True,
+            "chunks": 0,
+            "objects_deleted": 0,
+            "consumer_deleted": None,
         }
     assert sorted(wire.api("CONSUMER.NAMES.WORK")["consumers"]) == ["nats3-by_cli", "nats3-kept"]

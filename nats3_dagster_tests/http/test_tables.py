@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.table_case import down, logs, numbers, put, rows, seqs, synced, tabled
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.tables import down, logs, numbers, put, rows, seqs, synced, tabled
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_an_iceberg_catalog_that_is_down_does_not_keep_a_job_from_being_deleted(
         down(patched, "nats3", free_port())
         assert client.delete("/store/job", params={"job_id": str(archive.job_id)}).status_code == 200
         left = client.get("/archive/logs/table").json()
-        assert (left["surplus"], "The Iceberg catalog nats3, or the store" in left["error"]) == (2, True)
+        assert (left["surplus"], "The Iceberg catalog nats3, or its store" in left["error"]) == (2, True)
     assert seqs(workspace) == numbers((1, 20))
     synced(workspace)
     assert seqs(workspace) == []

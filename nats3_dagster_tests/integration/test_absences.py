@@ -7,45 +7,30 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures import capture, range_capture
-from nats3_dagster.archive.captures.absence import absence_reason
-from nats3_dagster.archive.captures.backlog import backlog
-from nats3_dagster.archive.captures.range_capture import Outcome, RangeCapture
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.captures import commit
+from nats3_dagster.archive.captures import read as reading
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.orphans import Orphans
+from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.health.nats_health import check
-from nats3_dagster.archive.loss import time_to_loss
-from nats3_dagster.archive.proof.orphans import Orphans
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.source.absence import absence_reason
+from nats3_dagster.archive.source.backlog import backlog
+from nats3_dagster.archive.source.loss import time_to_loss
 from nats3_dagster.archive.status import holdings
 from nats3_dagster.chunks import open_chunk
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, Reason, SeqRange
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import hours_of
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.captures import archived, plan, read, take
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
 
 SECOND_NS = 10**9
 
 
 def archive_of(workspace: Workspace, bucket: str, **spec: Any) -> Archive:
     return create(workspace, ArchiveSpec("events", "EV", bucket, **spec))
-
-
-def plan(workspace: Workspace, archive: Archive, wire: Wire) -> capture.CapturePlan:
-    """Of the hour that has the newest message."""
-    return capture.plan(workspace, archive, hours_of(wire, "EV")[-1])
-
-
-def read(workspace: Workspace, planned: capture.CapturePlan) -> list[Outcome]:
-    """Read what the plan asks for, and put its chunks, in this process."""
-    return [o for seqs in planned.tasks(1) for o in RangeCapture(planned.job, seqs, workspace.link).outcomes()]
-
-
-def take(workspace: Workspace, archive: Archive, wire: Wire) -> capture.CaptureResult:
-    """A whole capture in this process."""
-    planned = plan(workspace, archive, wire)
-    return capture.commit(workspace, planned, read(workspace, planned))
 
 
 def chunks(outcomes: Iterable[Outcome]) -> list[tuple[SeqRange, int, Reason | None]]:
@@ -122,7 +107,7 @@ def test_what_another_retention_removed_meanwhile_is_lost(workspace: Workspace, 
     wire.api("STREAM.UPDATE.EV", **{**config, "retention": "interest"})
     wire.publish([("ev.a", b"", b"no consumer is for this")] * 5)
     with pytest.raises(OperatorError, match="interest retention"):
-        observe_source(workspace, archive)
+        accept_source(workspace, archive)
     wire.api("STREAM.UPDATE.EV", **{**config, "retention": "limits"})
     wire.publish([("ev.a", b"", b"x")])
     result = take(workspace, archive, wire)
@@ -166,13 +151,13 @@ def test_what_the_server_lost_with_a_block_is_a_gap_of_its_own(
     for seq in (3, 4, 7, 10):
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
     planned = plan(workspace, archive, wire)
-    look = range_capture.same_stream
+    look = reading.same_stream
 
     def damaged(*args: Any) -> Any:
         """A server reports a damaged block only until it is restarted, and no request makes one."""
         return replace(look(*args), damaged=(SeqRange(4, 4), SeqRange(10, 10)))
 
-    monkeypatch.setattr(range_capture, "same_stream", damaged)
+    monkeypatch.setattr(reading, "same_stream", damaged)
     outcomes = read(workspace, planned)
     assert chunks(outcomes) == [(SeqRange(1, 3), 2, "deleted"), (SeqRange(5, 9), 4, "deleted")]
     gaps = [(o.ranges, o.reason) for o in outcomes if isinstance(o, Gap)]
@@ -194,13 +179,6 @@ def stream_of(wire: Wire, count: int, **config: Any) -> None:
     wire.publish([("ev.a", b"", b"%d" % n) for n in range(1, count + 1)])
 
 
-def archived(workspace: Workspace, archive: Archive) -> tuple[list[SeqRange], int, list[tuple[str, int]]]:
-    """What chunks cover, their messages, and the gaps."""
-    live = [c.meta for c in workspace.catalog.chunks.select(archive)]
-    gaps = [(g.reason, g.size) for g in workspace.catalog.gaps.select(archive)]
-    return [m.covers for m in live], sum(m.messages for m in live), gaps
-
-
 def test_a_capture_that_holds_the_messages_wins_over_a_gap(workspace: Workspace, wire: Wire, bucket: str) -> None:
     stream_of(wire, 1000)
     archive = archive_of(workspace, bucket)
@@ -210,7 +188,7 @@ def test_a_capture_that_holds_the_messages_wins_over_a_gap(workspace: Workspace,
     # As another capture records it that looked for objects of the range before they were put.
     lost = Gap(planned.job.state.incarnation, (SeqRange(1, 400),), "expired")
     workspace.catalog.chunks.commit(archive, [], [lost])
-    assert capture.commit(workspace, planned, outcomes).lost == 0
+    assert commit.commit(workspace, planned, outcomes).lost == 0
     assert archived(workspace, archive) == ([(1, 1000)], 1000, [])
 
 
@@ -224,7 +202,7 @@ def test_what_a_killed_capture_had_put_is_adopted(
     read(workspace, take_first)  # and killed before the commit
     wire.api("STREAM.PURGE.EV", seq=401)
     if taken_meanwhile:  # of a plan that was made before: the stream's head overtakes it
-        capture.commit(workspace, take_first, read(workspace, take_first))
+        commit.commit(workspace, take_first, read(workspace, take_first))
     else:
         take(workspace, archive, wire)
     assert archived(workspace, archive) == ([(1, 400), (401, 1000)], 1000, [])
@@ -252,7 +230,7 @@ def test_what_is_damaged_or_was_retired_is_not_adopted(workspace: Workspace, wir
     planned = plan(workspace, archive, wire)
     (put,) = read(workspace, planned)
     assert isinstance(put, ChunkMeta)
-    capture.commit(workspace, planned, [put])
+    commit.commit(workspace, planned, [put])
     catalog = workspace.catalog
     catalog.chunks.retire(archive, [c.id for c in catalog.chunks.select(archive)], recapture=True)
     store = workspace.bucket(bucket)
@@ -270,7 +248,7 @@ def test_what_was_put_of_a_stream_that_is_gone_is_adopted(workspace: Workspace, 
     read(workspace, plan(workspace, archive, wire))
     wire.api("STREAM.DELETE.EV")
     stream_of(wire, 5)
-    observe_source(workspace, archive, adopt=True)
+    accept_source(workspace, archive, adopt=True)
     assert archived(workspace, archive) == ([(1, 100)], 100, [])
 
 
@@ -283,7 +261,7 @@ def test_what_the_stream_removes_early_is_said(workspace: Workspace, wire: Wire,
     assert f"Warning: {early}" in made.err
     wire.publish([("ev.a", b"", b"x")])
     archive = workspace.catalog.archives.get("events")
-    loss = time_to_loss(backlog(workspace, archive, observe_source(workspace, archive), time.time_ns()))
+    loss = time_to_loss(backlog(workspace, archive, accept_source(workspace, archive), time.time_ns()))
     assert (loss.text, loss.level) == (early, "ok")
     (said,) = [finding.what for finding in check(workspace) if finding.what.startswith("Archive events")]
     assert said == f"Archive events, stream EV: 1 sequences are not captured. {early}"

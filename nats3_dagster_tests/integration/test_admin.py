@@ -11,12 +11,12 @@ from nats3_dagster.jetstream import api
 from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.codes import version_of
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.publish.probe import settle
+from nats3_dagster.jetstream.publish.probe import await_stored
 from nats3_dagster.jetstream.read.contents import message_from
 from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import create_stream, delete_stream, stream_names, stream_state, streams_listening
-from nats3_dagster_tests.nats_proxy import NatsProxy
+from nats3_dagster_tests.support.servers.nats_proxy import NatsProxy
 
 
 def test_server_info(nats, link):
@@ -210,15 +210,15 @@ def test_settle_waits_for_what_reached_the_stream(link, wire, subject):
             await client.flush()
 
         link.call(burst)
-        settle(link, "S")
+        await_stored(link, "S")
         assert wire.state("S")["messages"] == 2000 * turn
 
 
 def test_settle_where_there_is_nothing_to_wait_for(link, wire):
     wire.create_stream("S", "s")
-    settle(link, "S")
+    await_stored(link, "S")
     assert wire.state("S")["last_seq"] == 0
     wire.api("STREAM.CREATE.M", name="M", mirror={"name": "S"}, storage="file")
-    settle(link, "M")
+    await_stored(link, "M")
     with pytest.raises(OperatorError):
-        settle(link, "UNKNOWN")
+        await_stored(link, "UNKNOWN")

@@ -1,52 +1,21 @@
 """Objects that the catalog does not know, as after it was restored from a backup: what they hold comes before any
 absence is written down, if the stream has nothing against it."""
 
-import io
 from collections import Counter
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from nats3_dagster.archive.captures.capture import CapturePlan
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.unlisted import adopt_unlisted, examine
-from nats3_dagster.archive.remove import delete
-from nats3_dagster.chunks import ChunkReader, ChunkWriter
-from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
-from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, SeqRange
+from nats3_dagster.chunks import ChunkReader
+from nats3_dagster.model import Archive
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.integration.test_absences import plan, read, take
-from nats3_dagster_tests.wire import Wire
-
-
-def archive_of(workspace: Workspace, bucket: str, *subjects: str) -> Archive:
-    return create(workspace, ArchiveSpec("events", "EV", bucket, subjects=subjects))
-
-
-def publish(wire: Wire, first: int, last: int, **config: Any) -> None:
-    """Messages whose payload is their sequence, on ev.x and ev.y in turn."""
-    if first == 1:
-        wire.create_stream("EV", "ev.>", **config)
-    wire.publish([(f"ev.{'xy'[n % 2]}", b"", b"%d" % n) for n in range(first, last + 1)])
-
-
-def stored(workspace: Workspace, archive: Archive) -> dict[int, bytes]:
-    """The payload of each message of the archive, by its sequence."""
-    messages: dict[int, bytes] = {}
-    for chunk in workspace.catalog.chunks.select(archive):
-        table = pq.read_table(io.BytesIO(workspace.bucket(chunk.meta.bucket).get(chunk.meta.key)))
-        rows = table.select(["seq", "data"]).to_pydict()
-        assert messages.keys().isdisjoint(rows["seq"])
-        messages |= dict(zip(rows["seq"], rows["data"], strict=True))
-    return messages
-
-
-def gaps(workspace: Workspace, archive: Archive) -> dict[str, int]:
-    return {gap.reason: gap.size for gap in workspace.catalog.gaps.select(archive)}
+from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
+from nats3_dagster_tests.support.captures import plan, read, take
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.mark.parametrize("subjects", [(), ("ev.x",), ("ev.>",)])
@@ -103,19 +72,6 @@ def test_an_object_that_a_killed_capture_put_again_after_a_purge_is_adopted(
     assert result.lost == 0
 
 
-def other_history(workspace: Workspace, archive: Archive, planned: CapturePlan, count: int, same: int = 0) -> ChunkMeta:
-    """Put an object of sequences 1 to `count`; the payloads of those after `same` the stream never had."""
-    incarnation, spec = planned.job.state.incarnation, archive.spec
-    writer = ChunkWriter(spec.name, incarnation, planned.job.hour, spec.bucket, spec.prefix, 3, {"name": "EV"})
-    for batch in read_batches(workspace.settings.nats, ReadSpec(incarnation, SeqRange(1, count))):
-        payloads = [b"%d" % seq if seq <= same else b"former%d" % seq for seq in batch.column("seq").to_pylist()]
-        former = pa.array(payloads, pa.binary())
-        writer.write(batch.set_column(batch.schema.get_field_index("data"), "data", former))
-    data, meta = writer.finish(SeqRange(1, count), "deleted")
-    workspace.bucket(spec.bucket).put_new(meta.key, data, meta.sha256)
-    return meta
-
-
 @pytest.mark.parametrize("remaining", ["first", "last", "middle"])
 def test_an_object_of_an_abandoned_history_is_refused_and_named(
     workspace: Workspace, wire: Wire, bucket: str, remaining: str, nats3: Command
@@ -137,8 +93,11 @@ def test_an_object_of_an_abandoned_history_is_refused_and_named(
     assert adopt_unlisted(workspace, archive) == 0
     verified = nats3.ok("chunk", "verify", "events", "-o", "json")
     assert verified.json["unlisted"] == {
-        "objects": 1, "stored_bytes": meta.stored_bytes, "messages": 0, "missing": 0,
-    }  # fmt: skip
+        "objects": 1,
+        "stored_bytes": meta.stored_bytes,
+        "messages": 0,
+        "missing": 0,
+    }
     assert f"another message at sequence {kept}" in verified.err
 
 

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 import yaml
 
-from nats3_dagster.archive import remove
-from nats3_dagster.archive.create import create
 from nats3_dagster.archive.declared import apply as applying
 from nats3_dagster.archive.declared.apply import Planned, perform, plan
 from nats3_dagster.archive.declared.entries import Declared, entry_of, read
+from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import everything
-from nats3_dagster_tests.integration.test_use_case_races import errors, meet, race
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import everything
+from nats3_dagster_tests.support.races import errors, meet, race
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -53,8 +53,10 @@ def test_applying_creates_changes_and_removes_and_again_does_nothing(
     assert actions(plan(workspace, first)) == {"ev": "create", "logs": "create", "jobs": "create"}
     done = list(perform(workspace, plan(workspace, first)))
     assert [(one.planned.name, one.done, one.error) for one in done] == [
-        ("ev", True, None), ("jobs", True, None), ("logs", True, None)
-    ]  # fmt: skip
+        ("ev", True, None),
+        ("jobs", True, None),
+        ("logs", True, None),
+    ]
     assert {a.name: a.paused for a in workspace.catalog.archives.all()} == {"ev": True, "jobs": False, "logs": False}
     assert set(actions(plan(workspace, first, prune=True)).values()) == {"unchanged"}
     assert list(perform(workspace, plan(workspace, first, prune=True))) == []
@@ -144,9 +146,7 @@ def test_two_who_apply_different_files_at_once_do_not_overwrite_each_other(
     create(two[0], ArchiveSpec("ev", "EV", bucket))
     files = [declared(bucket, EV | {"max_messages": count}, LOGS | {"zstd_level": count}) for count in (5, 7)]
     meet(monkeypatch, applying, "compare")
-    results = race(
-        *(lambda ws=ws, f=f: list(perform(ws, plan(ws, f))) for ws, f in zip(two, files, strict=True))
-    )
+    results = race(*(lambda ws=ws, f=f: list(perform(ws, plan(ws, f))) for ws, f in zip(two, files, strict=True)))
     assert errors(results) == []
     for name, field in (("ev", "max_messages"), ("logs", "zstd_level")):
         outcomes = [one for result in results for one in result if one.planned.name == name]
@@ -159,15 +159,20 @@ def test_two_who_apply_different_files_at_once_do_not_overwrite_each_other(
         assert lost
         assert lost.what == (
             f"Another process changed archive ev: max_messages is {value} now, and was 1000000"
-            if name == "ev" else "There is an archive logs already"
+            if name == "ev"
+            else "There is an archive logs already"
         )
 
 
 @pytest.mark.parametrize("nats_url", [None, "nats://127.0.0.1:1"])
 def test_an_archive_with_a_durable_is_not_removed_where_nats_cannot_be_asked(
-    two: tuple[Workspace, Workspace], wire: Wire, bucket: str, nats_url: str | None, monkeypatch: pytest.MonkeyPatch,
+    two: tuple[Workspace, Workspace],
+    wire: Wire,
+    bucket: str,
+    nats_url: str | None,
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     list(perform(two[0], plan(two[0], declared(bucket, EV, JOBS))))
     monkeypatch.chdir(tmp_path)
     if nats_url is None:
@@ -195,9 +200,7 @@ def test_an_archive_with_a_durable_is_not_removed_where_nats_cannot_be_asked(
     assert wire.api("CONSUMER.NAMES.JOBS")["consumers"] == ["nats3-jobs"]
 
 
-def test_an_archive_that_was_made_again_meanwhile_is_not_removed(
-    two: tuple[Workspace, Workspace], bucket: str
-) -> None:
+def test_an_archive_that_was_made_again_meanwhile_is_not_removed(two: tuple[Workspace, Workspace], bucket: str) -> None:
     create(two[0], ArchiveSpec("old", "EV", bucket))
     planned = plan(two[0], (), prune=True)
     two[1].catalog.archives.delete("old")
@@ -212,10 +215,17 @@ def test_an_archive_that_was_made_again_meanwhile_is_not_removed(
 
 
 def test_what_is_exported_is_found_unchanged(two: tuple[Workspace, Workspace], wire: Wire, bucket: str) -> None:
-    wire.api("CONSUMER.DURABLE.CREATE.JOBS.mine", stream_name="JOBS", config={
-        "durable_name": "mine", "ack_policy": "explicit", "ack_wait": 30_000_000_000, "filter_subject": "jobs.a",
-        "max_ack_pending": 10_000,
-    })  # fmt: skip
+    wire.api(
+        "CONSUMER.DURABLE.CREATE.JOBS.mine",
+        stream_name="JOBS",
+        config={
+            "durable_name": "mine",
+            "ack_policy": "explicit",
+            "ack_wait": 30_000_000_000,
+            "filter_subject": "jobs.a",
+            "max_ack_pending": 10_000,
+        },
+    )
     specs = [
         ArchiveSpec("all", "EV", bucket, subjects=(">",)),
         ArchiveSpec("some", "LOGS", bucket, prefix="a/b", subjects=("logs.*.b", "logs.a"), max_bytes=1, max_age_s=5400),

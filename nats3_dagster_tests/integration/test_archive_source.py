@@ -16,8 +16,8 @@ from nats3_dagster.pipeline.pyspark_features import FILTERS
 from nats3_dagster.pipeline.sources.archive_source import OPTIONS, Nats3DataSource
 from nats3_dagster.pipeline.sources.options import option_rows
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
 
 HEADERS = b"NATS/1.0\r\nA: 1\r\nA: 2\r\na:  x \r\n\r\n"
 
@@ -107,7 +107,7 @@ def test_filters_take_away_chunks_and_rows(events: Workspace) -> None:
         ([ds.EqualTo(("hour",), "2020-01-01-00:00")], [], 0),
         ([ds.GreaterThan(("hour",), "2020-01-01-00:00")], range(1, 31), 3),
         ([ds.Not(ds.EqualTo(("seq",), 5)), ds.IsNotNull(("seq",)), ds.EqualTo(("data",), b"")], range(1, 31), 3),
-    ]  # fmt: skip
+    ]
     for filters, read, chunks in cases:
         assert seqs(*filters) == list(read), filters
         opened = source(pushFilters="true")
@@ -214,7 +214,7 @@ def test_what_is_wrong_is_an_error_before_anything_is_read(events: Workspace) ->
         ({"partitionBytes": "0"}, "Write a size from 1 byte on"),
         ({"columns": "seq,subjet"}, "columns of nats3 names 'subjet', which it does not have. Did you mean subject?"),
         ({"columns": "seq,seq"}, "The option columns of nats3 names seq twice"),
-    ]  # fmt: skip
+    ]
     for options, error in cases:
         with pytest.raises(OperatorError) as raised:
             source(**options).schema()

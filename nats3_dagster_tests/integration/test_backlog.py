@@ -4,15 +4,15 @@ import time
 
 import pytest
 
-from nats3_dagster.archive.captures.backlog import Backlog, backlog
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.health.nats_health import check
-from nats3_dagster.archive.loss import Loss, time_to_loss
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.source.backlog import Backlog, backlog
+from nats3_dagster.archive.source.loss import Loss, time_to_loss
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, Incarnation, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 
 def state_of(messages: int, **config: object) -> StreamState:
@@ -61,13 +61,13 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     wire.create_stream("EV", "ev.>", max_msgs=100)
     archive = create(workspace, ArchiveSpec("events", "EV", bucket))
     wire.publish([("ev.a", b"", b"x")] * 100)
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     workspace.catalog.chunks.commit(archive, [], [Gap(state.incarnation, (SeqRange(2, 100),), "unselected")])
     return archive
 
 
 def test_a_hole_at_the_head_is_the_same_for_the_check_and_the_doctor(workspace: Workspace, archive: Archive) -> None:
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     loss = time_to_loss(backlog(workspace, archive, state, time.time_ns()))
     assert (loss.used, loss.limit, loss.level) == (1.0, "max_msgs", "error")
     said = [finding.what for finding in check(workspace) if finding.status == "fail"]
@@ -78,7 +78,7 @@ def test_what_is_gone_before_it_was_captured_is_the_same_for_both(
     workspace: Workspace, archive: Archive, wire: Wire
 ) -> None:
     wire.publish([("ev.a", b"", b"x")] * 2)
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     assert time_to_loss(backlog(workspace, archive, state, time.time_ns())).gone == 1
     said = [finding.what for finding in check(workspace) if finding.status == "fail"]
     assert said == ["Archive events, stream EV: the stream has deleted messages that were not captured"]

@@ -5,21 +5,23 @@ from collections.abc import Callable
 
 import pytest
 
-from nats3_dagster.archive.captures.backlog import Backlog, backlog
-from nats3_dagster.archive.captures.capture import plan
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.due import due
-from nats3_dagster.archive.captures.windows import hours_to_capture
-from nats3_dagster.archive.condition import condition
+from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.health.nats_health import check
-from nats3_dagster.archive.loss import time_to_loss
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.source.backlog import Backlog, backlog
+from nats3_dagster.archive.source.condition import condition
+from nats3_dagster.archive.source.loss import time_to_loss
+from nats3_dagster.archive.source.windows import hours_to_capture
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.nats
 
 MINUTE_NS = 60 * 10**9
 # Minutes from the beginning of an hour two days ago, message by message.
@@ -55,7 +57,7 @@ def test_every_round_takes_something_until_nothing_is_lacking(
     archive(settings, bucket)
     catalog = workspace.catalog
     found = catalog.archives.get("events")
-    state = observe_source(workspace, found)
+    state = accept_source(workspace, found)
     for _ in minutes:
         hours = hours_to_capture(workspace, found, state)
         waiting = backlog(workspace, found, state, time.time_ns())
@@ -96,10 +98,10 @@ def test_what_was_deleted_before_its_capture_is_asked_for_once(
     found = catalog.archives.get("events")
     with Wire(settings.nats.servers[0]) as wire:
         catalog.chunks.commit(
-            found, [], [Gap(observe_source(workspace, found).incarnation, (SeqRange(1, 40),), "missing")]
+            found, [], [Gap(accept_source(workspace, found).incarnation, (SeqRange(1, 40),), "missing")]
         )
         delete(wire)
-    state = observe_source(workspace, found)
+    state = accept_source(workspace, found)
     hours = hours_to_capture(workspace, found, state)
     assert 1 <= len(hours) <= 11
     assert sum(take(workspace, found, hour) for hour in hours) == 20
@@ -117,7 +119,7 @@ def test_a_loss_is_due_though_nothing_waits(settings: Settings, workspace: Works
         wire.api("STREAM.PURGE.EV")
     found = catalog.archives.get("events")
     now = time.time_ns()
-    state = observe_source(workspace, found)
+    state = accept_source(workspace, found)
     waiting = backlog(workspace, found, state, now)
     assert waiting == Backlog(state, open=hour_of(now), gone=7)
     wanted = due(spec, waiting, 24)
@@ -139,7 +141,7 @@ def test_the_oldest_that_waits_has_an_age_though_the_one_before_was_deleted(
         wire.publish([("ev.a", b"", b"x")] * 7)
         _delete(wire, 8, 9)
     found = catalog.archives.get("events")
-    waiting = backlog(workspace, found, observe_source(workspace, found), time.time_ns() + MINUTE_NS)
+    waiting = backlog(workspace, found, accept_source(workspace, found), time.time_ns() + MINUTE_NS)
     assert waiting.messages == 7 or waiting.ended
     assert 60 < (waiting.age_s or waiting.behind_s) < 75
 
@@ -151,13 +153,13 @@ def test_a_clock_ahead_of_ours_is_waited_for(settings: Settings, workspace: Work
         archive(settings, bucket)
         wire.publish([("ev.a", b"", b"x")] * 7)
     found = catalog.archives.get("events")
-    state = observe_source(workspace, found)
+    state = accept_source(workspace, found)
     waiting = backlog(workspace, found, state, time.time_ns() - 2 * HOUR_NS)
     assert (waiting.ended, waiting.open, waiting.behind, waiting.ahead) == ((), None, 7, 7)
     assert 119 * 60 < waiting.ahead_s <= 120 * 60
     said = (
-        "7 messages are of an hour that has not begun by our clock: the clock of NATS is 120 minutes ahead. They are "
-        "captured when that hour has begun; set the clocks right"
+        "7 messages are of an hour that has not begun by this host's clock: the clock of NATS is 120 minutes ahead. "
+        "They are captured when that hour has begun; set the clocks right"
     )
     assert due(found.spec, waiting, 24).why == said
     assert time_to_loss(waiting).text == f"No limit of the stream deletes messages. {said}"
@@ -177,7 +179,7 @@ def test_a_message_of_1970_is_one_hour_and_not_half_a_million(
     archive(settings, bucket)
     found = workspace.catalog.archives.get("events")
     began = time.monotonic()
-    hours = hours_to_capture(workspace, found, observe_source(workspace, found))
+    hours = hours_to_capture(workspace, found, accept_source(workspace, found))
     assert time.monotonic() - began < 2
     # A quiet hour inside of a day with messages is named as well.
     expected = [times[0], *(start + hour * HOUR_NS for hour in (0, 1, 2, 3, 40)), times[-1]]
@@ -185,7 +187,7 @@ def test_a_message_of_1970_is_one_hour_and_not_half_a_million(
     assert [hour for hour in hours if hour not in within_a_day] == [hour_of(time_ns) for time_ns in expected]
     for hour in hours:
         take(workspace, found, hour)
-    assert hours_to_capture(workspace, found, observe_source(workspace, found)) == []
+    assert hours_to_capture(workspace, found, accept_source(workspace, found)) == []
 
 
 @pytest.mark.needs_nats("2.15")
@@ -200,7 +202,7 @@ def test_messages_of_the_future_are_said_wherever_an_archive_is_looked_at(
     waiting = condition(workspace, found).waiting
     assert waiting
     assert (waiting.behind, waiting.ahead) == (3, 1)
-    assert "1 messages are of an hour that has not begun by our clock" in time_to_loss(waiting).text
-    assert backlog(workspace, found, observe_source(workspace, found), now).ahead == 1
+    assert "1 messages are of an hour that has not begun by this host's clock" in time_to_loss(waiting).text
+    assert backlog(workspace, found, accept_source(workspace, found), now).ahead == 1
     (warned,) = [f for f in check(workspace) if "events" in f.what]
     assert (warned.status, "the clock of NATS is 180 minutes ahead" in warned.what) == ("warn", True)

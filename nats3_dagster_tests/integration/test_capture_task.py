@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures import capture
-from nats3_dagster.archive.captures import range_capture as capture_task
-from nats3_dagster.archive.captures.range_capture import RangeCapture
+from nats3_dagster.archive.captures import plan as planning
+from nats3_dagster.archive.captures import read as reading
+from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.dev.nats_server import NatsServer
@@ -23,9 +23,9 @@ from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
-from nats3_dagster_tests.nats_proxy import NatsProxy
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.runs import archive_events, hours_of
+from nats3_dagster_tests.support.servers.nats_proxy import NatsProxy
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def wire(nats: NatsServer) -> Iterator[Wire]:
         yield client
 
 
-def plan(settings: Settings, wire: Wire) -> capture.CapturePlan:
+def plan(settings: Settings, wire: Wire) -> planning.CapturePlan:
     """Of the hour that holds the messages (they were published a moment ago)."""
     with Workspace(settings) as workspace:
         hour = hours_of(wire, "EV")[-1]
-        return capture.plan(workspace, workspace.catalog.archives.get("events"), hour)
+        return planning.plan(workspace, workspace.catalog.archives.get("events"), hour)
 
 
-def run(planned: capture.CapturePlan) -> list[tuple[str, SeqRange]]:
+def run(planned: planning.CapturePlan) -> list[tuple[str, SeqRange]]:
     """Capture and commit-free: what each outcome is, and the sequences it accounts for."""
     outcomes = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
     return [("chunk", o.covers) if isinstance(o, ChunkMeta) else (o.reason, o.ranges[0]) for o in outcomes]
@@ -89,7 +89,7 @@ def test_made_again_before_it_is_asked_what_expired(
     archive_events(settings, bucket)
     planned = plan(settings, wire)
     wire.api("STREAM.MSG.DELETE.EV", seq=999 if where == "between messages" else 1000)
-    read = capture_task.read_batches
+    read = reading.read_batches
 
     def read_and_make_again(*args: Any) -> Iterator[Any]:
         batches = list(read(*args))
@@ -97,7 +97,7 @@ def test_made_again_before_it_is_asked_what_expired(
         wire.create_stream("EV", "ev.>")
         yield from batches
 
-    monkeypatch.setattr(capture_task, "read_batches", read_and_make_again)
+    monkeypatch.setattr(reading, "read_batches", read_and_make_again)
     with pytest.raises(StreamChanged, match="EV was made again at"):
         run(planned)
 
@@ -107,7 +107,7 @@ def test_chunks_roll_and_tile_the_range(
 ) -> None:
     archive_events(settings, bucket)
     planned = plan(settings, wire)
-    monkeypatch.setattr(capture_task, "CHUNK_MESSAGES", 300)
+    monkeypatch.setattr(reading, "CHUNK_MESSAGES", 300)
     covered = [covers for kind, covers in run(planned) if kind == "chunk"]
     assert (covered[0].first, covered[-1].last) == planned.missing[0]
     assert all(one.last + 1 == other.first for one, other in itertools.pairwise(covered))
@@ -123,7 +123,7 @@ def test_a_chunk_is_uploaded_while_the_next_one_is_written(
 ) -> None:
     archive_events(settings, bucket)
     planned = plan(settings, wire)
-    monkeypatch.setattr(capture_task, "CHUNK_MESSAGES", 300)
+    monkeypatch.setattr(reading, "CHUNK_MESSAGES", 300)
     store, writers, in_store = Bucket(planned.job.store, bucket), list[ChunkWriter](), list[str]()
 
     class Slow:

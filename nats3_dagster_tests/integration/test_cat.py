@@ -13,9 +13,9 @@ import pytest
 from nats3_dagster.dev.process import wait_for
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
 
 COUNT = 3000
 

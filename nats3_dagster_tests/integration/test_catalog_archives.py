@@ -4,16 +4,22 @@ import pytest
 
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import Incarnation, SeqRange
-from nats3_dagster_tests.catalog_case import HOUR_NS, LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.catalog import HOUR_NS, LOGS, chunk, ranges, spec, state
 
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
 
 
 def test_an_archive_comes_back_as_it_was_asked_for(catalog):
     asked = spec(
-        prefix="team/logs", subjects=("logs.a", "logs.*.b"), mode="consumer", durable="mine", max_messages=1 << 40,
-        max_bytes=2, max_age_s=3, zstd_level=22,
-    )  # fmt: skip
+        prefix="team/logs",
+        subjects=("logs.a", "logs.*.b"),
+        mode="consumer",
+        durable="mine",
+        max_messages=1 << 40,
+        max_bytes=2,
+        max_age_s=3,
+        zstd_level=22,
+    )
     made = catalog.archives.create(asked, state())
     assert made.spec == asked
     assert not made.paused

@@ -10,7 +10,7 @@ import pytest
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Gap, Incarnation, Reason, SeqRange
-from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, LOGS, chunk, ranges, spec, state
 
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
 NEXT_HOUR = "2026-11-21-08:00"
@@ -270,12 +270,15 @@ def test_an_object_belongs_to_one_chunk(catalog, logs):
 @pytest.mark.parametrize(
     "statement",
     [
-        "update nats3.chunk set seqs = '[1,5)'", "update nats3.chunk set sha256 = repeat('0', 64)",
-        "update nats3.chunk set deleted_at = null", "delete from nats3.chunk",
+        "update nats3.chunk set seqs = '[1,5)'",
+        "update nats3.chunk set sha256 = repeat('0', 64)",
+        "update nats3.chunk set deleted_at = null",
+        "delete from nats3.chunk",
         "update nats3.chunk set absent_reason = null",
-        "update nats3.gap set reason = 'deleted'", "delete from nats3.gap",
+        "update nats3.gap set reason = 'deleted'",
+        "delete from nats3.gap",
     ],
-)  # fmt: skip
+)
 def test_rows_of_what_exists_never_change(catalog, logs, postgres_url, statement):
     catalog.chunks.commit(logs, [chunk(1, 10)], [_gap((11, 12))])
     with psycopg.connect(postgres_url) as connection, pytest.raises(psycopg.IntegrityError, match="immutable"):
@@ -368,10 +371,14 @@ def test_a_page_goes_on_after_its_last_chunk_was_retired(catalog, logs, recaptur
 @pytest.mark.parametrize(
     ("window", "found"),
     [
-        ((None, None), [1, 11, 21]), ((HOUR_NS + 20, HOUR_NS + 21), [11]), ((HOUR_NS + 20, HOUR_NS + 22), [11, 21]),
-        ((HOUR_NS + 11, None), [11, 21]), ((None, HOUR_NS + 11), [1]), ((HOUR_NS + 99, None), []),
+        ((None, None), [1, 11, 21]),
+        ((HOUR_NS + 20, HOUR_NS + 21), [11]),
+        ((HOUR_NS + 20, HOUR_NS + 22), [11, 21]),
+        ((HOUR_NS + 11, None), [11, 21]),
+        ((None, HOUR_NS + 11), [1]),
+        ((HOUR_NS + 99, None), []),
     ],
-)  # fmt: skip
+)
 def test_a_time_range_takes_chunks_with_a_message_in_it_and_stops_before_its_end(catalog, logs, window, found):
     catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(21, 30)])
     assert [c.meta.covers.first for c in catalog.chunks.select(logs, time_range=window)] == found

@@ -14,7 +14,7 @@ from nats3_dagster.catalog import Catalog, migrate
 from nats3_dagster.catalog.pool import MAX_CONNECTIONS
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.errors import CatalogError
-from nats3_dagster_tests.catalog_case import chunk, spec, state
+from nats3_dagster_tests.support.catalog import chunk, spec, state
 
 _SESSIONS = """
 from pg_stat_activity
@@ -54,8 +54,11 @@ def _all_at_once(catalog, threads=MAX_CONNECTIONS):
 @pytest.mark.parametrize(
     ("change", "say"),
     [
-        ({"password": "planted-secret"}, "refused us: password authentication failed.*Correct the user or password"),
-        ({"user": "nobody", "password": "planted-secret"}, "refused us: .*Correct the user or password"),
+        (
+            {"password": "planted-secret"},
+            "refused the connection: password authentication failed.*Correct the user or password",
+        ),
+        ({"user": "nobody", "password": "planted-secret"}, "refused the connection: .*Correct the user or password"),
         ({"dbname": "not_there"}, 'database "not_there" does not exist.*Create the database'),
         ({"port": "1"}, "not reachable: Connection refused.*Start it"),
         ({"host": "no-such-host.invalid"}, "Correct the host"),

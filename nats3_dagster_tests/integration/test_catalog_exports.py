@@ -2,17 +2,15 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import Conflict, Unknown
-from nats3_dagster.model import Archive, ExportSpec, Gap, Seal
-from nats3_dagster.model.exported import Export, ExportHour, Made
-from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, LOGS, chunk, ranges, spec, state
-
-NEXT = "2026-11-21-08:00"
+from nats3_dagster.model import Archive, Gap
+from nats3_dagster.model.export import Export
+from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.declared_exports import NEXT, declared, export, only, seal
 
 
 @pytest.fixture
@@ -23,37 +21,6 @@ def logs(catalog: Catalog) -> Archive:
 @pytest.fixture
 def pizza(catalog: Catalog, logs: Archive) -> Export:
     return catalog.exports.create(logs, declared())
-
-
-def declared(name: str = "pizza", **fields: Any) -> ExportSpec:
-    values: dict[str, Any] = {
-        "destination": "s3://lake/pizza", "subjects": ("orders.>",), "decode": "json", "key": "subject:2",
-        "format": "csv", "columns": ("store", "price"), **fields,
-    }  # fmt: skip
-    return ExportSpec(name, **values)
-
-
-def seal(catalog: Catalog, archive: Archive, hour: str = HOUR) -> Seal:
-    """Seal the hour as it is."""
-    row, _ = catalog.seals.next(archive, hour)
-    key = f"{hour}-{row.number}.json"
-    made = Seal(hour, row.number, row.revision, row.chunks, 0, row.losses, 0, "archive", key, "0" * 64, 1)
-    begun = datetime.now(UTC)
-    catalog.seals.add(archive, made, begun=begun)
-    return made
-
-
-def export(catalog: Catalog, archive: Archive, of: Export, hour: str = HOUR) -> None:
-    """Record that the hour was exported as it is sealed."""
-    now = only(catalog, archive, of, hour)
-    assert now.sealed
-    made = Made(*now.sealed[:2], of.version, 2, now.sealed[2], 0, 1, 99, "s3://lake/m.json", datetime.now(UTC))
-    catalog.exports.record(archive, of, hour, made, "a-run")
-
-
-def only(catalog: Catalog, archive: Archive, of: Export, hour: str = HOUR) -> ExportHour:
-    (found,) = catalog.exports.hours(archive, of, first=hour, last=hour)
-    return found
 
 
 def states(catalog: Catalog, archive: Archive, of: Export) -> dict[str, str]:
@@ -86,7 +53,7 @@ def test_a_deleted_one_frees_its_name(catalog: Catalog, logs: Archive, pizza: Ex
     assert catalog.exports.all(logs) == ()
     again = catalog.exports.create(logs, declared())
     assert again.id != pizza.id
-    assert catalog.exports.former() == {("logs", "pizza")}
+    assert catalog.exports.deleted_names() == {("logs", "pizza")}
 
 
 def test_an_archive_takes_its_exports_with_it(catalog: Catalog, logs: Archive, pizza: Export) -> None:
@@ -201,8 +168,9 @@ def test_a_chunk_that_was_replaced_before_it_was_retired_counts_once(
     catalog: Catalog, logs: Archive, pizza: Export
 ) -> None:
     catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20)])
-    catalog.chunks.replace(logs, [row.id for row in catalog.chunks.select(logs)], [chunk(1, 20)], [],
-                           begun=datetime.now(UTC))  # fmt: skip
+    catalog.chunks.replace(
+        logs, [row.id for row in catalog.chunks.select(logs)], [chunk(1, 20)], [], begun=datetime.now(UTC)
+    )
     seal(catalog, logs)
     export(catalog, logs, pizza)
     catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])

@@ -10,7 +10,7 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import Conflict, Nats3Error
 from nats3_dagster.model import Gap, SeqRange
-from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 
 RACERS = 6
 

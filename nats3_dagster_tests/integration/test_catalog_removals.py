@@ -3,7 +3,7 @@
 import pytest
 
 from nats3_dagster.errors import Conflict
-from nats3_dagster_tests.catalog_case import chunk, spec, state
+from nats3_dagster_tests.support.catalog import chunk, spec, state
 
 
 @pytest.fixture

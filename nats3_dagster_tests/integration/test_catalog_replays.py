@@ -6,7 +6,7 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import ChunkResult, Incarnation, Pace, ReplaySpec, ReplayTarget, Selection, SeqRange
-from nats3_dagster_tests.catalog_case import HOUR, LOGS, chunk, spec, state
+from nats3_dagster_tests.support.catalog import HOUR, LOGS, chunk, spec, state
 
 ID = "0123456789abcdef"
 TARGETS = (ReplayTarget(Incarnation("A", 5), 17), ReplayTarget(Incarnation("B", 6), 1))
@@ -31,9 +31,16 @@ def _result(chunk, published=10, found=0, duplicates=0, selected=None):
 
 def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
     asked = ReplaySpec(
-        "logs", "replay.>", Selection((HOUR,), 1, 2**62, SeqRange(1, 30), ("logs.>",)), order="subject",
-        pace=Pace(rate=2.5), create_stream="NEW", into_own_stream=True, over_gaps=True, delete_chunks=True,
-    )  # fmt: skip
+        "logs",
+        "replay.>",
+        Selection((HOUR,), 1, 2**62, SeqRange(1, 30), ("logs.>",)),
+        order="subject",
+        pace=Pace(rate=2.5),
+        create_stream="NEW",
+        into_own_stream=True,
+        over_gaps=True,
+        delete_chunks=True,
+    )
     made = catalog.replays.begin(ID, logs, asked, TARGETS, chunks, run_id="run-0")
     assert (made.id, made.spec, made.targets) == (ID, asked, TARGETS)
     assert (made.state, made.attempt, made.chunks, made.chunks_done) == ("planned", 0, 3, 0)
@@ -54,8 +61,10 @@ def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
     catalog.replay_chunks.record(ID, attempt, [_result(chunks[0])])
     assert catalog.replay_chunks.pending(ID) == (chunks[2], chunks[1])
     assert [(c.chunk_id, c.state, c.planned) for c in catalog.replay_chunks.results(ID)] == [
-        (chunks[2].id, "pending", 10), (chunks[0].id, "done", 10), (chunks[1].id, "pending", 10),
-    ]  # fmt: skip
+        (chunks[2].id, "pending", 10),
+        (chunks[0].id, "done", 10),
+        (chunks[1].id, "pending", 10),
+    ]
 
 
 def test_a_replay_from_plan_to_success(catalog, logs, chunks):
@@ -85,9 +94,13 @@ def test_a_replay_from_plan_to_success(catalog, logs, chunks):
 
 def test_an_hour_is_whole_when_all_its_chunks_of_that_time_were_published_whole(catalog, logs):
     one, two, three = "2026-11-21-08:00", "2026-11-21-09:00", "2026-11-21-10:00"
-    catalog.chunks.commit(logs, [
-        chunk(first, first + 9, hour=hour) for first, hour in ((31, one), (41, one), (51, two), (61, two), (71, three))
-    ])  # fmt: skip
+    catalog.chunks.commit(
+        logs,
+        [
+            chunk(first, first + 9, hour=hour)
+            for first, hour in ((31, one), (41, one), (51, two), (61, two), (71, three))
+        ],
+    )
     by_first = {c.meta.covers.first: c for c in catalog.chunks.select(logs)}
     # Of the first hour one chunk is not in the plan; of the last one not every message is selected.
     planned = [by_first[first] for first in (41, 51, 61, 71)]
@@ -123,7 +136,7 @@ def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks)
     catalog.replays.delete(ID)
     assert version() == (3, 2)
     catalog.archives.delete("another")
-    assert catalog.archives.former() == ({"another"}, {"LOGS"})
+    assert catalog.archives.deleted_names() == ({"another"}, {"LOGS"})
     assert [v.archive for v in catalog.archives.versions()] == [logs]
 
 

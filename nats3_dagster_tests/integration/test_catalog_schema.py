@@ -88,11 +88,14 @@ def test_the_code_knows_its_first_and_its_newest_migration():
 @pytest.mark.parametrize(
     ("relation", "row", "joined"),
     [
-        ("archive", ArchiveRow, set()), ("incarnation", StreamRow, set()), ("coverage_view", CoverageRow, set()),
-        ("chunk_view", ChunkRow, set()), ("replay_chunk", ReplayChunk, {"hour"}),
+        ("archive", ArchiveRow, set()),
+        ("incarnation", StreamRow, set()),
+        ("coverage_view", CoverageRow, set()),
+        ("chunk_view", ChunkRow, set()),
+        ("replay_chunk", ReplayChunk, {"hour"}),
         ("hour", HourRow, {"stream", "created_ns"}),
     ],
-)  # fmt: skip
+)
 def test_a_row_has_a_field_for_each_column(postgres_url, relation, row, joined):
     columns = "select column_name from information_schema.columns where table_schema = 'nats3' and table_name = '{}'"
     rows = _run(postgres_url, columns.format(relation)) or []
@@ -129,9 +132,11 @@ def test_a_database_without_the_schema_is_refused_with_the_way_out(empty_postgre
 
 @pytest.mark.parametrize(
     ("version", "say"),
-    [("0010", "has schema 0010, which a development version made. Make another one"),
-     ("9999", "has schema 9999, newer than this release's .*Upgrade nats3-dagster")],
-)  # fmt: skip
+    [
+        ("0010", "has schema 0010, which a development version made. Make another one"),
+        ("9999", "has schema 9999, newer than this release's .*Upgrade nats3-dagster"),
+    ],
+)
 def test_a_schema_that_this_release_cannot_migrate_is_refused_and_kept(postgres_url, version, say):
     _run(postgres_url, f"update nats3.alembic_version set version_num = '{version}'")
     for call in (Catalog.connect, migrate):

@@ -12,7 +12,7 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.catalog.statements import _text
 from nats3_dagster.model import Gap, ReplaySpec, SeqRange
-from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 
 CHUNKS = 100_000
 SEQS = 1000  # a chunk
@@ -78,12 +78,14 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "hours of a day": (lambda: full.hours.select(logs, first=one_day[0], last=one_day[-1]), 2000),
         "chunks of an hour": (lambda: full.chunks.select(logs, hours=[SOME_HOUR]), 400),
         "chunks of an hour with subjects": (
-                lambda: full.chunks.select(logs, hours=[SOME_HOUR], with_subjects=True), 500,
-            ),
+            lambda: full.chunks.select(logs, hours=[SOME_HOUR], with_subjects=True),
+            500,
+        ),
         "chunks of a day": (lambda: full.chunks.select(logs, hours=one_day), 8000),
         "chunks of ten minutes": (lambda: full.chunks.select(logs, time_range=(FROM_NS, FROM_NS + 600 * 10**9)), 300),
         "chunks of the last ten minutes": (
-            lambda: full.chunks.select(logs, time_range=(FROM_NS + CHUNKS * STEP_NS - 600 * 10**9, None)), 300,
+            lambda: full.chunks.select(logs, time_range=(FROM_NS + CHUNKS * STEP_NS - 600 * 10**9, None)),
+            300,
         ),
         "chunks of 50,000 sequences": (lambda: full.chunks.select(logs, seqs=SeqRange(LAST - 49_999, LAST)), 800),
         "a page of chunks": (lambda: full.chunks.select(logs, limit=100), 400),
@@ -108,7 +110,7 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "claim": (lambda: full.removals.claim("archive", ["orphan", middle.meta.key]), 40),
         "replay of an hour": (lambda: full.replays.begin("0" * 16, logs, ReplaySpec("logs"), (), hour_chunks), 4000),
         "pending chunks": (lambda: full.replay_chunks.pending("0" * 16), 2000),
-    }  # fmt: skip
+    }
     read, took = {}, {}
     with psycopg.connect(postgres_url, autocommit=True) as watcher:
         before = _rows_read(full, watcher)
@@ -137,9 +139,18 @@ def test_ranges_are_looked_up_within_their_archive(postgres_url):
         with catalog.session.reading() as sql:
             ((life,),) = sql.connection.execute("select id from nats3.incarnation").fetchall()
             listed = {
-                "archive": logs.id, "incarnation": life, "hours": None, "timed": False, "first_ns": None,
-                "end_ns": None, "first_seq": None, "last_seq": None, "after": None, "limit_to": None, "minutes": False,
-            }  # fmt: skip
+                "archive": logs.id,
+                "incarnation": life,
+                "hours": None,
+                "timed": False,
+                "first_ns": None,
+                "end_ns": None,
+                "first_seq": None,
+                "last_seq": None,
+                "after": None,
+                "limit_to": None,
+                "minutes": False,
+            }
             some = {"archive": logs.id, **_LIFE, "first_seq": 700_000, "last_seq": 710_000}
             times = {"timed": True, "first_ns": FROM_NS, "end_ns": FROM_NS + 600 * 10**9}
             plans = {

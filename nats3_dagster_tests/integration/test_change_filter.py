@@ -4,19 +4,17 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import change as changing
-from nats3_dagster.archive.captures.capture import commit
-from nats3_dagster.archive.change import change
-from nats3_dagster.archive.create import create
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.commit import commit
+from nats3_dagster.archive.lifecycle import change as changing
+from nats3_dagster.archive.lifecycle.change import change
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.errors import OperatorError, StreamChanged
 from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter, Incarnation, SeqRange
 from nats3_dagster.model.archive import filters_of
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration import test_absences as absences
-from nats3_dagster_tests.integration import test_repair as repairs
-from nats3_dagster_tests.integration import test_source_check as source_checks
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support import captures, repairs, source_checks
+from nats3_dagster_tests.support.wire import Wire
 
 DELIVERED = "its consumer delivers them, and what it delivered cannot be told from what it did not. Make another"
 LIFE = Incarnation("EV", 5)
@@ -24,9 +22,11 @@ LIFE = Incarnation("EV", 5)
 
 def test_each_sequence_has_one_filter() -> None:
     former = (
-        FormerFilter(4, 2**62, ("x",)), FormerFilter(5, 10, ("a",)), FormerFilter(5, 10, ("b",)),
+        FormerFilter(4, 2**62, ("x",)),
+        FormerFilter(5, 10, ("a",)),
+        FormerFilter(5, 10, ("b",)),
         FormerFilter(5, 20, ("c",)),
-    )  # fmt: skip
+    )
 
     def parts(first: int, last: int) -> list[tuple[SeqRange, tuple[str, ...]]]:
         return list(filters_of(("d",), former, LIFE, SeqRange(first, last)))
@@ -58,14 +58,14 @@ def test_what_there_was_is_captured_by_the_filter_before(
     workspace: Workspace, events: Archive, wire: Wire, s3_client: Any
 ) -> None:
     """Also what was not captured yet when it changed, and by a plan that was made before."""
-    before = absences.plan(workspace, events, wire)
+    before = captures.plan(workspace, events, wire)
     publish(wire, 21, 30)
     done = change(workspace, "events", {"subjects": ("ev.b",)})
     assert done.after.former_filters == (FormerFilter(before.job.state.incarnation.created_ns, 30, ("ev.a",)),)
     publish(wire, 31, 40)
-    commit(workspace, before, absences.read(workspace, before))
+    commit(workspace, before, captures.read(workspace, before))
     # What plans with the archive as it was before the change captures by what it is now.
-    absences.take(workspace, events, wire)
+    captures.take(workspace, events, wire)
     assert chunks(workspace, events) == [((1, 20), 10), ((21, 30), 5), ((31, 40), 5)]
     wanted = [*range(1, 30, 2), *range(32, 41, 2)]
     assert source_checks.payloads(workspace, events) == wanted
@@ -88,10 +88,12 @@ def test_every_subject_and_back_and_what_nothing_is_absent_for(
     change(workspace, "events", {"subjects": ("ev.b",)})
     change(workspace, "events", {"subjects": ("ev.a",)})
     publish(wire, 31, 33)
-    result = absences.take(workspace, events, wire)
+    result = captures.take(workspace, events, wire)
     assert [(c.covers, c.messages, c.absent_reason) for c in result.chunks] == [
-        ((1, 20), 10, "unselected"), ((21, 30), 9, "deleted"), ((31, 33), 2, "unselected")
-    ]  # fmt: skip
+        ((1, 20), 10, "unselected"),
+        ((21, 30), 9, "deleted"),
+        ((31, 33), 2, "unselected"),
+    ]
     assert source_checks.differences(workspace, workspace.catalog.archives.get("events")) == []
 
 
@@ -100,7 +102,7 @@ def test_a_gap_that_both_filters_left_is_compared_by_each(workspace: Workspace, 
     wire.publish([("ev.b", b"", b"%d" % n) for n in range(21, 31)])
     change(workspace, "events", {"subjects": ("ev.b",)})
     wire.publish([("ev.a", b"", b"%d" % n) for n in range(31, 41)])
-    absences.take(workspace, events, wire)
+    captures.take(workspace, events, wire)
     now = workspace.catalog.archives.get("events")
     assert chunks(workspace, events) == []
     assert source_checks.differences(workspace, now) == []
@@ -131,9 +133,11 @@ def test_what_is_refused(workspace: Workspace, events: Archive, wire: Wire, buck
         ("events", ("other.>",), "Stream EV has no subject that 'other.>' takes. It captures ev.>"),
         ("events", ("ev..a",), "'ev..a' is not a subject filter: token 2 is empty"),
         (
-            "jobs", ("jobs.a",), f"subjects of archive jobs cannot change from all subjects to jobs.a: {DELIVERED}",
+            "jobs",
+            ("jobs.a",),
+            f"subjects of archive jobs cannot change from all subjects to jobs.a: {DELIVERED}",
         ),
-    ):  # fmt: skip
+    ):
         with pytest.raises(OperatorError) as refused:
             change(workspace, name, {"subjects": subjects, "zstd_level": 1})
         assert str(refused.value).startswith(text)
@@ -149,7 +153,7 @@ def test_a_stream_that_was_made_again_ends_each_life_by_itself(
     with pytest.raises(StreamChanged):
         change(workspace, "events", {"subjects": ("ev.b",)})
     assert workspace.catalog.archives.get("events") == events
-    state = observe_source(workspace, events, adopt=True)
+    state = accept_source(workspace, events, adopt=True)
     after = change(workspace, "events", {"subjects": ("ev.b",)}).after
     (first, second) = workspace.catalog.coverage.incarnations(events)
     assert second == state.incarnation

@@ -1,22 +1,21 @@
 """A table that another program changed, or that nats3 wrote with another copy of the catalog: seen, said, mended."""
 
-
 import pyarrow as pa
 import pytest
 from prometheus_client.core import Metric
 
-from nats3_dagster.archive.health import output_health
-from nats3_dagster.archive.outputs import outputs
-from nats3_dagster.archive.remove import delete
+from nats3_dagster.archive.health import catalog_health
+from nats3_dagster.archive.lifecycle.remove import delete
+from nats3_dagster.archive.status import outputs
+from nats3_dagster.documents.metrics import output_metrics
 from nats3_dagster.errors import TableError, Unknown, WrongState
 from nats3_dagster.model import Archive
 from nats3_dagster.tables import tables
 from nats3_dagster.tables.follow import follow
 from nats3_dagster.tables.observe import observe
-from nats3_dagster.tables.verify import inspect, verify
-from nats3_dagster.views.output_metrics import output_metrics
+from nats3_dagster.tables.tables import inspect, verify
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.table_case import (
+from nats3_dagster_tests.support.tables import (
     LATER,
     files,
     iceberg,
@@ -65,7 +64,7 @@ def test_rows_that_another_program_deleted_are_said_and_come_back_when_it_is_ask
     assert known.is_behind
     assert known.seen_at
     assert metric(workspace, "nats3_table_changed") == 1
-    (finding,) = output_health.check(workspace)
+    (finding,) = catalog_health.check_outputs(workspace)
     assert finding.status == "warn"
     assert f"Another program changed the table nats3.logs of archive logs: {what}" in finding.what
     with pytest.raises(TableError, match=r"Another program changed the table nats3.logs: snapshot \d+ \(overwrite"):
@@ -156,7 +155,6 @@ def test_the_guard_is_set_back_also_where_the_sync_is_refused(workspace: Workspa
         synced(workspace)
     with iceberg(workspace) as table:
         assert table.properties["gc.enabled"] == "false"
-
 
 
 @pytest.mark.parametrize("is_followed", [False, True])

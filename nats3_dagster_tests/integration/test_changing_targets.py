@@ -13,17 +13,9 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Pace, ReplayTarget
 from nats3_dagster.replay.job import ReplayJob, Share
 from nats3_dagster.replay.messages.republish import Republisher
-from nats3_dagster_tests.integration.test_republish import (
-    REPLAY,
-    TO_BACK,
-    archived,
-    job_of,
-    numbered,
-    payloads,
-    publish,
-)
-from nats3_dagster_tests.nats_proxy import Frame, NatsProxy
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.republish import REPLAY, TO_BACK, archived, job_of, numbered, payloads, publish
+from nats3_dagster_tests.support.servers.nats_proxy import Frame, NatsProxy
+from nats3_dagster_tests.support.wire import Wire
 
 MODES = [False, pytest.param(True, marks=pytest.mark.needs_nats("2.14"))]
 

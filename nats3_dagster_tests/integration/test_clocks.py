@@ -4,17 +4,17 @@ import time
 
 import pytest
 
-from nats3_dagster.archive.captures.backlog import backlog
-from nats3_dagster.archive.clocks import ask_clocks, stream_now_ns
-from nats3_dagster.archive.health import clock_health
+from nats3_dagster.archive.health import catalog_health
 from nats3_dagster.archive.proof.seal import seal_asked, sealable
-from nats3_dagster.archive.source import source_state
+from nats3_dagster.archive.source.backlog import backlog
+from nats3_dagster.archive.source.clocks import ask_clocks, stream_now_ns
+from nats3_dagster.archive.source.observe import source_state
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of
-from nats3_dagster_tests.orchestration.stories import archive, hold, past
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.stories import archive, hold, past
+from nats3_dagster_tests.support.wire import Wire
 
-pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
+pytestmark = [pytest.mark.nats, pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
 _true_ns = time.time_ns
 
 
@@ -33,7 +33,7 @@ def test_a_host_ahead_seals_no_running_hour(settings, bucket, workspace, monkeyp
     found = sealable(workspace, logs, hours[0])
     assert found.hours == tuple(hours)
     assert "The clocks differ: this machine" in found.clocks
-    (finding,) = clock_health.check(workspace)
+    (finding,) = catalog_health.check_clocks(workspace)
     assert (finding.status, finding.area) == ("warn", "clocks")
     assert all(name in finding.what for name in ("The clocks differ: this machine", ", Postgres ", ", NATS "))
     running = hour_of(_true_ns())
@@ -57,7 +57,7 @@ def test_clocks_that_agree_say_nothing(settings, bucket, workspace):
     clocks = ask_clocks(workspace, source_state(workspace, workspace.catalog.archives.get("events")))
     assert clocks.nats_ns is not None
     assert clocks.difference == ""
-    assert list(clock_health.check(workspace)) == []
+    assert list(catalog_health.check_clocks(workspace)) == []
 
 
 @pytest.mark.parametrize("off", [-2, 2])

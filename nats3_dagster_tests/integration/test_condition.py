@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import condition as module
-from nats3_dagster.archive.condition import Condition, condition, conditions
-from nats3_dagster.archive.create import create
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.source import condition as module
+from nats3_dagster.archive.source.condition import Condition, condition, conditions
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import everything
 from nats3_dagster_tests.conftest import NatsFactory, freeze
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import everything
+from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = 500
 
@@ -33,7 +33,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
 
 def cover(workspace: Workspace, archive: Archive, first: int, last: int) -> None:
     """As if these sequences were captured."""
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     workspace.catalog.chunks.commit(archive, [], [Gap(state.incarnation, (SeqRange(first, last),), "unselected")])
 
 
@@ -116,9 +116,13 @@ def test_a_server_that_is_not_there(
 
 @pytest.mark.parametrize("connected", [False, True])
 def test_a_server_that_hangs(
-    workspace: Workspace, archive: Archive, settings: Settings, nats_factory: NatsFactory, connected: bool,
+    workspace: Workspace,
+    archive: Archive,
+    settings: Settings,
+    nats_factory: NatsFactory,
+    connected: bool,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     assert module.STREAM_PATIENCE_S < module.PATIENCE_S <= 2
     monkeypatch.setattr(module, "PATIENCE_S", 0.4)
     monkeypatch.setattr(module, "STREAM_PATIENCE_S", 0.3)

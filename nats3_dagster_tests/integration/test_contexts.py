@@ -20,25 +20,37 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_names
 from nats3_dagster.pipeline.sources.connection import nats_options
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.integration.test_connection import (
-    SECRET,
-    Authority,
-    name_of,
-    operator_mode,
-    seed,
-    tls_config,
-)
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.servers.logins import SECRET, Authority, name_of, operator_mode, seed, tls_config
 
 # All fields, as the command writes those that are not set.
 EMPTY: dict[str, Any] = {
-    "description": "", "url": "", "socks_proxy": "", "token": "", "user": "", "password": "", "creds": "", "nkey": "",
-    "cert": "", "key": "", "ca": "", "nsc": "", "jetstream_domain": "", "jetstream_api_prefix": "",
-    "jetstream_event_prefix": "", "inbox_prefix": "", "user_jwt": "", "user_seed": "", "color_scheme": "",
-    "tls_first": False, "windows_cert_store": "", "windows_cert_match_by": "", "windows_cert_match": "",
+    "description": "",
+    "url": "",
+    "socks_proxy": "",
+    "token": "",
+    "user": "",
+    "password": "",
+    "creds": "",
+    "nkey": "",
+    "cert": "",
+    "key": "",
+    "ca": "",
+    "nsc": "",
+    "jetstream_domain": "",
+    "jetstream_api_prefix": "",
+    "jetstream_event_prefix": "",
+    "inbox_prefix": "",
+    "user_jwt": "",
+    "user_seed": "",
+    "color_scheme": "",
+    "tls_first": False,
+    "windows_cert_store": "",
+    "windows_cert_match_by": "",
+    "windows_cert_match": "",
     "windows_ca_certs_match": None,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -92,9 +104,10 @@ def by_certificate(folder: Path) -> Kind:
     cert, key = authority.issue("client")
     users = 'authorization {users: [{user: "CN=client"}]}'
     return Kind(
-        f"{tls_config(authority, 'verify_and_map: true')}\n{users}", {"ca": authority.file},
+        f"{tls_config(authority, 'verify_and_map: true')}\n{users}",
+        {"ca": authority.file},
         {"cert": Path(cert).read_text(), "key": Path(key).read_text()},
-    )  # fmt: skip
+    )
 
 
 def by_tls_first(folder: Path) -> Kind:
@@ -104,9 +117,15 @@ def by_tls_first(folder: Path) -> Kind:
 
 
 KINDS = [
-    by_user, by_token, by_nkey, by_creds, by_jwt, by_authority, by_certificate,
+    by_user,
+    by_token,
+    by_nkey,
+    by_creds,
+    by_jwt,
+    by_authority,
+    by_certificate,
     pytest.param(by_tls_first, marks=pytest.mark.needs_nats("2.10.4")),
-]  # fmt: skip
+]
 
 
 def data(content: str) -> str:
@@ -143,9 +162,11 @@ def forms(kind: Kind, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Any]], None]:
     """Writes the context that the settings name."""
     for name, value in (
-        ("XDG_CONFIG_HOME", str(tmp_path)), ("HOME", str(tmp_path)), ("FOLDER_OF_KEYS", str(tmp_path)),
+        ("XDG_CONFIG_HOME", str(tmp_path)),
+        ("HOME", str(tmp_path)),
+        ("FOLDER_OF_KEYS", str(tmp_path)),
         ("NATS3_NATS_CONTEXT", "ours"),
-    ):  # fmt: skip
+    ):
         monkeypatch.setenv(name, value)
     for field in ("password", "token", "nkey", "creds", "user_jwt", "user_seed", "ca", "cert", "key"):
         monkeypatch.setenv(f"OUR_{field.upper()}", "")
@@ -160,9 +181,12 @@ def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[s
 
 @pytest.mark.parametrize("kind_of", KINDS)
 def test_every_form_of_a_context_logs_in(
-    kind_of: Callable[[Path], Kind], nats_factory: NatsFactory, tmp_path: Path,
-    save: Callable[[Mapping[str, Any]], None], monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    kind_of: Callable[[Path], Kind],
+    nats_factory: NatsFactory,
+    tmp_path: Path,
+    save: Callable[[Mapping[str, Any]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     kind = kind_of(tmp_path)
     server = nats_factory(config=kind.config)
     for name, references in forms(kind, tmp_path):

@@ -11,22 +11,25 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures import capture
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.read import cursor as cursor_module
 from nats3_dagster.archive.read import live, progress
 from nats3_dagster.archive.read.cursor import Cursor
-from nats3_dagster.archive.source import observe_source
 from nats3_dagster.errors import LostMessages, OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests import points_case, taking_case
-from nats3_dagster_tests.points_case import add_chunk, message
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support import points as made_points
+from nats3_dagster_tests.support import taking as takes
+from nats3_dagster_tests.support.points import add_chunk, message
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.nats
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +71,7 @@ def taken(cursor: Cursor, count: int) -> list[int]:
 
 
 def test_it_goes_on_after_any_batch(workspace: Workspace, bucket: str) -> None:
-    archive = points_case.create(workspace, bucket)
+    archive = made_points.create(workspace, bucket)
     for n in range(4):
         rows = [message(n * 10 + at, b"a.%d" % (at % 3)) for at in range(1, 11)]
         add_chunk(workspace, archive, rows, group_rows=3)
@@ -93,7 +96,7 @@ def test_it_goes_on_after_any_batch(workspace: Workspace, bucket: str) -> None:
 
 
 def test_a_batch_counts_when_the_next_one_is_asked_for(workspace: Workspace, bucket: str) -> None:
-    archive = points_case.create(workspace, bucket)
+    archive = made_points.create(workspace, bucket)
     add_chunk(workspace, archive, [message(seq) for seq in range(1, 7)], group_rows=2)
     cursor = Cursor.begin(workspace, archive, Selection())
     batches = cursor.batches()
@@ -110,7 +113,7 @@ def test_times_and_hours_are_read(workspace: Workspace, wire: Wire, archive: Arc
     whole = Selection(from_ns=chunk.first_ns, to_ns=chunk.last_ns + 1)
     assert seqs(Cursor.begin(workspace, archive, whole).batches()) == list(range(1, 21))
     assert seqs(Cursor.begin(workspace, archive, Selection(to_ns=chunk.first_ns)).batches()) == []
-    with pytest.raises(OperatorError, match="Hours have an end"):
+    with pytest.raises(OperatorError, match="A selection by hours has an end"):
         next(Cursor.begin(workspace, archive, Selection(hours=(rows[0].hour,))).batches(follow=True))
 
 
@@ -177,7 +180,7 @@ def test_it_waits_for_a_capture_that_commits_late(
     workspace: Workspace, wire: Wire, archive: Archive, bucket: str
 ) -> None:
     send(wire, 1, 10)
-    planned = capture.plan(workspace, archive, hour_of(time.time_ns()))
+    planned = plan.plan(workspace, archive, hour_of(time.time_ns()))
     outcomes = [outcome for part in planned.tasks(1) for outcome in capture_range((planned.job, part))]
     wire.api("STREAM.PURGE.EV")
     send(wire, 11, 12)
@@ -186,13 +189,13 @@ def test_it_waits_for_a_capture_that_commits_late(
     reader.start()
     time.sleep(0.3)  # it must not have gone on by then
     assert found == []
-    capture.commit(workspace, planned, outcomes)
+    commit.commit(workspace, planned, outcomes)
     reader.join(20)
     assert found == list(range(1, 13))
 
 
 def test_a_hole_is_not_passed(workspace: Workspace, bucket: str) -> None:
-    archive = points_case.create(workspace, bucket)
+    archive = made_points.create(workspace, bucket)
     add_chunk(workspace, archive, [message(seq) for seq in range(1, 6)])
     add_chunk(workspace, archive, [message(seq) for seq in range(9, 12)])
     cursor = Cursor.begin(workspace, archive, Selection())
@@ -206,7 +209,7 @@ def test_a_hole_is_not_passed(workspace: Workspace, bucket: str) -> None:
 def test_a_chunk_that_is_committed_while_the_archive_is_asked_is_not_passed(
     workspace: Workspace, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = points_case.create(workspace, bucket)
+    archive = made_points.create(workspace, bucket)
     add_chunk(workspace, archive, [message(seq) for seq in range(1, 6)])
     add_chunk(workspace, archive, [message(seq) for seq in range(9, 12)])
     chunks = workspace.catalog.chunks
@@ -234,12 +237,12 @@ def test_a_stream_that_was_made_again_is_not_followed(
     send(wire, 1, 20)
     with pytest.raises(StreamChanged, match="deleted and made again"):
         taken(cursor, 1)
-    observe_source(workspace, archive, adopt=True)
+    accept_source(workspace, archive, adopt=True)
     assert taken(Cursor.resume(workspace, cursor.token()), 20) == list(range(1, 21))
 
 
 def test_a_token_that_does_not_fit_is_refused(workspace: Workspace, bucket: str) -> None:
-    archive = points_case.create(workspace, bucket)
+    archive = made_points.create(workspace, bucket)
     add_chunk(workspace, archive, [message(1)])
     cursor = Cursor.begin(workspace, archive, Selection())
     assert seqs(cursor.batches()) == [1]
@@ -250,24 +253,31 @@ def test_a_token_that_does_not_fit_is_refused(workspace: Workspace, bucket: str)
         return progress._dumps({**saved, **more})
 
     for text, why in [
-        ("", "is not a cursor"), ("AAAA", "is not a cursor"), (token[:-9], "is not a cursor"), ("é", "is not a cursor"),
-        (changed(selection={"subjects": 5}), "is not a cursor"), (changed(selection={"x": 5}), "is not a cursor"),
-        (changed(selection=[1]), "is not a cursor"), (changed(position=[1]), "is not a cursor"),
-        (changed(format=2), "The cursor has format 2"), (changed(archive="b"), "archive b, which is not there"),
-        (changed(id="x"), "another archive logs"), (changed(position=["LOGS", 5, 1]), "does not have"),
-    ]:  # fmt: skip
+        ("", "is not a cursor"),
+        ("AAAA", "is not a cursor"),
+        (token[:-9], "is not a cursor"),
+        ("é", "is not a cursor"),
+        (changed(selection={"subjects": 5}), "is not a cursor"),
+        (changed(selection={"x": 5}), "is not a cursor"),
+        (changed(selection=[1]), "is not a cursor"),
+        (changed(position=[1]), "is not a cursor"),
+        (changed(format=2), "The cursor has format 2"),
+        (changed(archive="b"), "archive b, which is not there"),
+        (changed(id="x"), "another archive logs"),
+        (changed(position=["LOGS", 5, 1]), "does not have"),
+    ]:
         with pytest.raises(OperatorError, match=why):
             Cursor.resume(workspace, text)
     workspace.catalog.archives.delete("logs")
     with pytest.raises(OperatorError, match="is not there"):
         Cursor.resume(workspace, token)
-    points_case.create(workspace, bucket)
+    made_points.create(workspace, bucket)
     with pytest.raises(OperatorError, match="of another archive logs: one that was deleted"):
         Cursor.resume(workspace, token)
 
 
 def test_a_token_in_which_a_digit_changed_is_refused(workspace: Workspace, bucket: str) -> None:
-    archive = points_case.create(workspace, bucket)
+    archive = made_points.create(workspace, bucket)
     add_chunk(workspace, archive, [message(seq) for seq in range(1, 10)], group_rows=3)
     cursor = Cursor.begin(workspace, archive, Selection())
     next(cursor.batches())
@@ -281,10 +291,10 @@ def test_a_token_in_which_a_digit_changed_is_refused(workspace: Workspace, bucke
 
 
 def test_nothing_is_taken_from_a_queue(workspace: Workspace, wire: Wire, bucket: str) -> None:
-    wire.create_stream("JOBS", "jobs.>", **taking_case.QUEUE)
-    archive = taking_case.make(workspace, bucket)
+    wire.create_stream("JOBS", "jobs.>", **takes.QUEUE)
+    archive = takes.make(workspace, bucket)
     send(wire, 1, 10, "jobs.a")
-    taking_case.run(workspace, archive)
+    takes.run(workspace, archive)
     send(wire, 11, 15, "jobs.a")
     cursor = Cursor.begin(workspace, archive, Selection())
     assert taken(cursor, 10) == list(range(1, 11))
@@ -293,7 +303,7 @@ def test_nothing_is_taken_from_a_queue(workspace: Workspace, wire: Wire, bucket:
     reader.start()
     time.sleep(0.3)
     assert (found, wire.state("JOBS")["messages"]) == ([], 5)
-    taking_case.run(workspace, archive)
+    takes.run(workspace, archive)
     reader.join(20)
     assert found == list(range(11, 16))
 

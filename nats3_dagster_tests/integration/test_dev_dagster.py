@@ -12,6 +12,8 @@ from nats3_dagster.dev.dagster_server import DagsterServer
 from nats3_dagster.dev.process import free_port, wait_for
 from nats3_dagster.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 MUTE = "import time; time.sleep(120)"
 
 

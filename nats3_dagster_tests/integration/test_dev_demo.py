@@ -3,7 +3,7 @@ replay, and what it says in the end."""
 
 import pytest
 
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.defs.run_times import RunTimes
 from nats3_dagster.dev.compare import Comparison, compare
 from nats3_dagster.dev.demo_names import Names, free_names
@@ -16,6 +16,8 @@ from nats3_dagster.hours import HOUR_NS
 from nats3_dagster.jetstream.streams import create_stream, delete_stream
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.subjects import Transform
+
+pytestmark = pytest.mark.slow
 
 BACK = Transform("logs.>", "back.logs.>")
 LINES = [("/var/log/a", b"started"), ("/var/log/a", b"ERROR: full"), ("/var/log/b", b"\xff\xfe")]
@@ -104,10 +106,24 @@ def test_a_stream_of_all_subjects_leaves_no_room_for_a_demo(workspace):
 
 def test_what_the_time_went_into():
     result = DemoResult(
-        names=Names(2), server="2.15.1", messages=60_000, distinct_lines=8, hours=48, chunks=48, payload_bytes=9_000,
-        stored_bytes=1_000, replayed=60_000, mismatches=0, publish_s=1.04, capture_s=17.9, replay_s=12.5, compare_s=0.5,
-        capture_times=RunTimes(spark_s=3.5, work_s=7.9), replay_times=None, replay_messages_s=0.42,
-    )  # fmt: skip
+        names=Names(2),
+        server="2.15.1",
+        messages=60_000,
+        distinct_lines=8,
+        hours=48,
+        chunks=48,
+        payload_bytes=9_000,
+        stored_bytes=1_000,
+        replayed=60_000,
+        mismatches=0,
+        publish_s=1.04,
+        capture_s=17.9,
+        replay_s=12.5,
+        compare_s=0.5,
+        capture_times=RunTimes(spark_s=3.5, work_s=7.9),
+        replay_times=None,
+        replay_messages_s=0.42,
+    )
     rows = dict(as_rows(result))
     assert rows["stream"] == "LOGS_2 (the names of LOGS are taken; nothing of it was touched)"
     assert rows["capture"] == (

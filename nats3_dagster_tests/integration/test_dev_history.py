@@ -21,8 +21,11 @@ def _past(count):
     chance = random.Random(7)
     for n in range(count):
         yield Past(
-            5 + n + n // 2, START + n * 48 * HOUR_NS // count + chance.randrange(1000), f"logs.p{n % 4}.host",
-            ODD_HEADERS if n % 3 else b"", chance.randbytes(n % 300),
+            5 + n + n // 2,
+            START + n * 48 * HOUR_NS // count + chance.randrange(1000),
+            f"logs.p{n % 4}.host",
+            ODD_HEADERS if n % 3 else b"",
+            chance.randbytes(n % 300),
         )
 
 
@@ -37,8 +40,11 @@ def _stored(url, stream, seqs):
             message = json.loads(said)["message"]
             found.append(
                 Past(
-                    message["seq"], parse_time(message["time"]), message["subject"],
-                    base64.b64decode(message.get("hdrs", "")), base64.b64decode(message.get("data", "")),
+                    message["seq"],
+                    parse_time(message["time"]),
+                    message["subject"],
+                    base64.b64decode(message.get("hdrs", "")),
+                    base64.b64decode(message.get("data", "")),
                 )
             )
         await client.close()

@@ -53,7 +53,6 @@ def test_every_test_has_an_empty_bucket(s3_client, bucket, turn):
     s3_client.put_object(Bucket=bucket, Key="a", Body=b"1")
 
 
-
 def test_of_many_creates_of_one_key_one_wins(s3_client, bucket):
     def create(number):
         try:
@@ -75,7 +74,10 @@ def test_starting_the_endpoint_loads_no_eventlet_into_us(s3_server):
 def test_the_endpoint_refuses_a_wrong_secret_and_keeps_objects_over_kill_9(own_s3):
     def client(secret):
         return boto3.client(
-            "s3", endpoint_url=own_s3.endpoint, aws_access_key_id=own_s3.access_key, aws_secret_access_key=secret,
+            "s3",
+            endpoint_url=own_s3.endpoint,
+            aws_access_key_id=own_s3.access_key,
+            aws_secret_access_key=secret,
             region_name=own_s3.region,
         )
 

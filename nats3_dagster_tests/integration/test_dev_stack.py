@@ -24,12 +24,14 @@ from nats3_dagster.dev.stack import Stack, StoppedElsewhere
 from nats3_dagster.dev.supervisor import Supervisor
 from nats3_dagster.errors import EngineError
 
+pytestmark = pytest.mark.slow
+
 START_ALL = """
 import sys, time
 from pathlib import Path
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 folder = Path(sys.argv[1])
 servers = [NatsServer(folder / "nats"), Postgres(folder / "pg", fast=True), S3Server(folder / "s3")]
 for server in servers:
@@ -272,7 +274,7 @@ def test_a_folder_that_cannot_be_written_is_one_line():
 @pytest.mark.skipif(sys.platform != "linux", reason="makes a file system without xattrs")
 def test_a_folder_without_xattrs_is_one_line_with_the_next_step(home):
     home.mkdir()
-    script = f"mount -t ramfs none '{home}' && exec {sys.executable} -m nats3_dagster.dev.s3server '{home}/s3'"
+    script = f"mount -t ramfs none '{home}' && exec {sys.executable} -m nats3_dagster.dev.s3.server '{home}/s3'"
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
     if "mount:" in done.stderr or "unshare:" in done.stderr:
         pytest.skip("needs to be allowed to mount")

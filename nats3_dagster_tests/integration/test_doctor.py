@@ -12,20 +12,22 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.catalog.health import forgets_on_failover
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres, programs
 from nats3_dagster.dev.process import free_port
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.objects import StoreOptions, create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command, Ran
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.integration.test_absences import take
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.captures import take
+from nats3_dagster_tests.support.commands import Command, Ran
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.nats
 
 BUCKET = "archive"
 
@@ -171,7 +173,7 @@ def test_a_removed_stream_may_have_had_more_than_was_seen(nats3: Command, nats: 
         wire.api("STREAM.DELETE.EV")
         wire.create_stream("EV", "ev.>")
     with Workspace(Settings.load()) as workspace:
-        observe_source(workspace, workspace.catalog.archives.get("ev"), adopt=True)
+        accept_source(workspace, workspace.catalog.archives.get("ev"), adopt=True)
     got = nats3.ok("store", "get", "ev", "-o", "json").json
     assert [c["unknown_after_seq"] for c in got["coverage"]] == [last, None]
     assert f"had after sequence {last}" in " ".join(nats3.ok("store", "get", "ev").out.split())
@@ -210,11 +212,18 @@ def test_the_sync_interval_that_the_server_tells(
         assert "sync_interval is unknown" in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("NATS3_NATS_MONITOR_URL", "http://u:{}@h:8222"), ("NATS3_NATS_MONITOR_URL", "http://u:12/{}@h"),
-    ("NATS3_DAGSTER_URL", "http://u:x/{}@h"), ("NATS3_NATS_URL", "nats://to/{}@h"), ("NATS3_NATS_NKEY", "data:,{}"),
-    ("AWS_ENDPOINT_URL_S3", "http://{}@h"), ("NATS3_POSTGRES_URL", "postgresql://u:a/{}@h/d"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NATS3_NATS_MONITOR_URL", "http://u:{}@h:8222"),
+        ("NATS3_NATS_MONITOR_URL", "http://u:12/{}@h"),
+        ("NATS3_DAGSTER_URL", "http://u:x/{}@h"),
+        ("NATS3_NATS_URL", "nats://to/{}@h"),
+        ("NATS3_NATS_NKEY", "data:,{}"),
+        ("AWS_ENDPOINT_URL_S3", "http://{}@h"),
+        ("NATS3_POSTGRES_URL", "postgresql://u:a/{}@h/d"),
+    ],
+)
 def test_a_setting_that_is_wrong_is_one_finding_and_the_others_are_examined(
     nats3: Command, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
@@ -302,16 +311,19 @@ def test_a_database_before_and_behind(
     assert step.startswith("Name an empty database in NATS3_POSTGRES_URL and run nats3 migrate;")
 
 
-@pytest.mark.parametrize(("commit", "names", "states", "forgets"), [
-    ("on", "", [], False),
-    ("on", "", ["async"], True),
-    ("on", "", ["async", "async"], True),
-    ("on", "one", ["sync", "async"], False),
-    ("on", "ANY 1 (one, two)", ["quorum", "quorum"], False),
-    ("on", "one", ["async"], False),  # a commit waits for one that is not there now
-    ("local", "one", ["sync"], True),
-    ("local", "one", [], False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("commit", "names", "states", "forgets"),
+    [
+        ("on", "", [], False),
+        ("on", "", ["async"], True),
+        ("on", "", ["async", "async"], True),
+        ("on", "one", ["sync", "async"], False),
+        ("on", "ANY 1 (one, two)", ["quorum", "quorum"], False),
+        ("on", "one", ["async"], False),  # a commit waits for one that is not there now
+        ("local", "one", ["sync"], True),
+        ("local", "one", [], False),
+    ],
+)
 def test_which_standbys_may_lack_what_is_committed(commit: str, names: str, states: list[str], forgets: bool) -> None:
     assert forgets_on_failover(commit, names, states) is forgets
 

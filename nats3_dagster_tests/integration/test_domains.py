@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nats3_dagster.archive.create import create
 from nats3_dagster.archive.health import nats_health
-from nats3_dagster.archive.take.taking import take
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.take.driver import run_rounds
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import OperatorError, SourceError
@@ -24,9 +24,9 @@ from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.replay_case import archived, driven, replayed
-from nats3_dagster_tests.taking_case import perform
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived, driven, replayed
+from nats3_dagster_tests.support.taking import perform
+from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = [(f"ev.{n % 7}", b"NATS/1.0\r\nn: %d\r\n\r\n" % n if n % 2 else b"", b"%d" % n) for n in range(2000)]
 API = "JS.acme.API"
@@ -93,10 +93,13 @@ def test_a_leafs_stream_is_archived_and_replayed_through_the_hub(there: Wire, bu
 
 
 @pytest.mark.parametrize("created", [True, False])
-@pytest.mark.parametrize(("subject", "refusal"), [
-    ("back.>", r"back\.> is captured by OTHER of the connection's own JetStream too"),
-    ("back.x.>", r"back\.> is captured by OTHER of the connection's own JetStream too"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("subject", "refusal"),
+    [
+        ("back.>", r"back\.> is captured by OTHER of the connection's own JetStream too"),
+        ("back.x.>", r"back\.> is captured by OTHER of the connection's own JetStream too"),
+    ],
+)
 def test_a_target_that_the_hub_has_too_is_refused(
     there: Wire, hub_url: str, bucket: str, subject: str, refusal: str, created: bool
 ) -> None:
@@ -115,7 +118,7 @@ def test_a_target_that_two_domains_have_is_refused(
     there: Wire, hub_url: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a third domain, whose JetStream the connection cannot ask."""
-    monkeypatch.setattr("nats3_dagster.replay.planning.reach.own_takers", lambda link, pattern: [])
+    monkeypatch.setattr("nats3_dagster.replay.planning.reach.own_listening_streams", lambda link, pattern: [])
     with Wire(hub_url) as wire, opened() as workspace:
         wire.create_stream("BACK", "back.>")
         archived(workspace, there, "EV", bucket)
@@ -156,7 +159,7 @@ def test_a_work_queue_of_a_domain_is_taken(settings: Settings, leaf: NatsServer,
         wire.publish(MESSAGES)
         while wire.api("CONSUMER.INFO.EV.nats3-a")["num_pending"] != len(MESSAGES):
             pass
-        assert take(workspace, archive, hour_of(1), perform).messages == len(MESSAGES)
+        assert run_rounds(workspace, archive, hour_of(1), perform).messages == len(MESSAGES)
         assert wire.state("EV")["messages"] == 0
 
 
@@ -168,26 +171,40 @@ def test_a_consumer_that_the_hub_has_too_is_refused(
     with Wire(leaf.url) as wire, Wire(hub_url) as other, opened() as workspace:
         for one, subject in ((wire, "ev.>"), (other, "hub.>")):
             one.create_stream("EV", subject, retention="workqueue")
-        other.api("CONSUMER.CREATE.EV.nats3-a", stream_name="EV", config={
-            "durable_name": "nats3-a", "ack_policy": "explicit",
-        })  # fmt: skip
+        other.api(
+            "CONSUMER.CREATE.EV.nats3-a",
+            stream_name="EV",
+            config={
+                "durable_name": "nats3-a",
+                "ack_policy": "explicit",
+            },
+        )
         refusal = r"own JetStream has a consumer nats3-a of a stream EV too, beside the one at \$JS\.leaf\.API"
         with pytest.raises(OperatorError, match=refusal):
             create(workspace, spec)
         other.api("CONSUMER.DELETE.EV.nats3-a")
         archive = create(workspace, spec)
-        other.api("CONSUMER.CREATE.EV.nats3-a", stream_name="EV", config={
-            "durable_name": "nats3-a", "ack_policy": "explicit",
-        })  # fmt: skip
+        other.api(
+            "CONSUMER.CREATE.EV.nats3-a",
+            stream_name="EV",
+            config={
+                "durable_name": "nats3-a",
+                "ack_policy": "explicit",
+            },
+        )
         with pytest.raises(OperatorError, match=refusal):
-            take(workspace, archive, hour_of(1), perform)
+            run_rounds(workspace, archive, hour_of(1), perform)
 
 
 @pytest.mark.parametrize("hub", ["", "jetstream: disabled"], ids=["also in the hub", "only in the leaf"])
 def test_doctor_looks_at_the_domain(
-    settings: Settings, nats_factory: NatsFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: str,
+    settings: Settings,
+    nats_factory: NatsFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bucket: str,
     hub: str,
-) -> None:  # fmt: skip
+) -> None:
     leaf = leaf_of(nats_factory, tmp_path, monkeypatch, hub=hub)
     assert leaf.monitor_url
     with Wire(leaf.url) as wire, opened() as workspace:
@@ -225,9 +242,11 @@ def importing(
     """A server whose account B imports from the account A its JetStream API, the acknowledgements and `back.>`. Our
     settings are those of B's user; the client is one of A, whose stream EV has the messages."""
     services = [
-        ('"$JS.API.>", response_type: stream', f', to: "{API}.>"'), ('"$JS.ACK.>"', ""), ('"back.>"', ""),
+        ('"$JS.API.>", response_type: stream', f', to: "{API}.>"'),
+        ('"$JS.ACK.>"', ""),
+        ('"back.>"', ""),
         ('"other.>"', ', to: "moved.>"'),
-    ]  # fmt: skip
+    ]
     exports = ", ".join(f"{{service: {subject}}}" for subject, _ in services)
     imports = ", ".join(f"{{service: {{account: A, subject: {s.split(',')[0]}}}{to}}}" for s, to in services)
     denied = f'{{user: c, password: p, permissions: {{publish: {{deny: "{API}.STREAM.NAMES"}}}}}}'
@@ -269,7 +288,7 @@ def test_another_accounts_stream_is_taken(importing: tuple[NatsServer, Wire], bu
         wire.publish([("q.1", b"", b"%d" % n) for n in range(500)])
         while wire.api("CONSUMER.INFO.Q.nats3-a")["num_pending"] != 500:
             pass
-        assert take(workspace, archive, hour_of(1), perform).messages == 500
+        assert run_rounds(workspace, archive, hour_of(1), perform).messages == 500
     assert wire.state("Q")["messages"] == 0
 
 
@@ -286,9 +305,7 @@ def test_a_target_that_is_not_imported_as_it_is_is_refused(
             begin(workspace, replace(TO_BACK, write_subject=pattern))
 
 
-def test_a_refusal_names_the_real_subject(
-    importing: tuple[NatsServer, Wire], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_names_the_real_subject(importing: tuple[NatsServer, Wire], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NATS3_NATS_USER", "c")
     with Link(Settings.load().nats) as link, pytest.raises(Refused, match=r'"js\.acme\.api\.stream\.names"'):
         stream_names(link)

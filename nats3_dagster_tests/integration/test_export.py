@@ -10,22 +10,21 @@ from contextlib import ExitStack
 
 import pytest
 
-from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
 from nats3_dagster.exports import declare, hour_export, progress
 from nats3_dagster.exports.checks import check_export
 from nats3_dagster.exports.hour_export import export_hour
-from nats3_dagster.exports.hours import asked, attempt, state_of
+from nats3_dagster.exports.hours import select_hours, state_of
 from nats3_dagster.exports.job import Group
-from nats3_dagster.exports.status import find
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.objects import Outlet, OutletOptions
 from nats3_dagster.pipeline.export_run import export_group, run_export
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, chunk, spec, state
-from nats3_dagster_tests.export_case import Case
+from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, chunk, spec, state
+from nats3_dagster_tests.support.exports import Case, perform, run_declared
 
 # What an hour's export keeps at its place for itself.
 OWN = ["_exports/logs/files/2026-11-21-07.json", "_exports/owner.json"]
@@ -49,10 +48,6 @@ def archive(workspace, case, bucket):
     workspace.catalog.chunks.commit(archive, [chunk.meta for chunk in case.chunks])
     assert len(list(seal_hours(workspace, archive, [HOUR]))) == 1
     return archive
-
-
-def perform(tasks):
-    return [result for task in tasks for result in export_group(task)], None
 
 
 def export(workspace, archive, **fields):
@@ -96,20 +91,10 @@ def test_another_split_replaces_the_objects(workspace, archive, bucket, s3_clien
     assert gzip.decompress(data) == b"id,price\n1,8.50\n3,10\n"
 
 
-def run_declared(workspace, over_retired=False):
-    """Export the hour as the catalog declares it, and record it: what a run does, with its tasks in this process."""
-    archive, made = find(workspace, "logs", "files")
-    return attempt(
-        workspace, archive, made, HOUR,
-        lambda: export_hour(workspace, archive, made.spec, HOUR, perform, over_retired=over_retired), "a-run",
-        over_retired=over_retired,
-    )  # fmt: skip
-
-
 RUN = """
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration.test_export import run_declared
+from nats3_dagster_tests.support.exports import run_declared
 
 with Workspace(Settings.load()) as workspace:
     run_declared(workspace)
@@ -129,10 +114,13 @@ def test_a_process_killed_at_any_step_is_made_up_by_the_next(workspace, archive,
     environment = os.environ | {"NATS3_FAULT": f"export.{step}"}
     killed = subprocess.run(
         [sys.executable, "-c", f"import nats3_dagster.exports.job as job; job.GROUP_MESSAGES = 2\n{RUN}"],
-        env=environment, capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    staged = [path for path in objects(s3_client, bucket, "out/") if "/staging/" in path]
+    staged = [path for path in objects(s3_client, bucket, "out/") if "/staging/" in path and "/progress/" not in path]
     assert len(staged) == {"put:kill:2": 2, "staged:kill": 3, "moved:kill:1": 2}.get(step, 0)
     assert state_of(workspace, "logs", "files")[1][0].state == "due"
     result = run_declared(workspace)
@@ -163,18 +151,18 @@ def test_files_of_messages_that_a_replay_deleted_stay(workspace, archive, bucket
     retire(workspace, archive, 1)
     for _ in range(2):
         assert [hour.state for hour in state_of(workspace, "logs", "files")[1]] == ["done"]
-        assert asked(workspace, "logs", "files")[2] == ()
+        assert select_hours(workspace, "logs", "files")[2] == ()
         with pytest.raises(OperatorError, match="2 messages of hour .* were deleted from archive logs after a replay"):
             run_declared(workspace)
         assert len(list(seal_hours(workspace, archive, [HOUR]))) <= 1
     with pytest.raises(OperatorError, match="2 messages of hour"):
-        asked(workspace, "logs", "files", hours=[HOUR])
+        select_hours(workspace, "logs", "files", hours=[HOUR])
     declare.change(workspace, "logs", "files", {"compression": "none"})
     with pytest.raises(OperatorError, match="2 messages of hour"):
         run_declared(workspace)
     assert [hour.state for hour in state_of(workspace, "logs", "files")[1]] == ["done"]
     assert objects(s3_client, bucket, "out/") == files
-    assert asked(workspace, "logs", "files", hours=[HOUR], over_retired=True)[2]
+    assert select_hours(workspace, "logs", "files", hours=[HOUR], over_retired=True)[2]
     assert run_declared(workspace, over_retired=True).messages == 1
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.exports import declare, places
 from nats3_dagster.exports.hour_export import export_hour
@@ -22,8 +22,8 @@ from nats3_dagster.model import Archive, ExportResult, ExportSpec
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.pipeline.export_run import export_group
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS, chunk, spec, state
-from nats3_dagster_tests.export_case import Case
+from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, chunk, spec, state
+from nats3_dagster_tests.support.exports import Case
 
 NEXT = hour_of(HOUR_NS + AN_HOUR)
 
@@ -75,12 +75,15 @@ BOTH = b'{"id": 1}\n{"id": 2}\n'
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ({}, {}), ({}, {"destination": "/in"}), ({"destination": "/in"}, {}), ({}, {"format": "csv"}),
+        ({}, {}),
+        ({}, {"destination": "/in"}),
+        ({"destination": "/in"}, {}),
+        ({}, {"format": "csv"}),
         ({"path": "a/{key}/{date}{hour}{part}"}, {"destination": "/a"}),
         ({"path": "{archive}/{key}/{date}{hour}{part}"}, {"path": "logs/{key}/{date}{hour}{part}"}),
         ({"path": "a-{key}/{date}{hour}{part}"}, {"path": "b-{key}/{date}{hour}{part}"}),
     ],
-)  # fmt: skip
+)
 def test_no_two_exports_have_one_place(
     workspace: Workspace, case: Case, to: str, first: dict[str, str], second: dict[str, str]
 ) -> None:
@@ -139,8 +142,17 @@ def test_an_archive_that_is_made_again_does_not_write_beside_the_former_ones_fil
     later = HOUR_NS + AN_HOUR
     case.chunk(("orders.roma", b'{"id": 3}'))
     meta = case.chunks[-1].meta
-    other_hour = chunk(3, 3, bucket=case.bucket, hour=NEXT, first_ns=later, last_ns=later, key=meta.key,
-                       sha256=meta.sha256, stored_bytes=meta.stored_bytes)  # fmt: skip
+    other_hour = chunk(
+        3,
+        3,
+        bucket=case.bucket,
+        hour=NEXT,
+        first_ns=later,
+        last_ns=later,
+        key=meta.key,
+        sha256=meta.sha256,
+        stored_bytes=meta.stored_bytes,
+    )
     workspace.catalog.chunks.commit(former, [other_hour])
     list(seal_hours(workspace, former, [NEXT]))
     declare.create(workspace, "logs", declared(to))

@@ -7,22 +7,23 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive import folder, jobs, remove
-from nats3_dagster.archive.create import create
-from nats3_dagster.archive.health import folder_health
+from nats3_dagster.archive.health import store_health
+from nats3_dagster.archive.lifecycle import jobs, remove
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.stored import folder, removal
 from nats3_dagster.catalog import migrate
-from nats3_dagster.dev.s3server import S3Server
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import Conflict, Nats3Error, StoreError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.pipeline import capture_run
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import hours_of
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.integration.test_absences import take
-from nats3_dagster_tests.s3_proxy import Handler, S3Proxy
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.captures import take
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.runs import hours_of
+from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
+from nats3_dagster_tests.support.wire import Wire
 
 OWNER = "archive=events/_owner.json"
 
@@ -72,7 +73,7 @@ def test_another_catalog_is_refused_and_removes_nothing(
         remove.delete(workspace, "events", purge=True)
     assert workspace.catalog.archives.all() == (archive,)
     assert objects(workspace, bucket) == mine
-    assert [(f.status, "another owner" in f.what) for f in folder_health.check(workspace)] == [("fail", True)]
+    assert [(f.status, "another owner" in f.what) for f in store_health.check_folders(workspace)] == [("fail", True)]
 
 
 def test_two_catalogs_that_create_at_once(workspace: Workspace, other: Workspace, wire: Wire, bucket: str) -> None:
@@ -86,9 +87,15 @@ def test_two_catalogs_that_create_at_once(workspace: Workspace, other: Workspace
 
 @pytest.mark.parametrize("order", ["after", "between", "before"])
 def test_a_store_that_ignores_conditions_has_one_owner_of_a_folder(
-    workspace: Workspace, other: Workspace, wire: Wire, bucket: str, s3_server: S3Server, s3_client: Any,
-    monkeypatch: pytest.MonkeyPatch, order: str,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    other: Workspace,
+    wire: Wire,
+    bucket: str,
+    s3_server: S3Server,
+    s3_client: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    order: str,
+) -> None:
     """The first catalog claims the folder after the second one's PUT, between its look and its PUT, or before it."""
     publish(wire, 1)
     archive, late = (w.catalog.archives.create(spec(bucket), stream_of(w)) for w in (workspace, other))
@@ -115,9 +122,9 @@ def test_a_store_that_ignores_conditions_has_one_owner_of_a_folder(
             else:
                 with pytest.raises(Conflict, match="another catalog"):
                     folder.claim(proxied, late)
-    owner, refused = ((other, late), (workspace, archive)) if order == "between" else (
-        (workspace, archive), (other, late)
-    )  # fmt: skip
+    owner, refused = (
+        ((other, late), (workspace, archive)) if order == "between" else ((workspace, archive), (other, late))
+    )
     folder.require(*owner)
     with pytest.raises(Nats3Error, match="another"):
         folder.require(*refused)
@@ -173,30 +180,36 @@ def test_an_archive_whose_creation_ended_before_its_claim(workspace: Workspace, 
 
 @pytest.mark.parametrize(("step", "deleted"), [("delete.claimed", 0), ("delete.deleted", 2)])
 def test_a_take_over_during_a_removal_loses_one_batch_at_most(
-    workspace: Workspace, other: Workspace, wire: Wire, bucket: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch,
-    step: str, deleted: int,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    other: Workspace,
+    wire: Wire,
+    bucket: str,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    deleted: int,
+) -> None:
     publish(wire, 10)
     archive = create(workspace, spec(bucket))
     keys = [f"archive=events/{n}.parquet" for n in range(5)]
     for key in keys:
         workspace.bucket(bucket).create(key, b"of a retired chunk")
-    monkeypatch.setattr(remove, "BATCH", 2)
+    monkeypatch.setattr(removal, "BATCH", 2)
 
     def take_over(name: str) -> None:
         if name == step and other.catalog.archives.find("events") is None:
             create(other, spec(bucket), take_over=True)
 
-    monkeypatch.setattr(remove, "fault_point", take_over)
+    monkeypatch.setattr(removal, "fault_point", take_over)
     with pytest.raises(StoreError, match="belongs to an archive of another catalog"):
-        remove.remove_objects(workspace, bucket, keys)
+        removal.remove_objects(workspace, bucket, keys)
     assert objects(workspace, bucket) == keys[deleted:]
     # The rest is claimed by no process: once the folder is had back, a capture may put it again.
     folder.claim(workspace, archive, take_over=True)
     with psycopg.connect(postgres_url) as connection:
         ((left,),) = connection.execute("select count(*) from nats3.removal where removed_at is null").fetchall()
     assert left == 0
-    assert remove.remove_objects(workspace, bucket, keys) == 5
+    assert removal.remove_objects(workspace, bucket, keys) == 5
     assert objects(workspace, bucket) == []
 
 
@@ -231,7 +244,7 @@ def test_objects_of_an_archive_purged_and_made_again_are_swept(
         connection.execute("update nats3.removal set removed_at = removed_at - interval '2 days' + interval '1 ms'")
         connection.execute("update nats3.archive set deleted_at = deleted_at - interval '2 days'")
         connection.execute("alter table nats3.chunk enable trigger user")
-    assert remove.sweep(workspace).objects == len(keys)
+    assert removal.sweep(workspace).objects == len(keys)
     assert objects(workspace, bucket) == []
 
 
@@ -249,4 +262,4 @@ def test_what_an_archive_kept_at_its_end_is_not_swept(
         connection.execute("alter table nats3.chunk disable trigger user")
         connection.execute("update nats3.chunk set deleted_at = deleted_at - interval '2 days'")
         connection.execute("update nats3.archive set deleted_at = deleted_at - interval '2 days'")
-    assert remove.sweep(workspace).objects == 0
+    assert removal.sweep(workspace).objects == 0

@@ -16,9 +16,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive import remove
-from nats3_dagster.archive.create import create
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError, TargetError, WrongState
 from nats3_dagster.model import ArchiveSpec, Gap, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import control
@@ -28,8 +28,8 @@ from nats3_dagster.replay.launch import launched
 from nats3_dagster.replay.status import status
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived, publish_here
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived, publish_here
+from nats3_dagster_tests.support.wire import Wire
 
 FOLLOW = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)), poll_interval_s=0.05)
 ROOT = Path(__file__).parents[2]
@@ -109,8 +109,12 @@ def test_an_archive_that_is_still_empty_is_followed(settings: Settings, workspac
     assert source.arrived() == list(range(35))
     now = status(workspace, replay.id)
     assert (now.state, now.replay.chunks, now.replay.selected, now.replay.attempt, now.waiting) == (
-        "paused", 4, 35, 1, 0,
-    )  # fmt: skip
+        "paused",
+        4,
+        35,
+        1,
+        0,
+    )
 
 
 def test_it_begins_with_what_there_is_and_goes_on_in_a_later_attempt(
@@ -276,7 +280,7 @@ def test_a_stream_that_is_made_again_while_it_is_followed(
         wait_for(source.all_arrived)
         wire.api("STREAM.DELETE.EV")
         wire.create_stream("EV", "ev.>")
-        observe_source(workspace, workspace.catalog.archives.get("a"), adopt=True)
+        accept_source(workspace, workspace.catalog.archives.get("a"), adopt=True)
         source.send()
         wait_for(source.all_arrived)
     assert source.arrived() == list(range(20))
@@ -352,11 +356,17 @@ def test_what_a_follow_cannot_be(workspace: Workspace, source: Source) -> None:
 @pytest.mark.parametrize(
     ("step", "turn"),
     [
-        ("replay.attempt_started", 1), ("replay.chunk_fetched", 2), ("replay.sent", 1), ("replay.acknowledged", 2),
-        ("replay.before_record", 2), ("replay.recorded", 1), ("replay.before_extend", 1), ("replay.extended", 2),
+        ("replay.attempt_started", 1),
+        ("replay.chunk_fetched", 2),
+        ("replay.sent", 1),
+        ("replay.acknowledged", 2),
+        ("replay.before_record", 2),
+        ("replay.recorded", 1),
+        ("replay.before_extend", 1),
+        ("replay.extended", 2),
         ("replay.waiting", 2),
     ],
-)  # fmt: skip
+)
 def test_killed_at_a_step_and_resumed(
     settings: Settings, workspace: Workspace, source: Source, step: str, turn: int
 ) -> None:
@@ -367,7 +377,7 @@ def test_killed_at_a_step_and_resumed(
         "from nats3_dagster.settings import Settings\n"
         "from nats3_dagster.workspace import Workspace\n"
         "from nats3_dagster.replay.drive import drive\n"
-        "from nats3_dagster_tests.replay_case import publish_here\n"
+        "from nats3_dagster_tests.support.replays import publish_here\n"
         "with Workspace(Settings.load()) as workspace:\n"
         "    drive(workspace, sys.argv[1], publish_here)\n"
     )

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 import trustme
 from dagster import DagsterInstance, JobDefinition, job, op
-from psycopg import sql
 
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.catalog import Catalog
@@ -21,30 +20,11 @@ from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import hours_of
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.replay_case import archived, replayed
-from nats3_dagster_tests.wire import Wire
-
-ROLE, PASSWORD = "test worker", "of-a-worker"
-
-
-@contextmanager
-def role(url: str) -> Iterator[str]:
-    """A role that may log in and nothing else; the URL by which it does."""
-    with psycopg.connect(url, autocommit=True) as owner:
-        name = sql.Identifier(ROLE)
-        owner.execute(sql.SQL("create role {} login password {}").format(name, sql.Literal(PASSWORD)))
-        try:
-            yield as_role(url)
-        finally:
-            owner.execute(sql.SQL("drop owned by {}").format(name))
-            owner.execute(sql.SQL("drop role {}").format(name))
-
-
-def as_role(url: str) -> str:
-    at = urlsplit(url)
-    return at._replace(netloc=f"{ROLE.replace(' ', '%20')}:{PASSWORD}@{at.hostname}:{at.port}").geturl()
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.replays import archived, replayed
+from nats3_dagster_tests.support.runs import hours_of
+from nats3_dagster_tests.support.servers.roles import ROLE, role
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -70,7 +50,6 @@ def test_a_granted_role_does_everything_but_change_the_schema(
         archived(workspace, wire, "EV", bucket)
         assert list(seal_hours(workspace, workspace.catalog.archives.get("a"), hours_of(wire, "EV")))
 
-
     for words in (("list",), ("get", "a"), ("pause", "a"), ("resume", "a"), ("delete", "a", "--yes")):
         nats3.ok("store", *words)
     said = nats3("doctor", "-o", "json").out
@@ -83,13 +62,21 @@ def test_a_granted_role_does_everything_but_change_the_schema(
         instance.report_run_canceled(run)
         instance.delete_run(run.run_id)
     refused = (
-        "alter table nats3.chunk add column x int", "drop table nats3.gap", "create table nats3.x ()",
-        "truncate nats3.chunk", "delete from nats3.chunk", "delete from nats3.archive", "drop schema nats3 cascade",
-        "create function nats3.f() returns int language sql as 'select 1'", "create schema mine",
+        "alter table nats3.chunk add column x int",
+        "drop table nats3.gap",
+        "create table nats3.x ()",
+        "truncate nats3.chunk",
+        "delete from nats3.chunk",
+        "delete from nats3.archive",
+        "drop schema nats3 cascade",
+        "create function nats3.f() returns int language sql as 'select 1'",
+        "create schema mine",
         "alter table nats3.chunk disable trigger all",
-        "update nats3.alembic_version set version_num = '1'", "alter table public.runs add column x int",
-        "drop table public.event_logs", "create extension hstore",
-    )  # fmt: skip
+        "update nats3.alembic_version set version_num = '1'",
+        "alter table public.runs add column x int",
+        "drop table public.event_logs",
+        "create extension hstore",
+    )
     with psycopg.connect(worker, autocommit=True) as connection:
         for statement in refused:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -110,7 +97,7 @@ def _job() -> JobDefinition:
 
 def test_a_role_without_grants_and_roles_that_cannot_be_granted(settings: Settings, nats3: Command) -> None:
     assert nats3.refused("migrate", "--grant", "nobody here") == (
-        "2 Error: Postgres has no role nobody here. As an administrator, run there: CREATE ROLE \"nobody here\" LOGIN "
+        '2 Error: Postgres has no role nobody here. As an administrator, run there: CREATE ROLE "nobody here" LOGIN '
         "PASSWORD '...'"
     )
     owner = urlsplit(settings.postgres).username

@@ -10,8 +10,8 @@ from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
 from nats3_dagster.replay.messages.headers import original_headers
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived, driven
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived, driven
+from nats3_dagster_tests.support.wire import Wire
 
 BLOCKS = [
     b"garbage",

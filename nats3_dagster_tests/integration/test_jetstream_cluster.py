@@ -4,8 +4,7 @@ import itertools
 import shutil
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -13,18 +12,16 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from nats3_dagster.archive.captures.capture import CaptureJob
-from nats3_dagster.archive.captures.range_capture import RangeCapture
+from nats3_dagster.archive.captures.plan import CaptureJob
+from nats3_dagster.archive.captures.read import RangeCapture
+from nats3_dagster.archive.take.driver import TakeJob
 from nats3_dagster.archive.take.take_capture import TakeCapture
-from nats3_dagster.archive.take.taking import TakeJob
-from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import Interrupted, SourceError
 from nats3_dagster.jetstream import api
 from nats3_dagster.jetstream.api import request
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.publish.probe import settle
+from nats3_dagster.jetstream.publish.probe import await_stored
 from nats3_dagster.jetstream.publish.publisher import Publisher
 from nats3_dagster.jetstream.read import consumer
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
@@ -44,9 +41,10 @@ from nats3_dagster.model import (
 )
 from nats3_dagster.replay.job import ReplayJob, Share
 from nats3_dagster.replay.messages.republish import Republisher
+from nats3_dagster_tests.support.servers.cluster import start, three_servers
 
 # A cluster of 2.9 on one busy machine leaves requests without an answer for longer than a client waits.
-pytestmark = pytest.mark.needs_nats("2.14")
+pytestmark = [pytest.mark.slow, pytest.mark.needs_nats("2.14")]
 COUNT = 10_000
 NAMES = count()
 
@@ -56,33 +54,6 @@ def servers(tmp_path_factory):
     """Three servers for all tests: an election of the first leader takes seconds."""
     with three_servers(tmp_path_factory.mktemp("cluster")) as servers:
         yield servers
-
-
-@contextmanager
-def three_servers(folder, jetstream=""):
-    """A cluster under `folder`; `jetstream` is text added to the jetstream block of each server's configuration."""
-    ports = [free_port() for _ in range(3)]
-    routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
-    servers = [
-        NatsServer(
-            folder / f"n{n}",
-            name=f"n{n}",
-            config=f'cluster {{name: c, listen: "127.0.0.1:{port}", routes: [{routes}]}}\n'
-            f'jetstream {{store_dir: "{folder / f"n{n}" / "data"}", {jetstream}}}',
-        )
-        for n, port in enumerate(ports)
-    ]
-    try:
-        start(servers)
-        yield servers
-    finally:
-        for server in servers:
-            server.kill()
-
-
-def start(servers):
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(NatsServer.start, servers))
 
 
 @pytest.fixture
@@ -199,7 +170,7 @@ def test_publishing(cluster, link, stream, mode, how):
             breaks += 1
             assert breaks < 20
             time.sleep(0.3)
-        settle(link, stream, timeout_s=20)
+        await_stored(link, stream, timeout_s=20)
         there = read(link, stream, cluster)
         assert len(there) == len(set(there))
     thread.join()

@@ -16,9 +16,9 @@ from nats3_dagster.pipeline.sources.jetstream_writer import WRITE, JetStreamWrit
 from nats3_dagster.pipeline.sources.options import option_rows
 from nats3_dagster.pipeline.sources.sink_task import Written
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.tcp_proxy import TcpProxy
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.servers.tcp_proxy import TcpProxy
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
 
 MAP = MapType(StringType(), StringType())
 MAPS = MapType(StringType(), ArrayType(StringType()))
@@ -184,11 +184,20 @@ def test_rows_that_cannot_be_messages_are_refused_and_the_others_written(ev: Wir
     assert (done.messages, done.refused, len(done.refusals)) == (2, 15, 15)
     reasons = [refusal.reason for refusal in done.refusals]
     for part in (
-        "a subject with wildcards takes no messages", "hold white space", "subject is null", "data is null",
-        "it exceeds max_payload, 4096 bytes", "message size exceeds maximum allowed", "'A B' is not a header's name",
-        "a line end in it", "are made from msg_id and stream", "msg_id is null", "msg_id is no value of a header",
-        "no stream captures the subject", "a subject has 3936 bytes at most",
-    ):  # fmt: skip
+        "a subject with wildcards takes no messages",
+        "hold white space",
+        "subject is null",
+        "data is null",
+        "it exceeds max_payload, 4096 bytes",
+        "message size exceeds maximum allowed",
+        "'A B' is not a header's name",
+        "a line end in it",
+        "are made from msg_id and stream",
+        "msg_id is null",
+        "msg_id is no value of a header",
+        "no stream captures the subject",
+        "a subject has 3936 bytes at most",
+    ):
         assert any(part in reason for reason in reasons), (part, reasons)
     with pytest.raises(TargetError, match=r"has 2 of the rows, and 15 were refused: .*'ev\.\*': a subject with wildc"):
         made.commit([done, None])

@@ -24,7 +24,7 @@ from nats3_dagster.pipeline.sources import jetstream, options
 from nats3_dagster.pipeline.sources.columns import Columns
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 from nats3_dagster.pipeline.sources.jetstream_reader import FilteringReader
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 Load = Callable[..., JetStreamDataSource]
 HEADERS = b"NATS/1.0\r\nA: %d\r\na: x\r\nA: y\r\n\r\n"
@@ -187,9 +187,7 @@ def test_what_the_stream_no_longer_has_of_the_range_is_an_error(
     events.api("STREAM.PURGE.EV", seq=31)
     assert seqs(load()) == list(range(31, 101))
     what = refused(lambda: rows(load(startSeq="10")), SourceError)
-    assert what == (
-        "Stream EV no longer has sequences 10-30. Set failOnDataLoss to false to read what there is"
-    )
+    assert what == ("Stream EV no longer has sequences 10-30. Set failOnDataLoss to false to read what there is")
     with caplog.at_level(logging.WARNING):
         assert seqs(load(startSeq="10", failOnDataLoss="false")) == list(range(31, 101))
     assert "Stream EV no longer has sequences 10-30; reading what there is" in caplog.text
@@ -348,9 +346,7 @@ def test_a_checkpoint_of_another_stream_is_refused(load: Load, events: Wire) -> 
     what = refused(lambda: plan(other, start), SourceError)
     assert what.startswith("The checkpoint is of stream EV, and the option stream is B. Start the query with a new")
     events.api("STREAM.DELETE.EV")
-    assert "was deleted since this was loaded" in refused(
-        lambda: latest(reader, start), StreamChanged
-    )
+    assert "was deleted since this was loaded" in refused(lambda: latest(reader, start), StreamChanged)
     events.create_stream("EV", "ev.>")
     assert "made again" in refused(lambda: plan(reader, start), StreamChanged)
     what = refused(lambda: plan(streaming(load()), start), StreamChanged)
@@ -451,8 +447,9 @@ def test_what_pyspark_does_not_have_is_said_where_it_is_asked_for(
     what = refused(lambda: streaming(load(maxMessagesPerTrigger="40")))
     assert re.fullmatch(
         r"The option maxMessagesPerTrigger of jetstream needs PySpark 4\.2, and this is [\d.]+\. Leave it out, or use "
-        r"a newer PySpark", what,
-    )  # fmt: skip
+        r"a newer PySpark",
+        what,
+    )
     with caplog.at_level(logging.WARNING):
         assert seqs(load(pushFilters="true", startSeq="99")) == [99, 100]
     assert "pushFilters of jetstream needs PySpark 4.1" in caplog.text

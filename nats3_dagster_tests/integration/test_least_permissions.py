@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from nats3_dagster.archive import condition, remove, status
+from nats3_dagster.archive import status
+from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.permissions import Permissions, configuration, names_at, to_capture
 from nats3_dagster.archive.proof import source_check
+from nats3_dagster.archive.source import condition
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay import attempt
@@ -19,9 +21,9 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import matches
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.replay_case import archived, driven
-from nats3_dagster_tests.taking_case import make, run
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived, driven
+from nats3_dagster_tests.support.taking import make, run
+from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = [("ev.a", b"", b"%d" % n) for n in range(50)]
 Guarded = Callable[..., NatsServer]
@@ -30,9 +32,7 @@ pytestmark = pytest.mark.needs_nats("2.14")
 
 
 @pytest.fixture
-def guarded(
-    settings: Settings, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Guarded:
+def guarded(settings: Settings, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Guarded:
     """A server that traces, with a user `nats3` that has this block, and one that may do all. Settings name the
     first."""
 
@@ -127,9 +127,7 @@ def test_taking_needs_all_that_is_printed_and_no_more(
     check_least(server, needed, idle)
 
 
-def test_a_replay_needs_all_that_is_printed_and_no_more(
-    guarded: Guarded, settings: Settings, bucket: str
-) -> None:
+def test_a_replay_needs_all_that_is_printed_and_no_more(guarded: Guarded, settings: Settings, bucket: str) -> None:
     spec = ArchiveSpec("a", "EV", bucket)
     names = names_at(settings.nats)
     needed = to_capture(spec, names) | to_replay("EV", "back.>", "BACK", names, create=True)

@@ -10,7 +10,7 @@ from nats3_dagster import Archive
 from nats3_dagster.errors import NotArchived, OperatorError, SourceError, Unknown
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.stored_case import LIFE, Made, made, store
+from nats3_dagster_tests.support.stored import LIFE, Made, made, store
 
 COUNT = 200
 

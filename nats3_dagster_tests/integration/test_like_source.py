@@ -9,11 +9,12 @@ from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.planning.creation import creation
-from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived, replayed
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived, dry_run, replayed
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.nats
 
 KV = {"max_msgs_per_subject": 5, "allow_rollup_hdrs": True, "discard": "new", "deny_delete": True, "allow_direct": True}
 

@@ -1,7 +1,6 @@
 """A live replay: what the target's clients see is what those of the source saw."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,14 +11,15 @@ from nats.js.errors import NoKeysError
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import OperatorError, TargetError
-from nats3_dagster.model import ReplaySpec, Selection
+from nats3_dagster.model import ReplaySpec
 from nats3_dagster.pipeline.replay_run import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived, driven, replayed
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived, driven, live, replayed
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
 
 
 def client(nats: NatsServer, work: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -33,10 +33,6 @@ def client(nats: NatsServer, work: Callable[[Any], Awaitable[Any]]) -> Any:
             await connection.close()
 
     return asyncio.run(run())
-
-
-def live(read: str, write: str, **more: Any) -> ReplaySpec:
-    return ReplaySpec("a", write, Selection(subjects=(read,)), live=True, over_gaps=True, **more)
 
 
 async def revisions(js: Any, bucket: str) -> tuple[list[str], dict[str, list[tuple[str | None, bytes | None]]]]:
@@ -155,11 +151,11 @@ def test_what_has_ended_is_left_out(workspace: Workspace, wire: Wire, bucket: st
     archived(workspace, wire, "old", bucket)
     put("old.displaced", "1s", b"5")
     archived(workspace, wire, "old", bucket)
-    wait_for(lambda: wire.state("old")["messages"] == 2)
+    eventually(lambda: wire.state("old")["messages"] == 2, "messages of old")
     done = replayed(workspace, live("old.>", "new.>"))
     # The one that displaced another does so again, and ends after a second.
     assert (done.selected, done.published, done.expired) == (5, 4, 1)
-    wait_for(lambda: wire.state("new")["messages"] == 2)
+    eventually(lambda: wire.state("new")["messages"] == 2, "messages of new")
     assert {m.subject: m.data for m in wire.messages("new")} == {"new.kept": b"2", "new.forever": b"4"}
 
 
@@ -194,10 +190,3 @@ def test_a_live_replay_has_one_order_and_may_be_without_marks() -> None:
         ReplaySpec("a", live=True, order="subject")
     with pytest.raises(OperatorError, match="Only a live replay may leave out"):
         ReplaySpec("a", marks=False)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)

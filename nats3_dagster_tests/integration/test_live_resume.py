@@ -9,9 +9,9 @@ from nats3_dagster.replay import attempt, control
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration.test_live import live, wait_for
-from nats3_dagster_tests.replay_case import archived, driven, replayed
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived, driven, live, replayed
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
 
 
 def block(*lines: str) -> bytes:
@@ -40,7 +40,7 @@ def test_what_a_schedule_makes_is_not_the_newest_message(
     wire.create_stream("new", "s.>", **config)
     replay, _ = begin(workspace, live("s.>", "s.>"))
     assert published_once(workspace, replay.id) == 10
-    wait_for(lambda: wire.state("new")["last_seq"] == 11)  # the schedule has made its message
+    eventually(lambda: wire.state("new")["last_seq"] == 11, "last_seq of new")  # the schedule has made its message
     done = driven(workspace, replay.id)
     assert (done.published, done.found) == (0, 10)
 
@@ -53,7 +53,7 @@ def test_a_chunk_of_which_everything_had_ended_is_not_missed(workspace: Workspac
     archived(workspace, wire, "old", bucket)
     wire.publish([("old.b", b"", b"2")])
     archived(workspace, wire, "old", bucket)
-    wait_for(lambda: wire.state("old")["messages"] == 1)
+    eventually(lambda: wire.state("old")["messages"] == 1, "messages of old")
     replay, _ = begin(workspace, live("old.>", "new.>"))
     started = attempt.start(workspace, replay.id)
     assert len(started.chunks) == 2
@@ -70,7 +70,7 @@ def test_a_chunk_is_kept_of_which_messages_were_left_out(workspace: Workspace, w
         wire.create_stream(name, f"{name}.>", allow_msg_ttl=True)
     wire.publish([("old.a", block("Nats-TTL: 3s"), b"1"), ("old.b", b"", b"2")])
     archived(workspace, wire, "old", bucket)
-    wait_for(lambda: wire.state("old")["messages"] == 1)
+    eventually(lambda: wire.state("old")["messages"] == 1, "messages of old")
     done = replayed(workspace, live("old.>", "new.>", delete_chunks=True))
     assert (done.published, done.expired) == (1, 1)
     assert control.delete_chunks(workspace, done.id) == 0

@@ -11,9 +11,9 @@ from nats3_dagster.cli.main import main
 from nats3_dagster.model import Archive
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.http.load_case import listening
-from nats3_dagster_tests.stored_case import LIFE, Made, made, store
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.load_jobs import listening
+from nats3_dagster_tests.support.stored import LIFE, Made, made, store
 
 BINARY = b"\x00\xff\r\n\x1b[31m"
 HEADERS = b"NATS/1.0\r\nKind: a\r\nKind: b:c\r\n\r\n"
@@ -24,7 +24,9 @@ def archive(workspace: Workspace, bucket: str) -> Archive:
     """An archive `logs` of the sequences 1 to 4 and 7 to 10; 5 and 6 were deleted."""
     found = made(workspace, bucket, "logs", last=10)
     first = [
-        Made(1, "logs.a", b"one", HEADERS), Made(2, "logs.b", BINARY), Made(3, "logs.a", b""),
+        Made(1, "logs.a", b"one", HEADERS),
+        Made(2, "logs.b", BINARY),
+        Made(3, "logs.a", b""),
         Made(4, "x", b"4\n"),
     ]
     store(workspace, found, 10, first, (1, 6))
@@ -44,9 +46,15 @@ def test_one_message_as_people_and_programs_want_it(nats3: Command, archive: Arc
     )
     shown = nats3.ok("message", "get", "logs", "--seq", "1", "-o", "json").json
     assert shown == {
-        "seq": 1, "time": "2026-11-21T10:00:00.001000000Z", "subject": "logs.a", "subject_bytes": None, "stream": "S",
-        "incarnation": LIFE.token, "headers": base64.b64encode(HEADERS).decode(), "data": "b25l",
-    }  # fmt: skip
+        "seq": 1,
+        "time": "2026-11-21T10:00:00.001000000Z",
+        "subject": "logs.a",
+        "subject_bytes": None,
+        "stream": "S",
+        "incarnation": LIFE.token,
+        "headers": base64.b64encode(HEADERS).decode(),
+        "data": "b25l",
+    }
     text = nats3.ok("message", "get", "logs", "--seq", "1", "-o", "json", "--text").json
     assert (text["headers"], text["data"]) == (HEADERS.decode(), "one")
     binary = nats3.ok("message", "get", "logs", "--seq", "2", "-o", "json", "--text").json
@@ -81,13 +89,13 @@ def test_next_last_and_at_find_it(nats3: Command, archive: Archive) -> None:
 
 
 NOTHING = (
-    (("get", "logs", "--seq", "5"), "1 Error: Sequence 5 is not in archive logs: somebody deleted it"),
+    (("get", "logs", "--seq", "5"), "1 Error: Sequence 5 is not in archive logs: it was deleted"),
     (("get", "logs", "--seq", "11"), "1 Error: Sequence 11 is not in archive logs: its last one is 10"),
     (("get", "logs", "--at", "2027-01-01"), "1 Error: Archive logs has no message stored at 2027-01-01T00:00:00"),
-    (("next", "logs", "--subject", "x", "--after", "4"), "1 Error: Archive logs has no message of x behind"),
+    (("next", "logs", "--subject", "x", "--after", "4"), "1 Error: Archive logs has no message of x after"),
     (("last", "logs", "--subject", "y"), "1 Error: Archive logs has no message of y. See what it"),
     (("last", "logs", "--subject", "x", "--at", "2026-01-01"), "1 Error: Archive logs has no message of x stored"),
-    (("ref", "logs", "--seq", "6"), "1 Error: Sequence 6 is not in archive logs: somebody deleted it"),
+    (("ref", "logs", "--seq", "6"), "1 Error: Sequence 6 is not in archive logs: it was deleted"),
     (("next", "logs", "--subject", "a..b"), "2 Error: "),
     (("get", "logz", "--seq", "1"), "2 Error: There is no archive logz"),
     (("get", "logs", "--seq", "1", "--incarnation", "20200101T000000000000000Z"), "2 Error: Archive logs has no"),
@@ -105,11 +113,14 @@ def test_what_is_not_there_is_one_line_and_why(nats3: Command, archive: Archive)
 def test_a_server_gives_the_same(nats3: Command, archive: Archive, url: str) -> None:
     server = ("--server", url)
     for words in (
-        ("get", "logs", "--seq", "1"), ("get", "logs", "--seq", "2"), ("get", "logs", "--seq", "3"),
-        ("get", "logs", "--at", "2026-11-21T11:00:00Z"), ("next", "logs", "--subject", "logs.b", "--after", "2"),
+        ("get", "logs", "--seq", "1"),
+        ("get", "logs", "--seq", "2"),
+        ("get", "logs", "--seq", "3"),
+        ("get", "logs", "--at", "2026-11-21T11:00:00Z"),
+        ("next", "logs", "--subject", "logs.b", "--after", "2"),
         ("last", "logs", "--subject", "logs.*", "--at", "2026-11-21T10:30:00Z"),
         ("get", "logs", "--seq", "1", "--incarnation", LIFE.token),
-    ):  # fmt: skip
+    ):
         for form in ("table", "json", "raw"):
             assert nats3.ok(*server, "message", *words, "-o", form) == nats3.ok("message", *words, "-o", form)
     assert nats3.differences(((*server, "message", *words), said[:9]) for words, said in NOTHING) == []

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from nats3_dagster.archive import folder
-from nats3_dagster.archive.captures import capture
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.captures import commit
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
@@ -20,10 +20,10 @@ from nats3_dagster.objects import Bucket
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.integration.test_absences import plan, read, take
-from nats3_dagster_tests.integration.test_adoption import archive_of, gaps, other_history, publish, stored
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
+from nats3_dagster_tests.support.captures import plan, read, take
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_a_capture_that_is_under_way_during_a_take_over_commits_and_the_next_one
         patch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
         with Workspace(Settings.load()) as second:
             other = create(second, ArchiveSpec("events", "EV", bucket), take_over=True)
-            assert capture.commit(workspace, planned, outcomes).messages == 50
+            assert commit.commit(workspace, planned, outcomes).messages == 50
             with pytest.raises(StoreError, match="another owner"):
                 folder.require(workspace, archive)
             take(second, other, wire)

@@ -14,12 +14,13 @@ from nats3_dagster.objects import Outlet, OutletOptions
 
 _DATE = "Sun, 22 Nov 2026 15:00:00 GMT"
 _GS_ITEM = (
-    "<Contents><Key>{0}</Key><Size>{1}</Size><LastModified>2026-11-22T15:00:00.000Z</LastModified><ETag>x</ETag></Contents>"
+    "<Contents><Key>{0}</Key><Size>{1}</Size><LastModified>2026-11-22T15:00:00.000Z</LastModified><ETag>x</ETag>"
+    "</Contents>"
 )
 _AZ_ITEM = (
     "<Blob><Name>{0}</Name><Properties><Last-Modified>" + _DATE + "</Last-Modified><Content-Length>{1}</Content-Length>"
     "<Content-Type>text/plain</Content-Type><Etag>x</Etag></Properties></Blob>"
-)  # fmt: skip
+)
 
 
 class _Cloud(BaseHTTPRequestHandler):

@@ -1,20 +1,19 @@
 """What is made of archives, as metrics and the doctor say it: tables and exports, and how far they are behind."""
 
-
 import pytest
 
-from nats3_dagster.archive.health import output_health
-from nats3_dagster.archive.outputs import outputs
-from nats3_dagster.archive.remove import delete
+from nats3_dagster.archive.health import catalog_health
+from nats3_dagster.archive.lifecycle.remove import delete
+from nats3_dagster.archive.status import outputs
 from nats3_dagster.dev.process import free_port
+from nats3_dagster.documents.metrics import output_metrics
 from nats3_dagster.model import Archive, ExportSpec, Seal
-from nats3_dagster.model.exported import Export, Made
+from nats3_dagster.model.export import Export, Made
 from nats3_dagster.tables import tables
 from nats3_dagster.tables.follow import follow
-from nats3_dagster.views.output_metrics import output_metrics
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import HOUR
-from nats3_dagster_tests.table_case import LATER, down, of_two_hours, put, rows, synced
+from nats3_dagster_tests.support.catalog import HOUR
+from nats3_dagster_tests.support.tables import LATER, down, of_two_hours, put, rows, synced
 
 
 @pytest.fixture
@@ -30,16 +29,25 @@ def measured(workspace: Workspace) -> dict[tuple[str, ...], float]:
 
 
 def found(workspace: Workspace) -> list[tuple[str, str, str]]:
-    return [(one.status, one.area, one.what) for one in output_health.check(workspace)]
+    return [(one.status, one.area, one.what) for one in catalog_health.check_outputs(workspace)]
 
 
 def sealed(workspace: Workspace, archive: Archive, hour: str) -> tuple[int, int]:
     """Seal the hour as it is; its revision and chunks."""
     begun, (row, _) = workspace.catalog.now(), workspace.catalog.seals.next(archive, hour)
     seal = Seal(
-        hour=hour, number=row.number, revision=row.revision, chunks=row.chunks, losses=row.losses, messages=10, gaps=0,
-        bucket=archive.spec.bucket, key=f"manifest-{hour}-{row.number}", sha256="0" * 64, stored_bytes=1,
-    )  # fmt: skip
+        hour=hour,
+        number=row.number,
+        revision=row.revision,
+        chunks=row.chunks,
+        losses=row.losses,
+        messages=10,
+        gaps=0,
+        bucket=archive.spec.bucket,
+        key=f"manifest-{hour}-{row.number}",
+        sha256="0" * 64,
+        stored_bytes=1,
+    )
     workspace.catalog.seals.add(archive, seal, begun=begun)
     return row.revision, row.chunks
 
@@ -55,11 +63,12 @@ def test_a_table_that_is_behind(workspace: Workspace, archive: Archive, monkeypa
     known = tables.find(workspace, "logs")
     assert known.synced_at is not None
     assert measured(workspace) == {
-        ("nats3_table_lag_chunks", "logs"): 0, ("nats3_table_failing", "logs"): 0,
+        ("nats3_table_lag_chunks", "logs"): 0,
+        ("nats3_table_failing", "logs"): 0,
         ("nats3_table_changed", "logs"): 0,
         ("nats3_table_last_look_timestamp_seconds", "logs"): known.synced_at.timestamp(),
         ("nats3_table_last_sync_timestamp_seconds", "logs"): known.synced_at.timestamp(),
-    }  # fmt: skip
+    }
     assert found(workspace) == [("ok", "tables", "1 Iceberg tables have what their archives have")]
     put(workspace, archive, rows(21, 30))
     with monkeypatch.context() as patched:
@@ -67,9 +76,9 @@ def test_a_table_that_is_behind(workspace: Workspace, archive: Archive, monkeypa
         error = str(follow(workspace)["logs"])
     assert measured(workspace)["nats3_table_lag_chunks", "logs"] == 1
     assert measured(workspace)["nats3_table_failing", "logs"] == 1
-    (finding,) = output_health.check(workspace)
+    (finding,) = catalog_health.check_outputs(workspace)
     assert (finding.status, str(finding.do)) == ("warn", "Bring the table of archive logs up to date")
-    assert finding.what == f"The table nats3.logs of archive logs is 1 chunks behind: {error}"
+    assert finding.what == f"The table nats3.logs of archive logs lags by 1 chunks: {error}"
     delete(workspace, "logs")
     assert measured(workspace) == {}
 
@@ -79,9 +88,11 @@ def test_exports_wait_fail_and_leave_what_does_not_decode(workspace: Workspace, 
     export = exports.create(archive, ExportSpec("csv", "s3://elsewhere/x"))
     names = ("logs", "csv")
     nothing = {
-        ("nats3_export_waiting_partitions", *names, "due"): 0, ("nats3_export_waiting_partitions", *names, "failed"): 0,
-        ("nats3_export_waiting_partitions", *names, "retired"): 0, ("nats3_export_undecoded_messages", *names): 0,
-    }  # fmt: skip
+        ("nats3_export_waiting_partitions", *names, "due"): 0,
+        ("nats3_export_waiting_partitions", *names, "failed"): 0,
+        ("nats3_export_waiting_partitions", *names, "retired"): 0,
+        ("nats3_export_undecoded_messages", *names): 0,
+    }
     assert measured(workspace) == nothing
     first, second = (sealed(workspace, archive, hour) for hour in (HOUR, LATER))
     assert measured(workspace)["nats3_export_waiting_partitions", "logs", "csv", "due"] == 2
@@ -90,8 +101,9 @@ def test_exports_wait_fail_and_leave_what_does_not_decode(workspace: Workspace, 
     seen = measured(workspace)
     assert seen.pop(("nats3_export_last_failure_timestamp_seconds", *names)) > 0
     assert seen == nothing | {
-        ("nats3_export_waiting_partitions", *names, "failed"): 1, ("nats3_export_undecoded_messages", *names): 3,
-    }  # fmt: skip
+        ("nats3_export_waiting_partitions", *names, "failed"): 1,
+        ("nats3_export_undecoded_messages", *names): 3,
+    }
     assert found(workspace) == [
         ("warn", "exports", "1 hours of export csv of archive logs failed, and 0 wait: no such bucket")
     ]

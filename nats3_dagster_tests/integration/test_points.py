@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.read import ranged
 from nats3_dagster.archive.read.points import by_sequence, first_at
+from nats3_dagster.archive.stored import ranged
 from nats3_dagster.errors import ChunkError, NotArchived, ObjectMissing, OperatorError, StoreError, Unknown
 from nats3_dagster.model import Chunk, Gap, Incarnation, Reason
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests import catalog_case
-from nats3_dagster_tests.catalog_case import LOGS, ranges, state
-from nats3_dagster_tests.points_case import SECOND, T0, Case, Gets, add_chunk, as_read, create, message
-from nats3_dagster_tests.s3_proxy import Handler, S3Proxy
+from nats3_dagster_tests.support import catalog as made_catalog
+from nats3_dagster_tests.support.catalog import LOGS, ranges, state
+from nats3_dagster_tests.support.points import SECOND, T0, Case, Gets, add_chunk, as_read, create, large, message
+from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
 
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
 
@@ -41,21 +41,18 @@ def case(
         yield Case(workspace, create(workspace, bucket), Gets(proxy))
 
 
-def large(first: int, last: int, size: int = 2000) -> list[dict[str, Any]]:
-    """Messages that do not compress: an object of a few hundred is longer than what is read of its end."""
-    noise = random.Random(first)
-    return [message(seq, data=noise.randbytes(size)) for seq in range(first, last + 1)]
-
-
 # What it costs
 
 
 def test_a_message_comes_as_it_was_stored(case: Case) -> None:
     workspace, archive, _ = case
     rows = [
-        message(1), message(2, headers=b"NATS/1.0\r\nA: 1\r\n\r\n", data=b""), message(3, data=b"\x00\xff" * 500),
-        message(4, subject="logs.é.日本".encode()), message(5, subject=b"logs.\xff\xfe"),
-    ]  # fmt: skip
+        message(1),
+        message(2, headers=b"NATS/1.0\r\nA: 1\r\n\r\n", data=b""),
+        message(3, data=b"\x00\xff" * 500),
+        message(4, subject="logs.é.日本".encode()),
+        message(5, subject=b"logs.\xff\xfe"),
+    ]
     add_chunk(workspace, archive, rows)
     for row in rows[:4]:
         assert by_sequence(workspace, archive, row["seq"]) == as_read(row)
@@ -147,7 +144,7 @@ def test_what_is_not_there_is_answered_by_the_catalog(case: Case) -> None:
     """No object is in the store at all."""
     chunks = case.workspace.catalog.chunks
     deleted = ranges((12, 12), (15, 17))
-    chunks.commit(case.archive, [catalog_case.chunk(11, 20, 6, deleted=deleted), catalog_case.chunk(41, 50)])
+    chunks.commit(case.archive, [made_catalog.chunk(11, 20, 6, deleted=deleted), made_catalog.chunk(41, 50)])
     assert refused(case, 5) == (
         "Sequence 5 is not in archive logs: no capture has taken the sequences 1-10 yet. "
         "Capture what is missing in archive logs"
@@ -156,10 +153,10 @@ def test_what_is_not_there_is_answered_by_the_catalog(case: Case) -> None:
     assert refused(case, 51) == "Sequence 51 is not in archive logs: its last one is 50. Capture archive logs"
     assert "its last one is 50" in refused(case, 2**63 - 2)
     assert refused(case, 12) == (
-        "Sequence 12 is not in archive logs: somebody deleted it from the stream before it was captured. "
+        "Sequence 12 is not in archive logs: it was deleted from the stream before it was captured. "
         "Ask for the next message after it"
     )
-    assert "deleted it from the stream before it was captured (so are the sequences 15-17)" in refused(case, 16)
+    assert "deleted from the stream before it was captured (so are the sequences 15-17)" in refused(case, 16)
 
 
 UNDELIVERED = (
@@ -171,7 +168,7 @@ UNDELIVERED = (
 @pytest.mark.parametrize(
     ("reason", "why"),
     [
-        ("deleted", "somebody deleted it from the stream before it was captured"),
+        ("deleted", "it was deleted from the stream before it was captured"),
         ("expired", "a limit of the stream, or a purge, had removed it before it was captured"),
         ("superseded", "newer messages of its subject had replaced it before it was captured"),
         ("ttl", "its time to live had ended before it was captured"),
@@ -197,7 +194,7 @@ def test_a_retired_chunk(case: Case) -> None:
 
 
 def test_before_the_archive_begins(case: Case) -> None:
-    archive = case.workspace.catalog.archives.create(catalog_case.spec("late", bucket="archive"), state(first=100))
+    archive = case.workspace.catalog.archives.create(made_catalog.spec("late", bucket="archive"), state(first=100))
     with pytest.raises(NotArchived, match="Sequence 99 is not in archive late: the archive begins with 100"):
         by_sequence(case.workspace, archive, 99)
 
@@ -254,12 +251,17 @@ def flip(at: Callable[[int], int]) -> Callable[[bytearray], bytes]:
 
 
 DAMAGES = {
-    "page": flip(lambda size: 1000), "shorter": lambda data: bytes(data[:100]), "empty": lambda data: b"",
-    "zeros": lambda data: bytes(len(data)), "other": lambda data: b"x" * len(data),
+    "page": flip(lambda size: 1000),
+    "shorter": lambda data: bytes(data[:100]),
+    "empty": lambda data: b"",
+    "zeros": lambda data: bytes(len(data)),
+    "other": lambda data: b"x" * len(data),
     # Of these a read that knows the footer sees nothing.
-    "magic": flip(lambda size: size - 1), "length": flip(lambda size: size - 5),
-    "footer": flip(lambda size: size - 500), "short": lambda data: bytes(data[:-9]),
-}  # fmt: skip
+    "magic": flip(lambda size: size - 1),
+    "length": flip(lambda size: size - 5),
+    "footer": flip(lambda size: size - 500),
+    "short": lambda data: bytes(data[:-9]),
+}
 
 
 @pytest.mark.parametrize(
@@ -320,9 +322,14 @@ def test_the_first_message_at_a_time(case: Case) -> None:
     add_chunk(workspace, archive, rows[:150], group_rows=50)
     add_chunk(workspace, archive, rows[150:], group_rows=50)
     for time_ns, seq in [
-        (0, 1), (-5, 1), (T0 + SECOND, 1), (T0 + SECOND + 1, 2), (T0 + 60 * SECOND, 60), (T0 + 150 * SECOND + 1, 151),
+        (0, 1),
+        (-5, 1),
+        (T0 + SECOND, 1),
+        (T0 + SECOND + 1, 2),
+        (T0 + 60 * SECOND, 60),
+        (T0 + 150 * SECOND + 1, 151),
         (T0 + 300 * SECOND, 300),
-    ]:  # fmt: skip
+    ]:
         gets.count()
         assert first_at(workspace, archive, time_ns) == as_read(rows[seq - 1])
         assert gets.count() <= 2
@@ -357,5 +364,3 @@ def test_the_first_message_at_a_time_of_several_lives(case: Case) -> None:
 def test_what_cannot_be_a_time_is_refused(case: Case, time_ns: int) -> None:
     with pytest.raises(OperatorError, match="is not a time"):
         first_at(case.workspace, case.archive, time_ns)
-
-

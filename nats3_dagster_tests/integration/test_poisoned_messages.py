@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from nats3_dagster.archive.captures import capture
-from nats3_dagster.archive.captures.capture import CaptureResult
-from nats3_dagster.archive.read.fetch import fetch_chunks
+from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures.commit import CaptureResult
+from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publish.encode import MAX_SUBJECT_BYTES
@@ -16,17 +16,12 @@ from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
 from nats3_dagster.replay.messages.republish import Republisher
-from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.subjects import decoded
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import archive_events, hours_of
-from nats3_dagster_tests.wire import Wire
-
-# What follows `ev.`: not UTF-8, looks like the text of one that is not, wildcards, and white space of Unicode alone.
-STRANGE = [
-    b"\xff", b"%FF", b"\xc3\xa9.\xff\xfe", b"\xed\xa0\x80", b"a\0b", b"*", b">", b"\x0b", b"\x0c", b"\x1f", b"\x85",
-    "\u00a0".encode(), "\u3000".encode(), "\u2028".encode(), b"x*y", b"plain", b"\xff",
-]  # fmt: skip
+from nats3_dagster_tests.support.replays import dry_run
+from nats3_dagster_tests.support.runs import archive_events, hours_of
+from nats3_dagster_tests.support.taking import STRANGE
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -40,9 +35,9 @@ def strange(wire: Wire, settings: object, bucket: str) -> list[bytes]:
 
 def capture_hour(workspace: Workspace, hour: str) -> CaptureResult:
     """What a run does, without Spark."""
-    planned = capture.plan(workspace, workspace.catalog.archives.get("events"), hour)
+    planned = plan.plan(workspace, workspace.catalog.archives.get("events"), hour)
     outcomes = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
-    return capture.commit(workspace, planned, outcomes)
+    return commit.commit(workspace, planned, outcomes)
 
 
 def replay(workspace: Workspace, spec: ReplaySpec) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import remove
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.source_check import correct
-from nats3_dagster.archive.take import durables
+from nats3_dagster.archive.source import durables
 from nats3_dagster.catalog import migrate
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.dev.postgres import Postgres
@@ -18,11 +18,9 @@ from nats3_dagster.errors import CatalogError, Conflict
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration import test_absences as absences
-from nats3_dagster_tests.integration import test_repair as repairs
-from nats3_dagster_tests.integration import test_source_check as source_checks
-from nats3_dagster_tests.replay_case import driven
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support import captures, repairs, source_checks
+from nats3_dagster_tests.support.replays import driven
+from nats3_dagster_tests.support.wire import Wire
 
 SPEC = ReplaySpec("events", "back.>", Selection(subjects=("ev.>",)))
 
@@ -124,12 +122,12 @@ def test_while_a_capture_commits(
 ) -> None:
     wire.api("STREAM.PURGE.EV")
     wire.publish(repairs.MESSAGES)
-    planned = absences.plan(workspace, events, wire)
+    planned = captures.plan(workspace, events, wire)
     wire.api("STREAM.PURGE.EV", keep=50)
-    outcomes = absences.read(workspace, planned)
-    interrupted(statement, lambda: absences.capture.commit(workspace, planned, outcomes))
+    outcomes = captures.read(workspace, planned)
+    interrupted(statement, lambda: captures.commit.commit(workspace, planned, outcomes))
     assert len(repairs.live(workspace, events)) == 1
-    result = absences.take(workspace, events, wire)
+    result = captures.take(workspace, events, wire)
     assert (sum(c.messages for c in result.chunks), sum(g.size for g in result.gaps)) == (50, 50)
 
 

@@ -21,7 +21,7 @@ from nats3_dagster.model import Incarnation
 from nats3_dagster.replay.messages.headers import original_headers, replay_headers
 from nats3_dagster.steps import Next
 from nats3_dagster_tests.conftest import freeze
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 MODES = ["window", pytest.param("batch", marks=pytest.mark.needs_nats("2.14"))]
 HARD = [

@@ -15,8 +15,8 @@ from nats3_dagster.model import Archive, Gap, Incarnation, Selection, SeqRange
 from nats3_dagster.pipeline.sources import header_maps
 from nats3_dagster.query import engine
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.stored_case import LIFE, Made, hour_key, made, store
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.stored import LIFE, Made, hour_key, made, store
 
 
 def message(seq: int) -> Made:
@@ -127,10 +127,26 @@ def test_a_bad_byte_in_a_header_block_hides_no_header(workspace: Workspace, buck
     """The maps are those of Spark's source, whatever bytes a client wrote."""
     noise = Random(7)
     parts = [
-        b"A: ", b"B:", b"\r\n", b":", b"a", b" ", b"\t", b"\0", b"'", b"\\x0D\\x0A", b"\xff", b"\xe9",
+        b"A: ",
+        b"B:",
+        b"\r\n",
+        b":",
+        b"a",
+        b" ",
+        b"\t",
+        b"\0",
+        b"'",
+        b"\\x0D\\x0A",
+        b"\xff",
+        b"\xe9",
         "é日\U0001f600".encode(),
-        b"\xe3\x81", b"\xf0\x9f", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xe0\x80",
-    ]  # fmt: skip
+        b"\xe3\x81",
+        b"\xf0\x9f",
+        b"\xed\xa0\x80",
+        b"\xc0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xe0\x80",
+    ]
     blocks = [b"NATS/1.0\r\nBad: \xff\r\nN: %d\r\nN: 2\r\n\r\n" % n for n in range(1, 6)] + [
         b"NATS/1.0\r\n" + b"".join(noise.choices(parts, k=noise.randint(0, 14))) + b"\r\n\r\n" for _ in range(300)
     ]
@@ -167,9 +183,10 @@ def test_a_loss_counts_where_no_chunk_is_near(workspace: Workspace, bucket: str)
     store(workspace, archive, 10, [message(seq) for seq in range(51, 101)])
     store(workspace, archive, 14, [message(seq) for seq in range(201, 301)])
     losses = [
-        Gap(LIFE, (SeqRange(1, 30),), "expired"), Gap(LIFE, (SeqRange(31, 50),), "deleted"),
+        Gap(LIFE, (SeqRange(1, 30),), "expired"),
+        Gap(LIFE, (SeqRange(31, 50),), "deleted"),
         Gap(LIFE, (SeqRange(101, 200),), "ttl"),
-    ]  # fmt: skip
+    ]
     workspace.catalog.chunks.commit(archive, [], losses)
     count = "SELECT count(*) FROM logs"
     for selection, lost in (
@@ -212,8 +229,8 @@ def test_an_object_that_is_gone_or_damaged_is_an_error(
         ("SET enable_external_access = true", "A query is one SELECT statement"),
         ("SELECT 1; SELECT 2", "A query is one SELECT statement, and this is 2"),
         ("", "A query is one SELECT statement"),
-        ("SELEC 1", "Parser Error: syntax error at or near \"SELEC\""),
-        ("SELECT nothing FROM logs", "Binder Error: Referenced column \"nothing\" not found"),
+        ("SELEC 1", 'Parser Error: syntax error at or near "SELEC"'),
+        ("SELECT nothing FROM logs", 'Binder Error: Referenced column "nothing" not found'),
         ("SELECT * FROM logz", "Catalog Error: Table with name logz does not exist"),
         ("SELECT (as_text(data))::INT FROM logs", "Conversion Error: Could not convert string"),
         ("SELECT * FROM read_text('{folder}/secret')", "Permission Error"),

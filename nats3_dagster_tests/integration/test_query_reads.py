@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from nats3_dagster.archive.read.ranged import TAIL_BYTES
+from nats3_dagster.archive.stored.ranged import TAIL_BYTES
 from nats3_dagster.chunks.footer_cache import FooterCache
 from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, ObjectMissing
 from nats3_dagster.hours import format_time, hour_of
@@ -19,8 +19,8 @@ from nats3_dagster.query.table import COLUMNS, ArchiveTable, Scanned
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import LOGS, state
-from nats3_dagster_tests.points_case import SECOND, T0, add_chunk, create, message
+from nats3_dagster_tests.support.catalog import LOGS, state
+from nats3_dagster_tests.support.points import SECOND, T0, add_chunk, create, message
 
 LATER = Incarnation("LOGS", LOGS.created_ns + 3600 * SECOND)
 
@@ -74,25 +74,26 @@ def rows_of(workspace: Workspace, archive: Archive, noise: random.Random) -> lis
         first = (number if number < 4 else number - 4) * 200 + 1
         messages = [
             message(
-                first + seq, noise.choice([b"a.1", b"a.2", b"b", b"b.\xff", b"c'\"."]),
+                first + seq,
+                noise.choice([b"a.1", b"a.2", b"b", b"b.\xff", b"c'\"."]),
                 noise.choice([b"", b"x", b"\xff\0", b"%d" % seq]),
                 time_ns=T0 + hour * 3600 * SECOND + noise.randrange(3000 * SECOND),
                 headers=noise.choice([None, b"NATS/1.0\r\nN: 1\r\n\r\n"]),
             )
             for seq in (sorted(noise.sample(range(200), 185)) if number != 2 else range(185))
-        ]  # fmt: skip
-        chunk = add_chunk(
-            workspace, archive, messages, covers=(first, first + 199), incarnation=life, group_rows=37
-        )
+        ]
+        chunk = add_chunk(workspace, archive, messages, covers=(first, first + 199), incarnation=life, group_rows=37)
         assert len(rows) % 37 == 0
         rows += [
             {
-                **row, "subject": row["subject"].decode("utf-8", "replace").replace("\ufffd", "%FF"),
+                **row,
+                "subject": row["subject"].decode("utf-8", "replace").replace("\ufffd", "%FF"),
                 "subject_bytes": row["subject"] if b"\xff" in row["subject"] else None,
-                "hour": chunk.meta.hour, "incarnation": life.token,
+                "hour": chunk.meta.hour,
+                "incarnation": life.token,
             }
             for row in messages
-        ]  # fmt: skip
+        ]
     return rows
 
 

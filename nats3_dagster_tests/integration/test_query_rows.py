@@ -15,8 +15,8 @@ from nats3_dagster.query import engine
 from nats3_dagster.query.engine import Limits
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.unit.test_cli_tables import on_terminal
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.terminal import on_terminal
 
 # More than a limit of 64 MB, in an order in which nothing can be left out.
 SORT = "SELECT i, repeat('x', 100) FROM range({rows}) t(i) ORDER BY hash(i), 2"
@@ -94,17 +94,18 @@ def test_memory_and_disk_that_do_not_suffice_are_an_error_of_one_line(workspace:
     assert (type(error), error.hint) == (EngineError, Next.GIVE_QUERY_MEMORY())
     error = refused(workspace, "SELECT 1", Limits(temp_parent=tmp_path / "none"))
     assert (type(error), error.what) == (
-        EngineError, f"No temporary folder can be made in {tmp_path / 'none'}: No such file or directory"
-    )  # fmt: skip
+        EngineError,
+        f"No temporary folder can be made in {tmp_path / 'none'}: No such file or directory",
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("sql", "what", "place"),
     [
-        ("SELECT 1\nFROM range(3)\nWHERE x ORDER 1", "syntax error at or near \"1\"", "In line 3, column 15: 1"),
-        ("SELECT subjct FROM (SELECT 1 AS subject)", "Candidate bindings: \"subject\"", "In line 1, column 8: subjct"),
-        (f"SELECT {'1, ' * 100}cout(*)", "Did you mean \"count\"?", "In line 1, column 308: cout(*)"),
+        ("SELECT 1\nFROM range(3)\nWHERE x ORDER 1", 'syntax error at or near "1"', "In line 3, column 15: 1"),
+        ("SELECT subjct FROM (SELECT 1 AS subject)", 'Candidate bindings: "subject"', "In line 1, column 8: subjct"),
+        (f"SELECT {'1, ' * 100}cout(*)", 'Did you mean "count"?', "In line 1, column 308: cout(*)"),
         ("SELECT getenv('HOME')", "Scalar Function with name getenv does not exist", "In line 1, column 8"),
         ("SELECT * FROM read_csv('/etc/passwd')", "Permission Error", "In line 1, column 15"),
         ("SELECT * FROM glob('/etc/*')", "Permission Error", ""),

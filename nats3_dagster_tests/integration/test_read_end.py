@@ -16,8 +16,8 @@ from nats3_dagster.jetstream.read.contents import first_held
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import SeqRange
-from nats3_dagster_tests.nats_proxy import Frame, NatsProxy, zero_pending
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.servers.nats_proxy import Frame, NatsProxy, zero_pending
+from nats3_dagster_tests.support.wire import Wire
 
 COUNT = 1000
 SUBJECTS = ("s.a", "s.b", "s.c", "s.d")
@@ -142,7 +142,10 @@ def test_made_again_before_the_leader_is_asked(proxy: NatsProxy, spec: ReadSpec,
 @pytest.mark.parametrize(
     ("subjects", "last", "asked"),
     [
-        ((), COUNT, 0), ((), COUNT - 1, 1), (("s.a",), COUNT, 0), (("s.b",), COUNT, 1),
+        ((), COUNT, 0),
+        ((), COUNT - 1, 1),
+        (("s.a",), COUNT, 0),
+        (("s.b",), COUNT, 1),
         # An older server applies one filter only, and so sends all messages up to the last one.
         pytest.param(("s.b", "s.c"), COUNT, 2, marks=pytest.mark.needs_nats("2.10")),
     ],

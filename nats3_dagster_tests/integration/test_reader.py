@@ -17,7 +17,7 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster_tests.conftest import freeze
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 HARD = [
     ("s.a", b"", b""),

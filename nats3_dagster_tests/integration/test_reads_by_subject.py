@@ -13,9 +13,9 @@ from nats3_dagster.model import Incarnation, Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import matches
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import LOGS, state
-from nats3_dagster_tests.points_case import SECOND, T0, Case, Gets, add_chunk, as_read, create, message
-from nats3_dagster_tests.s3_proxy import S3Proxy
+from nats3_dagster_tests.support.catalog import LOGS, state
+from nats3_dagster_tests.support.points import SECOND, T0, Case, Gets, add_chunk, as_read, create, message
+from nats3_dagster_tests.support.servers.s3_proxy import S3Proxy
 
 NEXT_LIFE = Incarnation("LOGS", LOGS.created_ns + 3600 * SECOND)
 FILTERS = ["a.b", "a.c", "b", "none", "a.*", "a.>", "*.b", "*", ">", "c.*.z", "none.>", "*.*.*"]
@@ -68,9 +68,13 @@ def test_answers_are_those_of_a_search_through_all_messages(
                 rows.append(row(seq, noise.choice(names), clock))
                 seq += noise.choice([1, 1, 3])
             chunk = add_chunk(
-                workspace, archive, rows, covers=(first, max(seq - 1, rows[-1]["seq"])), incarnation=life,
+                workspace,
+                archive,
+                rows,
+                covers=(first, max(seq - 1, rows[-1]["seq"])),
+                incarnation=life,
                 group_rows=noise.choice([None, 2, 3]),
-            )  # fmt: skip
+            )
             if number in (2, 5) and noise.random() < 0.5:
                 workspace.catalog.chunks.retire(archive, [chunk.id])
             else:

@@ -20,9 +20,8 @@ from nats3_dagster.archive.read.references import Reference, reference
 from nats3_dagster.errors import NotArchived, OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration.test_points import large
-from nats3_dagster_tests.points_case import SECOND, T0, Case, Gets, add_chunk, create, message
-from nats3_dagster_tests.s3_proxy import S3Proxy
+from nats3_dagster_tests.support.points import SECOND, T0, Case, Gets, add_chunk, create, large, message
+from nats3_dagster_tests.support.servers.s3_proxy import S3Proxy
 
 # Runs a program that cannot import our package.
 _ALONE = "import sys; sys.modules['nats3_dagster'] = None; exec(compile(sys.stdin.read(), 'program', 'exec'))"
@@ -90,7 +89,7 @@ def test_what_a_reference_costs(case: Case) -> None:
     # Where sequences are absent in the row group, its sequences must be read.
     reference(workspace, archive, 301, 60)
     assert gets.count() == 2
-    with pytest.raises(NotArchived, match="somebody deleted it"):
+    with pytest.raises(NotArchived, match="it was deleted"):
         reference(workspace, archive, 300, 60)
     assert gets.count() == 0
 
@@ -195,9 +194,16 @@ def test_the_program_of_the_page_is_that_of_a_reference() -> None:
     (program,) = (example for example in EXAMPLES if example.startswith("import tempfile"))
     url = next(line for line in program.splitlines() if line.startswith("URL = ")).removeprefix("URL = ")
     values = {
-        "url": url, "size": 607113, "group_start": 201904, "group_end": 403803, "footer_start": 603110,
-        "footer_end": 607112, "row_group": 1, "row": 41, "seq": 142,
-    }  # fmt: skip
+        "url": url,
+        "size": 607113,
+        "group_start": 201904,
+        "group_end": 403803,
+        "footer_start": 603110,
+        "footer_end": 607112,
+        "row_group": 1,
+        "row": 41,
+        "seq": 142,
+    }
     assert program == references._PYTHON.substitute(values)
 
 

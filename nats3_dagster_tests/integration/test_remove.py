@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from nats3_dagster import fault_points
-from nats3_dagster.archive import folder, jobs
+from nats3_dagster.archive.lifecycle import jobs
+from nats3_dagster.archive.lifecycle.remove import Deleted, ToDelete, delete, to_delete
 from nats3_dagster.archive.proof.seal import seal_hours
-from nats3_dagster.archive.remove import Deleted, ToDelete, delete, to_delete
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.model import Archive
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import HOUR, chunk, spec, state
+from nats3_dagster_tests.support.catalog import HOUR, chunk, spec, state
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 from nats3_dagster import Archive as Opened
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.removed import Removed, removed
+from nats3_dagster.documents.messages import MessagePage
 from nats3_dagster.model import Archive, ChunkResult, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import control
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import messages as views
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.stored_case import Made, made, store
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.stored import Made, made, store
 
 REPLAY, OTHER = "0123456789abcdef", "f" * 16
 HOURS = ["2026-11-21-10:00", "2026-11-21-11:00", "2026-11-21-12:00"]
@@ -47,9 +47,7 @@ def test_a_query_and_cat_say_what_was_removed(nats3: Command, archive: Archive) 
     assert nats3.ok("message", "cat", "logs", "--hour", HOURS[2], "-o", "raw").err == ""
 
 
-def test_a_selection_counts_what_it_would_have_had(
-    workspace: Workspace, archive: Archive, settings: Settings
-) -> None:
+def test_a_selection_counts_what_it_would_have_had(workspace: Workspace, archive: Archive, settings: Settings) -> None:
     first, second = Removed("logs", REPLAY, 100, True), Removed("logs", OTHER, 100, True)
     cut = replace(first, is_exact=False)
     assert removed(workspace, archive, Selection()) == (first, second)
@@ -62,7 +60,7 @@ def test_a_selection_counts_what_it_would_have_had(
     assert removed(workspace, archive, Selection(subjects=("logs.1",))) == (cut, replace(second, is_exact=False))
     page = answers.page(workspace, "logs", Selection(hours=(HOURS[1], HOURS[2])), None, limit=10, most_bytes=1 << 20)
     for _ in range(2):
-        assert views.page(page)["removed"] == [{"replay_id": OTHER, "messages": 100, "is_exact": True}]
+        assert MessagePage.of(page).plain()["removed"] == [{"replay_id": OTHER, "messages": 100, "is_exact": True}]
         page = answers.page(workspace, "logs", None, page.cursor, limit=10, most_bytes=1 << 20)
     with Opened.open("logs", settings) as opened:
         read = opened.read()

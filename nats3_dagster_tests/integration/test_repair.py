@@ -1,74 +1,28 @@
 """Repair: what could be restored is never destroyed, and a good object is never deleted."""
 
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import folder
-from nats3_dagster.archive.captures import capture
-from nats3_dagster.archive.captures.range_capture import RangeCapture
-from nats3_dagster.archive.proof.repair import Repair, Repaired, plan_repair, repair
-from nats3_dagster.archive.proof.verify import chunks_to_verify, find_holes, verify_chunks
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.proof.repair import Repair, repair
+from nats3_dagster.archive.proof.verify import find_holes
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.chunks import ChunkWriter, open_chunk
 from nats3_dagster.chunks.columns import as_wire
 from nats3_dagster.errors import StoreError
-from nats3_dagster.hours import hour_of
-from nats3_dagster.model import Archive, ArchiveSpec, Chunk, SeqRange
+from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.taking_case import content, durable, left, make, numbers, run
-from nats3_dagster_tests.wire import Wire
-
-MESSAGES = [(f"ev.{n}", b"", b"%d" % n) for n in range(100)]
+from nats3_dagster_tests.support.repairs import MESSAGES, damage, live, make_events, planned, repaired, stored
+from nats3_dagster_tests.support.taking import content, durable, left, make, numbers, run
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
 def events(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
-    """An archive with one chunk of 100 messages, of a stream that keeps one message for each subject."""
-    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
-    wire.publish(MESSAGES)
-    archive = workspace.catalog.archives.create(ArchiveSpec("events", "EV", bucket), _observed(workspace))
-    folder.claim(workspace, archive)
-    planned = capture.plan(workspace, archive, hour_of(time.time_ns()))
-    assert planned.window
-    capture.commit(workspace, planned, list(RangeCapture(planned.job, planned.window, workspace.link).outcomes()))
-    return archive
-
-
-def _observed(workspace: Workspace) -> Any:
-    from nats3_dagster.jetstream.streams import stream_state
-
-    return stream_state(workspace.link, "EV")
-
-
-def live(workspace: Workspace, archive: Archive) -> list[Chunk]:
-    return list(workspace.catalog.chunks.select(archive))
-
-
-def damage(s3_client: Any, chunk: Chunk) -> bytes:
-    data = bytearray(s3_client.get_object(Bucket=chunk.meta.bucket, Key=chunk.meta.key)["Body"].read())
-    data[len(data) // 2] ^= 1
-    s3_client.put_object(Bucket=chunk.meta.bucket, Key=chunk.meta.key, Body=bytes(data))
-    return bytes(data)
-
-
-def stored(s3_client: Any, bucket: str) -> dict[str, bytes]:
-    items = s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])
-    keys = [item["Key"] for item in items if not item["Key"].endswith("/_owner.json")]
-    return {key: s3_client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
-
-
-def planned(workspace: Workspace, archive: Archive) -> Repair:
-    bad = [v for v in verify_chunks(workspace, chunks_to_verify(workspace, archive)) if v.error]
-    return plan_repair(workspace, archive, bad)
-
-
-def repaired(workspace: Workspace, archive: Archive, plan: Repair, **how: bool) -> Sequence[Repaired]:
-    return list(repair(workspace, archive, observe_source(workspace, archive), plan, **how))
+    return make_events(workspace, wire, bucket)
 
 
 def test_what_the_stream_no_longer_has_is_given_up_only_when_asked(
@@ -202,7 +156,7 @@ def test_a_chunk_of_a_stream_that_is_gone(
     damage(s3_client, before)
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
-    plan, state = planned(workspace, events), observe_source(workspace, events, adopt=True)
+    plan, state = planned(workspace, events), accept_source(workspace, events, adopt=True)
     (one,) = repair(workspace, events, state, plan)
     assert (one.done, one.lost) == (False, 100)
     (one,) = repair(workspace, events, state, plan, accept_loss=True)

@@ -21,14 +21,15 @@ from nats3_dagster.model import (
     Selection,
     SeqRange,
 )
-from nats3_dagster.model.exported import Made
+from nats3_dagster.model.export import Made
 from nats3_dagster.replay import attempt, control, launch, status
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.planning.creation import Creation, check_creation
-from nats3_dagster.replay.planning.plan import ReplayPlan, dry_run, plan
+from nats3_dagster.replay.planning.plan import ReplayPlan, plan
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import dry_run
+from nats3_dagster_tests.support.wire import Wire
 
 HOURS = ("2026-11-21-10:00", "2026-11-21-11:00")
 TO_BACK = ReplaySpec("ev", "back.>", Selection(subjects=("ev.>",)))
@@ -51,10 +52,22 @@ def archive(ws: Workspace, s3_client: Any, bucket: str, largest_bytes: int = 10)
         covers, key = SeqRange(100 * number + 1, 100 * number + 100), f"chunk-{number}"
         s3_client.put_object(Bucket=bucket, Key=key, Body=b"x")
         meta = ChunkMeta(
-            archive="ev", incarnation=state.incarnation, hour=hour, covers=covers, messages=100, first_ns=number,
-            last_ns=number, payload_bytes=1000, largest_bytes=largest_bytes, stored_bytes=1, sha256=f"{number:064x}",
-            key=key, bucket=bucket, deleted=(), subjects={"ev.a": 60, "ev.b": 40},
-        )  # fmt: skip
+            archive="ev",
+            incarnation=state.incarnation,
+            hour=hour,
+            covers=covers,
+            messages=100,
+            first_ns=number,
+            last_ns=number,
+            payload_bytes=1000,
+            largest_bytes=largest_bytes,
+            stored_bytes=1,
+            sha256=f"{number:064x}",
+            key=key,
+            bucket=bucket,
+            deleted=(),
+            subjects={"ev.a": 60, "ev.b": 40},
+        )
         ws.catalog.chunks.commit(made, [meta])
 
 
@@ -163,9 +176,7 @@ def test_a_name_that_no_stream_can_have_is_refused_when_it_is_given(name: str) -
 
 @pytest.mark.needs_nats("2.15")  # 2.9 takes all of them, and a stream on > then answers for JetStream
 @pytest.mark.parametrize("subjects", [">", "*", "*.a", "*.>", "$JS.API.x", "$JSC.x", "$NRG.x", "a.>"])
-def test_the_subjects_that_are_refused_are_those_that_the_server_refuses(
-    link: Link, wire: Wire, subjects: str
-) -> None:
+def test_the_subjects_that_are_refused_are_those_that_the_server_refuses(link: Link, wire: Wire, subjects: str) -> None:
     if "error" not in wire.try_api("STREAM.CREATE.X", name="X", subjects=[subjects]):
         check_creation(link, Creation({"name": "Y", "subjects": [subjects]}))
         return

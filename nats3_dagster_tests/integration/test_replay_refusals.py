@@ -12,10 +12,9 @@ from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.control import delete
 from nats3_dagster.replay.messages.headers import header_room
-from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived, replayed
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived, dry_run, replayed
+from nats3_dagster_tests.support.wire import Wire
 
 TO_BACK = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)))
 MAX_PAYLOAD = 1 << 20

@@ -10,11 +10,11 @@ from nats3_dagster.errors import TableError
 from nats3_dagster.model import Archive
 from nats3_dagster.tables import tables
 from nats3_dagster.tables.follow import follow
-from nats3_dagster.tables.verify import verify
+from nats3_dagster.tables.tables import verify
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.rest_catalog_case import RestCatalog
-from nats3_dagster_tests.table_case import live, logs, numbers, put, rows, seqs, synced
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.servers.rest_catalog import RestCatalog
+from nats3_dagster_tests.support.tables import live, logs, numbers, put, rows, seqs, synced
 
 
 @pytest.fixture
@@ -23,10 +23,12 @@ def rest(workspace: Workspace, tmp_path: Path) -> Iterator[RestCatalog]:
     found = RestCatalog(
         tmp_path,
         **{
-            "s3.endpoint": store.endpoint or "", "s3.region": store.region or "",
-            "s3.access-key-id": store.access_key_id or "", "s3.secret-access-key": store.secret_access_key or "",
+            "s3.endpoint": store.endpoint or "",
+            "s3.region": store.region or "",
+            "s3.access-key-id": store.access_key_id or "",
+            "s3.secret-access-key": store.secret_access_key or "",
         },
-    )  # fmt: skip
+    )
     yield found
     found.close()
 
@@ -75,7 +77,7 @@ def test_a_catalog_that_refuses(
         tables.create(workspace, "logs", catalog=rest.uri)
         rest.refusing = status
         said = nats3.refused("table", "sync", "logs")
-        assert said.startswith(f"1 Error: The Iceberg catalog {rest.uri}, or the store behind it, failed: ")
+        assert said.startswith(f"1 Error: The Iceberg catalog {rest.uri}, or its store, failed: ")
         assert "\n" not in said.strip()
         assert isinstance(follow(workspace)["logs"], TableError)
         rest.refusing = None
@@ -87,7 +89,7 @@ def test_a_catalog_that_is_down(nats3: Command, workspace: Workspace, archive: A
     with rest.serving():
         tables.create(workspace, "logs", catalog=rest.uri)
     said = nats3.refused("table", "sync", "logs")
-    assert said.startswith(f"1 Error: The Iceberg catalog {rest.uri}, or the store behind it, failed: ConnectionError")
+    assert said.startswith(f"1 Error: The Iceberg catalog {rest.uri}, or its store, failed: ConnectionError")
     assert workspace.catalog.tables.all()[0].error
     with rest.serving():
         assert follow(workspace) == {}

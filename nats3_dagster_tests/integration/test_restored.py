@@ -8,26 +8,27 @@ from typing import Any
 import pytest
 
 from nats3_dagster.api.wording import WORDS
-from nats3_dagster.archive import history, jobs
-from nats3_dagster.archive.captures import capture
-from nats3_dagster.archive.captures.recent import RecentConditions
-from nats3_dagster.archive.condition import condition
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.captures import commit
+from nats3_dagster.archive.captures import plan as planning
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.health.nats_health import check
-from nats3_dagster.archive.read.ahead import is_over
+from nats3_dagster.archive.lifecycle import jobs
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.read.lookup import uncovered
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.read.next_chunks import is_over
+from nats3_dagster.archive.source import history
+from nats3_dagster.archive.source.condition import RecentConditions, condition
 from nats3_dagster.dev.history import Past, restore_stream
+from nats3_dagster.documents import archives as documents
 from nats3_dagster.errors import Conflict, StreamChanged
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, format_time, parse_time
 from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
-from nats3_dagster.views import store_jobs as views
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.stories import hours_of
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.integration.test_absences import plan, read, take
-from nats3_dagster_tests.integration.test_adoption import gaps, stored
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.adoption import gaps, stored
+from nats3_dagster_tests.support.captures import plan, read, take
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.runs import hours_of
+from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.15")
 BACKUP = list[Past]
@@ -95,8 +96,8 @@ def test_a_stream_that_has_all_of_the_archive_goes_on(
     (view,) = nats3.ok("store", "get", "events", "-o", "json").json["coverage"]
     assert (view["stream_restored"], view["stream_created"]) == (restored, format_time(created))
     assert "restored from a backup at" in nats3.ok("store", "get", "events").out.replace("\n", " ")
-    job = views.store_job(jobs.job(workspace, RecentConditions(workspace), archive.job_id), WORDS)
-    assert (job["restored"], job["error"]) == (restored, None)
+    job = documents.Archive.of(jobs.job(workspace, RecentConditions(workspace), archive.job_id), WORDS)
+    assert (job.restored, job.error) == (restored, None)
     assert all(f"/{coverage.incarnation.token}-" in c.meta.key for c in workspace.catalog.chunks.select(archive))
     # It may be restored again.
     restore(workspace, wire, backup(wire))
@@ -109,7 +110,7 @@ def test_adopt_of_a_stream_that_has_all_archives_nothing_again(
     workspace: Workspace, wire: Wire, archive: Archive
 ) -> None:
     restore(workspace, wire, backup(wire))
-    observe_source(workspace, archive, adopt=True)
+    accept_source(workspace, archive, adopt=True)
     assert incarnations(workspace, archive) == [(1, 60)]
 
 
@@ -124,13 +125,13 @@ def test_an_older_backup_is_named_and_nothing_is_archived_twice(
     restore(workspace, wire, backup(wire)[:kept])
     publish(wire, after, b"after")
     with pytest.raises(StreamChanged, match=f"the same messages up to sequence {kept}. .* went up to 60") as caught:
-        observe_source(workspace, archive)
+        accept_source(workspace, archive)
     assert str(caught.value).endswith(f"archive events goes on with its sequence {kept + 1}")
     now = condition(workspace, archive)
     assert (now.source, str(now.error)) == ("recreated", str(caught.value))
     assert caught.value.what in next(f.what for f in check(workspace) if f.status == "fail")
     assert len(searches) == 1
-    observe_source(workspace, archive, adopt=True)
+    accept_source(workspace, archive, adopt=True)
     assert take(workspace, archive, wire).messages == after
     assert incarnations(workspace, archive) == [(1, 60), (kept + 1, kept + after)]
     assert sum(c.messages for c in workspace.catalog.coverage.all(archive)) == 60 + after
@@ -142,11 +143,11 @@ def test_a_backup_of_before_messages_that_were_seen_and_not_captured(
 ) -> None:
     messages = backup(wire)
     publish(wire, 7)
-    observe_source(workspace, archive)
+    accept_source(workspace, archive)
     restore(workspace, wire, messages)
     with pytest.raises(StreamChanged, match="up to sequence 60. .* went up to 67"):
-        observe_source(workspace, archive)
-    observe_source(workspace, archive, adopt=True)
+        accept_source(workspace, archive)
+    accept_source(workspace, archive, adopt=True)
     assert gaps(workspace, archive) == {"missing": 7}
 
 
@@ -158,9 +159,9 @@ def test_holes_before_the_end_are_archived_from_the_restored_stream(
     workspace.catalog.chunks.retire(archive, [first.id], recapture=True)
     restore(workspace, wire, messages[:50])
     with pytest.raises(StreamChanged) as caught:
-        observe_source(workspace, archive)
+        accept_source(workspace, archive)
     assert str(caught.value).endswith("with its sequence 1; sequences 1 to 50 may be archived again")
-    observe_source(workspace, archive, adopt=True)
+    accept_source(workspace, archive, adopt=True)
     assert take(workspace, archive, wire).messages == 50
 
 
@@ -172,7 +173,7 @@ def test_a_stream_with_the_same_messages_at_other_times_is_another_one(
     restore(workspace, wire, messages)
     publish(wire, 40)
     with pytest.raises(StreamChanged, match="deleted and made again"):
-        observe_source(workspace, archive)
+        accept_source(workspace, archive)
 
 
 @pytest.mark.parametrize("changed", [{"data": b"other"}, {"subject": "ev.other"}, {"headers": b""}])
@@ -182,7 +183,7 @@ def test_other_bytes_at_the_end_are_no_proof(
     messages = backup(wire)
     restore(workspace, wire, [*messages[:-1], messages[-1]._replace(**changed)])
     with pytest.raises(StreamChanged, match="the same messages up to sequence 59"):
-        observe_source(workspace, archive)
+        accept_source(workspace, archive)
 
 
 def test_what_was_read_before_the_restore_is_not_committed_after_it(
@@ -198,11 +199,9 @@ def test_what_was_read_before_the_restore_is_not_committed_after_it(
     # The earlier stream was seen up to 65, and so the restored one is older.
     with workspace.catalog.session.transaction() as sql:
         sql.connection.execute("update nats3.incarnation set last_seq = 60")
-    observe_source(workspace, archive)
-    from nats3_dagster.archive.captures.capture import commit
-
+    accept_source(workspace, archive)
     with pytest.raises(Conflict, match="was restored from a backup while this ran"):
-        commit(workspace, planned, outcomes)
+        commit.commit(workspace, planned, outcomes)
     take(workspace, archive, wire)
     assert [stored(workspace, archive)[seq] for seq in range(61, 66)] == [b"present%d" % n for n in range(5)]
 
@@ -225,8 +224,8 @@ def test_reads_and_replays_by_time_know_a_stream_that_goes_on(workspace: Workspa
     restore_stream(workspace.link, "EV", ["ev.>"], messages)
     archive = create(workspace, ArchiveSpec("events", "EV", bucket))
     for hour in hours_of(wire, "EV"):
-        planned = capture.plan(workspace, archive, hour)
-        capture.commit(workspace, planned, read(workspace, planned))
+        planned = planning.plan(workspace, archive, hour)
+        commit.commit(workspace, planned, read(workspace, planned))
     restore(workspace, wire, backup(wire))
     publish(wire, 10, b"after")
     take(workspace, archive, wire)

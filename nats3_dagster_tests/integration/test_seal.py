@@ -6,18 +6,19 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from nats3_dagster.archive import folder, status
+from nats3_dagster.archive import status
 from nats3_dagster.archive.proof.manifests import repair_manifests, stray_manifests
 from nats3_dagster.archive.proof.seal import check_sealed, newest_closed, seal_hours
 from nats3_dagster.archive.proof.verify import verify_seals
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog.seals import Seals
 from nats3_dagster.chunks.manifest import ManifestGap, ManifestOther, decode_manifest, manifest_number
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError, StoreError
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Gap, Incarnation
 from nats3_dagster.objects import Bucket
-from nats3_dagster_tests.catalog_case import HOUR_NS as BEGIN
-from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.catalog import HOUR_NS as BEGIN
+from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 
 HOURS = [hour_of(BEGIN + n * HOUR_NS) for n in range(6)]
 FIRST, LAST = HOURS[0], HOURS[-1]
@@ -144,7 +145,7 @@ def test_an_hour_that_changes_while_it_is_sealed(workspace, catalog, logs, s3):
     begun = catalog.now()
     (kept,) = seal(workspace, logs, 0)
     catalog.chunks.commit(logs, [held(0, 11, 20)])
-    with pytest.raises(Conflict, match="was sealed by somebody else"):
+    with pytest.raises(Conflict, match="was sealed by another process"):
         catalog.seals.add(logs, kept, begun=begun)
     late = type(kept)(**{**{f: getattr(kept, f) for f in kept.__slots__}, "number": 2})
     with pytest.raises(Conflict, match="changed while it was sealed"):
@@ -301,8 +302,12 @@ def test_a_loss_stands_in_every_hour_that_it_may_belong_to(workspace, catalog, l
         (part,) = manifest(s3, one).parts
         assert part.gaps == (gap,)
     assert [(p.first_seq, p.last_seq) for s in sealed for p in manifest(s3, s).parts] == [
-        (1, 1000), (11, 1000), (11, 1000), (11, 1010), (1011, 1020),
-    ]  # fmt: skip
+        (1, 1000),
+        (11, 1000),
+        (11, 1000),
+        (11, 1010),
+        (1011, 1020),
+    ]
     report = status.hour(workspace, logs, HOURS[1])
     assert (report.losses, report.chunks) == (990, ())
 

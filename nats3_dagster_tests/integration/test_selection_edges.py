@@ -5,19 +5,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from nats3_dagster.archive.captures.capture import plan
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered
-from nats3_dagster.archive.source import observe_source
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, format_time, hour_of, hour_start
 from nats3_dagster.model import Archive, Gap, ReplaySpec, Selection, SeqRange
-from nats3_dagster.replay.planning.plan import dry_run
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import chunk
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.catalog import chunk
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.replays import dry_run
+from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.15")  # which restores a stream with times of its own
 MINUTE_NS = 60 * 10**9
@@ -32,8 +32,9 @@ SEQS = {0: SeqRange(1, 10), 1: SeqRange(11, 20), 3: SeqRange(21, 30)}
 def events(settings: Settings, workspace: Workspace, bucket: str) -> Archive:
     past = [
         Past(seq, START + hour * HOUR_NS + (seq - seqs.first + 1) * MINUTE_NS, "ev.a", b"", b"x")
-        for hour, seqs in SEQS.items() for seq in range(seqs.first, seqs.last + 1)
-    ]  # fmt: skip
+        for hour, seqs in SEQS.items()
+        for seq in range(seqs.first, seqs.last + 1)
+    ]
     restore_stream(settings.nats, "EV", ["ev.>"], past)
     archive(settings, bucket)
     return workspace.catalog.archives.get("events")
@@ -46,10 +47,17 @@ def capture(workspace: Workspace, found: Archive, hour: int, upto: int | None = 
     first, last = planned.window.first, upto or planned.window.last
     start = hour_start(HOURS[hour])
     made = chunk(
-        first, last, archive=found.name, incarnation=planned.job.state.incarnation, hour=HOURS[hour],
-        first_ns=start + MINUTE_NS, last_ns=start + (last - first + 1) * MINUTE_NS, bucket=found.spec.bucket,
-        deleted=(), subjects={"ev.a": last - first + 1},
-    )  # fmt: skip
+        first,
+        last,
+        archive=found.name,
+        incarnation=planned.job.state.incarnation,
+        hour=HOURS[hour],
+        first_ns=start + MINUTE_NS,
+        last_ns=start + (last - first + 1) * MINUTE_NS,
+        bucket=found.spec.bucket,
+        deleted=(),
+        subjects={"ev.a": last - first + 1},
+    )
     workspace.catalog.chunks.commit(found, [made], planned.gaps)
 
 
@@ -91,9 +99,12 @@ def times(first: int, end: int | None) -> Selection:
     ],
 )
 def test_what_the_stream_has_and_no_capture_took(
-    workspace: Workspace, events: Archive, captured: Sequence[tuple[int, int]], selection: Selection,
+    workspace: Workspace,
+    events: Archive,
+    captured: Sequence[tuple[int, int]],
+    selection: Selection,
     missing: list[str],
-) -> None:  # fmt: skip
+) -> None:
     for hour, upto in captured:
         capture(workspace, events, hour, upto)
     assert lacks(workspace, events, selection) == missing
@@ -129,13 +140,13 @@ def test_what_expired_and_is_recorded_nowhere_yet(workspace: Workspace, events: 
 def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive, wire: Wire) -> None:
     capture(workspace, events, 0)
     capture(workspace, events, 3)
-    state = observe_source(workspace, events)
+    state = accept_source(workspace, events)
     workspace.catalog.chunks.commit(events, [], [Gap(state.incarnation, (SeqRange(11, 20),), "expired")])
     assert lacks(workspace, events, of(1)) == ["11-20"]
     # Of another incarnation the same sequences: each says which one is meant.
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
-    newer = observe_source(workspace, events, adopt=True).incarnation
+    newer = accept_source(workspace, events, adopt=True).incarnation
     workspace.catalog.chunks.commit(events, [], [Gap(newer, (SeqRange(11, 20),), "expired")])
     every = lacks(workspace, events, Selection())
     streams = [f" (stream of {format_time(life.created_ns)})" for life in (state.incarnation, newer)]

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.captures.capture import CaptureResult
-from nats3_dagster.archive.take import durables, taking
-from nats3_dagster.archive.take.claimed import Ahead, Fresh, fresh
+from nats3_dagster.archive.captures.commit import CaptureResult
+from nats3_dagster.archive.source import durables
+from nats3_dagster.archive.take import driver
+from nats3_dagster.archive.take.claimed import PreviousTasks, Uncaptured, uncaptured
+from nats3_dagster.archive.take.driver import TakeJob, run_rounds
 from nats3_dagster.archive.take.take_capture import TakeCapture
-from nats3_dagster.archive.take.taking import TakeJob, take
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import EngineError, Nats3Error, SourceError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of
@@ -28,9 +29,10 @@ from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration.test_taking import queue
-from nats3_dagster_tests.taking_case import INTEREST, content, covered, durable, gaps, left, make, numbers
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.taking import INTEREST, content, covered, durable, gaps, left, make, numbers, queue
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.nats
 
 TASKS = 3
 MINUTE_NS = 60 * SECOND_NS
@@ -38,7 +40,7 @@ MINUTE_NS = 60 * SECOND_NS
 
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "TASK_MESSAGES", 100)
+    monkeypatch.setattr(driver, "TASK_MESSAGES", 100)
 
 
 def together(job: TakeJob) -> tuple[list[Any], Nats3Error | None]:
@@ -71,7 +73,7 @@ def _merged(done: list[tuple[list[Any], Nats3Error | None]]) -> tuple[list[Any],
 
 
 def run(workspace: Workspace, archive: Archive, perform: Any = together, **more: Any) -> CaptureResult:
-    return take(workspace, archive, hour_of(time.time_ns()), perform, parallel=TASKS, **more)
+    return run_rounds(workspace, archive, hour_of(time.time_ns()), perform, parallel=TASKS, **more)
 
 
 def publish(wire: Wire, first: int, last: int, name: str = "nats3-jobs") -> None:
@@ -240,7 +242,7 @@ def test_a_durable_that_allows_few_messages_is_shared_by_fewer_tasks(
     workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(durables, "LEAST_OUTSTANDING", 250)
-    monkeypatch.setattr(taking, "TASK_MESSAGES", 150)
+    monkeypatch.setattr(driver, "TASK_MESSAGES", 150)
     # The server answers no request for more than the durable allows before it expires.
     monkeypatch.setattr(claim, "EXPIRES_S", 30.0)
     began = time.monotonic()
@@ -314,16 +316,16 @@ def claim_of(seqs: Any, times: Any, deliveries: Any) -> Claimed:
 def test_several_claims_are_cut_as_one(given: tuple[Claimed, tuple[SeqRange, ...], list[int]]) -> None:
     claimed, known, ends = given
     spans = tuple((f"1970-01-01-0{min(r.first // 12, 5)}:00", r) for r in known)
-    whole = fresh(claimed, known, spans, Ahead())
+    whole = uncaptured(claimed, known, spans, PreviousTasks())
     seqs, times = (claimed.messages.column(name).to_numpy() for name in ("seq", "time_ns"))
-    parts: list[Fresh] = []
-    ahead = Ahead()
+    parts: list[Uncaptured] = []
+    ahead = PreviousTasks()
     for first, end in zip([0, *ends], [*ends, len(seqs)], strict=True):
         part = claim_of(seqs[first:end], times[first:end], claimed.deliveries[first:end])
-        parts.append(fresh(part, known, spans, ahead))
+        parts.append(uncaptured(part, known, spans, ahead))
         ahead = parts[-1].ahead
 
-    def joined(values: Callable[[Fresh, int], Iterable[Any]]) -> list[Any]:
+    def joined(values: Callable[[Uncaptured, int], Iterable[Any]]) -> list[Any]:
         found, before = [], 0
         for part in parts:
             found += values(part, before)

@@ -5,17 +5,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from nats3_dagster.archive.create import create
-from nats3_dagster.archive.proof.source_check import Compared, compare, correct
-from nats3_dagster.archive.source import observe_source
-from nats3_dagster.chunks import open_chunk
+from nats3_dagster.archive.captures import read as reading
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.proof.source_check import compare, correct
 from nats3_dagster.jetstream.read.leader_read import messages_of
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.integration import test_absences as absences
-from nats3_dagster_tests.taking_case import durable, make, numbers, run
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support import captures
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.source_checks import capture_without, differences, payloads
+from nats3_dagster_tests.support.taking import durable, make, numbers, run
+from nats3_dagster_tests.support.wire import Wire
 
 
 @pytest.fixture
@@ -25,35 +26,10 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     return create(workspace, ArchiveSpec("events", "EV", bucket))
 
 
-def capture_without(workspace: Workspace, archive: Archive, wire: Wire, monkeypatch: Any, *lost: int) -> None:
-    """Capture as a read does that does not see some messages."""
-    planned = absences.plan(workspace, archive, wire)
-    read = absences.range_capture.read_batches
-
-    def short(*args: Any) -> Any:
-        for batch in read(*args):
-            yield batch.filter(pa.array([seq not in lost for seq in batch.column("seq").to_pylist()]))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(absences.range_capture, "read_batches", short)
-        outcomes = absences.read(workspace, planned)
-    absences.capture.commit(workspace, planned, outcomes)
-
-
-def differences(workspace: Workspace, archive: Archive) -> list[Compared]:
-    return [c for c in compare(workspace, archive) if c.wrong or c.different]
-
-
-def payloads(workspace: Workspace, archive: Archive) -> list[int]:
-    live = [c.meta for c in workspace.catalog.chunks.select(archive)]
-    readers = [open_chunk(workspace.bucket(m.bucket).get(m.key), m) for m in live]
-    return [int(d) for r in readers for batch in r.batches(["data"]) for d in batch.column("data").to_pylist()]
-
-
 def test_an_archive_that_is_right_differs_in_nothing(workspace: Workspace, archive: Archive, wire: Wire) -> None:
     for seq in (3, 4, 100):
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
-    absences.take(workspace, archive, wire)
+    captures.take(workspace, archive, wire)
     wire.api("STREAM.MSG.DELETE.EV", seq=50)
     wire.publish([("ev.a", b"", b"101")])
     assert [(c.seqs, c.messages, c.wrong, c.different) for c in compare(workspace, archive)] == [((1, 100), 96, (), ())]
@@ -81,7 +57,7 @@ def test_messages_in_a_gap_are_put_in_its_place(workspace: Workspace, archive: A
     wire.api("STREAM.MSG.DELETE.EV", seq=30)
     workspace.catalog.chunks.commit(archive, [], [Gap(incarnation, (SeqRange(1, 20), SeqRange(28, 40)), "expired")])
     wire.api("STREAM.PURGE.EV", seq=15)
-    absences.take(workspace, archive, wire)
+    captures.take(workspace, archive, wire)
     found = differences(workspace, archive)
     assert [(c.reason, c.wrong) for c in found] == [("expired", ((15, 20),)), ("expired", ((28, 29), (31, 40)))]
     assert [correct(workspace, archive, c) for c in found] == [6, 12]
@@ -93,8 +69,8 @@ def test_messages_in_a_gap_are_put_in_its_place(workspace: Workspace, archive: A
 def test_other_messages_under_the_same_sequences_are_found(
     workspace: Workspace, archive: Archive, wire: Wire, monkeypatch: Any
 ) -> None:
-    planned = absences.plan(workspace, archive, wire)
-    read = absences.range_capture.read_batches
+    planned = captures.plan(workspace, archive, wire)
+    read = reading.read_batches
 
     def other(*args: Any) -> Any:
         for batch in read(*args):
@@ -104,9 +80,9 @@ def test_other_messages_under_the_same_sequences_are_found(
             yield batch.set_column(at, batch.schema.field(at), pa.array(data, pa.binary()))
 
     with monkeypatch.context() as patch:
-        patch.setattr(absences.range_capture, "read_batches", other)
-        outcomes = absences.read(workspace, planned)
-    absences.capture.commit(workspace, planned, outcomes)
+        patch.setattr(reading, "read_batches", other)
+        outcomes = captures.read(workspace, planned)
+    captures.commit.commit(workspace, planned, outcomes)
     assert [(c.wrong, c.different) for c in differences(workspace, archive)] == [((), ((5, 5),))]
 
 
@@ -128,12 +104,12 @@ def test_the_command_finds_and_repairs(
 
 
 def test_a_gap_that_is_right_differs_in_nothing(workspace: Workspace, archive: Archive, wire: Wire) -> None:
-    planned = absences.plan(workspace, archive, wire)
+    planned = captures.plan(workspace, archive, wire)
     for seq in range(40, 51):
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
-    outcomes = absences.read(workspace, planned)
+    outcomes = captures.read(workspace, planned)
     gap = Gap(planned.job.state.incarnation, (SeqRange(101, 102),), "deleted")
-    absences.capture.commit(workspace, planned, [*outcomes, gap])
+    captures.commit.commit(workspace, planned, [*outcomes, gap])
     wire.publish([("ev.a", b"", b"x")] * 3)
     for seq in (101, 102):
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
@@ -153,8 +129,11 @@ def test_an_archive_of_a_work_queue_is_compared_with_what_is_left(
     ((seqs, messages, wrong),) = [(c.seqs, c.messages, c.wrong) for c in compare(workspace, archive) if c.chunk]
     assert (seqs.last, messages, wrong) == (99, 0, ())
     wire.publish([("jobs.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"new")])
-    left = messages_of(workspace.link, observe_source(workspace, archive).incarnation, SeqRange(1, 200), ("jobs.1",))
+    left = messages_of(workspace.link, accept_source(workspace, archive).incarnation, SeqRange(1, 200), ("jobs.1",))
     ((row),) = left.to_pylist()
     assert (row["seq"], row["subject"], row["headers"], row["data"]) == (
-        101, "jobs.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"new",
-    )  # fmt: skip
+        101,
+        "jobs.1",
+        b"NATS/1.0\r\nA: b\r\n\r\n",
+        b"new",
+    )

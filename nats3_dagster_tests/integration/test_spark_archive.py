@@ -12,16 +12,14 @@ from nats3_dagster.pipeline.pyspark_features import FILTERS
 from nats3_dagster.pipeline.sources import register
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
 
 PUSH = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture
-def session(
-    spark_with_settings: SparkSession, wire: Wire, workspace: Workspace, bucket: str
-) -> Iterator[SparkSession]:
+def session(spark_with_settings: SparkSession, wire: Wire, workspace: Workspace, bucket: str) -> Iterator[SparkSession]:
     """A session whose planners have the test's settings, and an archive of 20 messages in two chunks."""
     spark = spark_with_settings
     register(spark)
@@ -70,15 +68,16 @@ def test_it_reads_an_archive_with_and_without_push_down(session: SparkSession, s
         load(session).where("subject = 'ev.0'").count()
 
 
-def test_what_is_wrong_is_an_error_of_the_plan_and_no_secret_shows(
-    session: SparkSession, settings: Settings
-) -> None:
+def test_what_is_wrong_is_an_error_of_the_plan_and_no_secret_shows(session: SparkSession, settings: Settings) -> None:
     with pytest.raises(PySparkException, match="There is no archive event. Did you mean events"):
         session.read.format("nats3").option("archive", "event").load()
     events = load(session)
-    shown = "".join(events._jdf.queryExecution().explainString(  # type: ignore[operator]
-        session._jvm.org.apache.spark.sql.execution.ExplainMode.fromString(mode)  # type: ignore[union-attr]
-    ) for mode in ("extended", "formatted", "cost"))  # fmt: skip
+    shown = "".join(
+        events._jdf.queryExecution().explainString(  # type: ignore[operator]
+            session._jvm.org.apache.spark.sql.execution.ExplainMode.fromString(mode)  # type: ignore[union-attr]
+        )
+        for mode in ("extended", "formatted", "cost")
+    )
     assert "nats3" in shown
     assert settings.s3_secret_access_key
     for secret in (settings.s3_secret_access_key.get_secret_value(), settings.postgres):

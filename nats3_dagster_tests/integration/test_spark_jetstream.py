@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import wait_for
 from nats3_dagster.pipeline.pyspark_features import READ_LIMITS
-from nats3_dagster_tests.acceptance.test_secrets import forms
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.planting import forms
+from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
 SECRET = "planted-7Zq"
@@ -63,7 +63,9 @@ query.awaitTermination()
 """
 # All that shows something of a read or a write: plans, progress, errors, logs at their loudest. (After
 # setLogLevel("INFO") a session that was started at WARN logs no more than before.)
-SHOWN = PLAIN + f"""
+SHOWN = (
+    PLAIN
+    + f"""
 import traceback
 from pyspark.sql import functions as F
 spark.sparkContext.setLogLevel("DEBUG")
@@ -117,6 +119,7 @@ try:
 except Exception:
     print("failed:", traceback.format_exc())
 """
+)
 
 
 @pytest.fixture
@@ -212,9 +215,7 @@ def test_a_query_reads_what_is_available_and_goes_on_from_its_checkpoint(
     limit = {"maxMessagesPerTrigger": "40"} if READ_LIMITS.is_there else {}
 
     def run() -> list[int]:
-        events_now = spark.readStream.format("jetstream").options(
-            url=nats.url, stream="EV", columns="seq", **limit
-        )
+        events_now = spark.readStream.format("jetstream").options(url=nats.url, stream="EV", columns="seq", **limit)
         writer = events_now.load().writeStream.format("parquet").option("path", str(tmp_path / "out"))
         query = writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
         assert query.awaitTermination(60)
@@ -255,9 +256,15 @@ def started(script: str, url: str, folder: Path) -> subprocess.Popen[str]:
     (folder / "events").mkdir(exist_ok=True)
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.Popen(
-        [sys.executable, "-c", script, url, str(folder)], env=environment | {"PYTHONPATH": str(ROOT)}, cwd=folder,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, "-c", script, url, str(folder)],
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def output_of(process: subprocess.Popen[str], seconds: float) -> str:
@@ -333,10 +340,12 @@ def test_a_query_between_streams_that_is_killed_again_and_again_writes_each_mess
         try:
             before = wire.state("TO")["messages"]
             assert wait_for(
-                lambda p=query, n=before: p.poll() is not None
-                or (wire.state("TO")["messages"] > n + 700 and 0 < uncommitted() < batch),
-                90 if LIMIT else 180, 0.005,
-            )  # fmt: skip
+                lambda p=query, n=before: (
+                    p.poll() is not None or (wire.state("TO")["messages"] > n + 700 and 0 < uncommitted() < batch)
+                ),
+                90 if LIMIT else 180,
+                0.005,
+            )
             assert query.poll() is None
         finally:
             os.killpg(query.pid, signal.SIGKILL)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.source_check import compare
-from nats3_dagster.archive.source import observe_source
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration.test_absences import archived, take
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.captures import archived, take
+from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.10")  # transforms, and streams that begin above 1
 
@@ -75,4 +75,4 @@ def test_a_stream_that_reaches_them_is_an_error(workspace: Workspace, wire: Wire
     archive = archive_of(workspace, bucket)
     wire.publish([("ev.a", b"", b"x")] * 5)
     with pytest.raises(OperatorError, match="is at sequence"):
-        observe_source(workspace, archive)
+        accept_source(workspace, archive)

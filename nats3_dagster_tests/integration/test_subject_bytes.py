@@ -5,20 +5,28 @@ from typing import Any
 import pytest
 
 from nats3_dagster import Archive
-from nats3_dagster.archive import chunk_pages
+from nats3_dagster.archive.read import chunk_pages
+from nats3_dagster.documents.chunks import ChunkDetail
 from nats3_dagster.model import Selection
 from nats3_dagster.query import engine
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import chunks as views
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.points_case import add_chunk, create, message
+from nats3_dagster_tests.support.points import add_chunk, create, message
 
 # Beside each subject that is not UTF-8 the one of the same readable text.
 RAW, TEXT = b"h.lat\xe9", b"h.lat%E9"
 LONG_RAW, LONG_TEXT = b"h.long." + b"x" * 300 + b"\xff", b"h.long." + b"x" * 300 + b"%FF"
 NAMES = [
-    RAW, TEXT, b"h.bin.\xff\xfe.1", b"h.bin.%FF%FE.1", LONG_RAW, LONG_TEXT, "h.é".encode(), b"other\x0b", b"h.a%20b",
-]  # fmt: skip
+    RAW,
+    TEXT,
+    b"h.bin.\xff\xfe.1",
+    b"h.bin.%FF%FE.1",
+    LONG_RAW,
+    LONG_TEXT,
+    "h.é".encode(),
+    b"other\x0b",
+    b"h.a%20b",
+]
 FILTERS: dict[str, set[bytes]] = {
     "h.lat%E9": {TEXT},
     "h.*": {RAW, TEXT, "h.é".encode(), b"h.a%20b"},
@@ -74,5 +82,5 @@ def test_chunks_list_by_the_bytes_and_show_text(archive: Archive, workspace: Wor
     stored = workspace.catalog.archives.get("logs")
     assert len(chunk_pages.page(workspace, stored, subject="h.lat%E9").chunks) == 3
     (chunk, *_) = workspace.catalog.chunks.select(stored)
-    shown = views.chunk(chunk_pages.chunk(workspace, chunk.id), None)["subjects"]
+    shown = ChunkDetail.of_report(chunk_pages.chunk(workspace, chunk.id), None).subjects
     assert shown is None or (shown["h.lat%E9"], sum(shown.values())) == (10, 5 * len(NAMES))

@@ -7,14 +7,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive import folder, status
+from nats3_dagster.archive import status
+from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours
-from nats3_dagster.archive.remove import Swept, delete, sweep, sweepable
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.removal import Swept, sweep, sweepable
 from nats3_dagster.errors import Conflict, StoreError
 from nats3_dagster.model import Archive, ChunkMeta
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import HOUR, chunk, spec, state
+from nats3_dagster_tests.support.catalog import HOUR, chunk, spec, state
 
 BODY = b"x" * 10
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.tables import tables
 from nats3_dagster.tables.follow import follow, followed
-from nats3_dagster.tables.verify import verify
+from nats3_dagster.tables.tables import verify
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.integration import test_absences as absences
-from nats3_dagster_tests.integration.test_source_check import capture_without
-from nats3_dagster_tests.table_case import files, live, numbers, seqs, synced
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support import captures
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.source_checks import capture_without
+from nats3_dagster_tests.support.tables import files, live, numbers, seqs, synced
+from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = [(f"ev.{n}", b"", b"%d" % n) for n in range(20)]
 pytestmark = pytest.mark.steady_hour(60)
@@ -38,7 +38,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
 @pytest.fixture
 def damaged(workspace: Workspace, archive: Archive, wire: Wire, s3_client: Any) -> Archive:
     """The archive with a chunk of all messages, of which the stream has 12 more, in the table; its object is bad."""
-    absences.take(workspace, archive, wire)
+    captures.take(workspace, archive, wire)
     synced(workspace, "events")
     (chunk,) = live(workspace, archive)
     s3_client.put_object(Bucket=chunk.meta.bucket, Key=chunk.meta.key, Body=b"damaged")
@@ -103,7 +103,7 @@ def test_what_the_stream_has_and_the_archive_lacks(
 def test_a_deleted_archive(
     nats3: Command, workspace: Workspace, archive: Archive, wire: Wire, purge: tuple[str, ...]
 ) -> None:
-    absences.take(workspace, archive, wire)
+    captures.take(workspace, archive, wire)
     synced(workspace, "events")
     nats3.ok("store", "delete", "events", "--yes", *purge)
     assert is_equal(workspace, archive)
@@ -112,7 +112,7 @@ def test_a_deleted_archive(
 
 @pytest.mark.parametrize("step", ["delete.claimed", "table.loaded", "table.committed"])
 def test_a_deletion_that_is_killed(workspace: Workspace, archive: Archive, wire: Wire, step: str) -> None:
-    absences.take(workspace, archive, wire)
+    captures.take(workspace, archive, wire)
     synced(workspace, "events")
     killed(step, "store", "delete", "events", "--yes", "--purge")
     assert tables.find(workspace, "events").archive_deleted
@@ -123,7 +123,7 @@ def test_a_deletion_that_is_killed(workspace: Workspace, archive: Archive, wire:
 
 
 def test_what_fails_half_way_is_in_the_table(workspace: Workspace, archive: Archive, wire: Wire) -> None:
-    absences.take(workspace, archive, wire)
+    captures.take(workspace, archive, wire)
     synced(workspace, "events")
     (chunk,) = live(workspace, archive)
     with pytest.raises(OperatorError, match="half-way"), followed(workspace, "events"):

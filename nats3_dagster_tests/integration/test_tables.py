@@ -12,7 +12,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import ManifestFile
 
 from nats3_dagster import fault_points
-from nats3_dagster.archive.remove import delete
+from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError, TableError, Unknown, WrongState
@@ -25,10 +25,10 @@ from nats3_dagster.tables.catalogs import opened
 from nats3_dagster.tables.compare import Comparison
 from nats3_dagster.tables.follow import follow
 from nats3_dagster.tables.sync import Synced
-from nats3_dagster.tables.verify import verify
+from nats3_dagster.tables.tables import verify
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import HOUR, LOGS, state
-from nats3_dagster_tests.table_case import (
+from nats3_dagster_tests.support.catalog import HOUR, LOGS, state
+from nats3_dagster_tests.support.tables import (
     LATER,
     down,
     files,
@@ -108,8 +108,11 @@ def test_a_table_without_what_its_snapshot_says_is_compared(workspace: Workspace
     """Files that another program took out in a snapshot that repeats our words."""
     first, second = live(workspace, archive)
     with iceberg(workspace) as table:
-        said = {key: value for key, value in table.current_snapshot().summary.additional_properties.items()
-                if key.startswith("nats3.")}  # fmt: skip
+        said = {
+            key: value
+            for key, value in table.current_snapshot().summary.additional_properties.items()
+            if key.startswith("nats3.")
+        }
         with table.transaction() as other, other.update_snapshot(snapshot_properties=said).overwrite() as snapshot:
             for task in table.scan().plan_files():
                 snapshot.delete_data_file(task.file)
@@ -167,9 +170,7 @@ def test_old_snapshots_are_forgotten_and_those_with_a_tag_kept(
 
 
 @pytest.mark.parametrize("step", ["table.loaded", "table.in_commit", "table.committed"])
-def test_a_process_killed_at_any_step_is_made_up_by_the_next(
-    workspace: Workspace, archive: Archive, step: str
-) -> None:
+def test_a_process_killed_at_any_step_is_made_up_by_the_next(workspace: Workspace, archive: Archive, step: str) -> None:
     put(workspace, archive, rows(21, 30))
     workspace.catalog.chunks.retire(archive, [live(workspace, archive)[0].id])
     environment = os.environ | {"NATS3_FAULT": f"{step}:kill"}
@@ -224,10 +225,17 @@ def test_filters_leave_out_files_that_cannot_match(workspace: Workspace, archive
     with iceberg(workspace) as table:
         planned = {
             text: len(list(table.scan(row_filter=text).plan_files()))
-            for text in ("seq > 20", "seq < 11", f"time_ns >= {hour_start(LATER)}",
-                         "time < '2026-11-21T08:00:00+00:00'",
-                         "hour = '2026-11-21-07:00'", "subject = 'logs.1'", "subject = 'other'", "incarnation = 'x'")
-        }  # fmt: skip
+            for text in (
+                "seq > 20",
+                "seq < 11",
+                f"time_ns >= {hour_start(LATER)}",
+                "time < '2026-11-21T08:00:00+00:00'",
+                "hour = '2026-11-21-07:00'",
+                "subject = 'logs.1'",
+                "subject = 'other'",
+                "incarnation = 'x'",
+            )
+        }
         # A defect of pyiceberg, of which docs/iceberg.md warns: it has hour only where hour is selected.
         assert len(table.scan(row_filter=f"hour = '{LATER}'", selected_fields=("seq",)).to_arrow()) == 0
         assert len(table.scan(row_filter=f"hour = '{LATER}'", selected_fields=("seq", "hour")).to_arrow()) == 10
@@ -324,9 +332,10 @@ def test_verify_says_each_difference_and_a_full_sync_mends_it(workspace: Workspa
     found = checked(workspace)
     third = workspace.settings.object_url(archive.spec.bucket, live(workspace, archive)[2].meta.key)
     assert {(fault.path, fault.what) for fault in found.faults} == {
-        (two, "has another record count than the chunk"), (one + "x", "is no live chunk of the archive"),
+        (two, "has another record count than the chunk"),
+        (one + "x", "is no live chunk of the archive"),
         (third, "a live chunk that the table does not have"),
-    }  # fmt: skip
+    }
     done = synced(workspace, full=True)
     assert (done.added, done.removed) == (2, 2)
     assert checked(workspace).faults == ()
@@ -350,7 +359,7 @@ def test_a_catalog_that_is_down_is_named_and_hinders_nothing(
     put(workspace, archive, rows(21, 30))
     with monkeypatch.context() as patched:
         down(patched, "nats3", free_port())
-        with pytest.raises(TableError, match="The Iceberg catalog nats3, or the store behind it, failed: Operational"):
+        with pytest.raises(TableError, match="The Iceberg catalog nats3, or its store, failed: Operational"):
             synced(workspace)
         failed = follow(workspace)
         assert "s3cret" not in str(failed["logs"])

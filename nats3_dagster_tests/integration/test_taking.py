@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nats3_dagster.archive.captures.backlog import backlog
-from nats3_dagster.archive.captures.due import due, hours_asked
-from nats3_dagster.archive.condition import condition
-from nats3_dagster.archive.loss import time_to_loss
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.due import due, select_hours
+from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_asked
 from nats3_dagster.archive.proof.verify import find_holes
-from nats3_dagster.archive.remove import delete
-from nats3_dagster.archive.source import observe_source
-from nats3_dagster.archive.take import durables, taking
+from nats3_dagster.archive.source import durables
+from nats3_dagster.archive.source.backlog import backlog
+from nats3_dagster.archive.source.condition import condition
+from nats3_dagster.archive.source.loss import time_to_loss
+from nats3_dagster.archive.take import driver
 from nats3_dagster.archive.take.claimed import assigned_hours
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
@@ -30,7 +31,7 @@ from nats3_dagster.replay.planning.plan import plan
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults.killable_taking import STEPS
-from nats3_dagster_tests.taking_case import (
+from nats3_dagster_tests.support.taking import (
     INTEREST,
     content,
     covered,
@@ -39,13 +40,10 @@ from nats3_dagster_tests.taking_case import (
     left,
     make,
     numbers,
+    queue,
     run,
 )
-from nats3_dagster_tests.wire import Wire
-
-
-def queue(wire: Wire, **config: Any) -> None:
-    wire.create_stream("JOBS", "jobs.>", **{"retention": "workqueue", **config})
+from nats3_dagster_tests.support.wire import Wire
 
 
 def test_a_work_queue_is_taken_and_then_empty(workspace: Workspace, wire: Wire, bucket: str) -> None:
@@ -144,7 +142,7 @@ def test_what_somebody_else_holds_comes_later(
     workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the lock was lost with its connection, and another run has a message in between."""
-    monkeypatch.setattr(taking, "REDELIVERY_S", -4)  # give up after 1 s
+    monkeypatch.setattr(driver, "REDELIVERY_S", -4)  # give up after 1 s
     queue(wire)
     durable(wire, "mine")
     archive = make(workspace, bucket, durable="mine")
@@ -205,16 +203,24 @@ def test_an_archive_of_some_subjects_of_a_work_queue(workspace: Workspace, wire:
     assert covered(workspace, archive, 500)
     assert left(wire, "worker") == (250, 0)
     assert len(workspace.catalog.chunks.select(archive)) == 1
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     assert backlog(workspace, archive, state, time.time_ns()).is_empty
     assert condition(workspace, archive).source == "ok"
 
 
 REFUSED = {
     "another consumer takes all": (
-        {}, {"filter_subject": ""}, {}, "Consumer worker takes all subjects of work queue JOBS, and a"),
+        {},
+        {"filter_subject": ""},
+        {},
+        "Consumer worker takes all subjects of work queue JOBS, and a",
+    ),
     "another one takes some": (
-        {}, {"filter_subject": "jobs.1"}, {"subjects": ("jobs.*",)}, "Consumer worker takes jobs.1 of work queue"),
+        {},
+        {"filter_subject": "jobs.1"},
+        {"subjects": ("jobs.*",)},
+        "Consumer worker takes jobs.1 of work queue",
+    ),
     "no explicit acks": (INTEREST, {"ack_policy": "all"}, {"durable": "worker"}, "has the ack policy all"),
     "push": (INTEREST, {"deliver_subject": "x"}, {"durable": "worker"}, "is a push consumer"),
     "few outstanding": ({}, {"max_ack_pending": 100}, {"durable": "worker"}, "allows 100 unacknowledged messages"),
@@ -222,11 +228,19 @@ REFUSED = {
     "max_deliver": ({}, {"max_deliver": 5}, {"durable": "worker"}, "gives up a message after 5 deliveries"),
     "headers": (INTEREST, {"headers_only": True}, {"durable": "worker"}, "delivers headers only"),
     "other subjects": (
-        {}, {"filter_subject": "jobs.1"}, {"durable": "worker", "subjects": ("jobs.0",)}, "delivers jobs.1, not jobs"),
+        {},
+        {"filter_subject": "jobs.1"},
+        {"durable": "worker", "subjects": ("jobs.0",)},
+        "delivers jobs.1, not jobs",
+    ),
     "unknown": (
-        {}, {"filter_subject": "jobs.1"}, {"durable": "other", "subjects": ("jobs.0",)}, "has no consumer other"),
+        {},
+        {"filter_subject": "jobs.1"},
+        {"durable": "other", "subjects": ("jobs.0",)},
+        "has no consumer other",
+    ),
     "only reading": ({}, {}, {"mode": "stream"}, "has workqueue retention: its consumers decide how long"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("stream", "consumer", "fields", "reason"), REFUSED.values(), ids=REFUSED)
@@ -268,7 +282,7 @@ def test_what_a_work_queue_removed_before_it_was_taken_is_lost(workspace: Worksp
     queue(wire, max_msgs=50)
     archive = make(workspace, bucket)
     wire.publish(numbers(1, 100))
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     assert time_to_loss(backlog(workspace, archive, state, time.time_ns())).gone == 50
     assert run(workspace, archive).lost == 50
     assert gaps(workspace, archive) == [("expired", [(1, 50)])]
@@ -295,16 +309,14 @@ def test_a_message_that_another_client_acknowledged_is_no_silent_loss(
         wire.api("STREAM.DELETE.JOBS")
 
 
-def test_a_consumer_that_was_deleted_is_an_error_with_a_way_out(
-    workspace: Workspace, wire: Wire, bucket: str
-) -> None:
+def test_a_consumer_that_was_deleted_is_an_error_with_a_way_out(workspace: Workspace, wire: Wire, bucket: str) -> None:
     queue(wire, **INTEREST)
     archive = make(workspace, bucket)
     wire.publish(numbers(1, 10))
     run(workspace, archive)
     wire.api("CONSUMER.DELETE.JOBS.nats3-jobs")
     wire.publish(numbers(11, 20))  # nobody is interested
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     with pytest.raises(UnknownConsumer, match="nats3-jobs of stream JOBS was deleted") as raised:
         run(workspace, archive)
     assert "make the consumer again" in str(raised.value)
@@ -321,25 +333,25 @@ def test_a_consumer_that_was_deleted_is_an_error_with_a_way_out(
 def test_its_backlog_is_what_the_durable_has(workspace: Workspace, wire: Wire, bucket: str) -> None:
     queue(wire)
     archive = make(workspace, bucket, max_messages=50)
-    assert hours_asked(workspace, "jobs") == []
+    assert select_hours(workspace, "jobs") == []
     wire.publish(numbers(1, 60))
     while left(wire) != (60, 0):  # the server counts a moment later
         pass
     now = time.time_ns()
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     waiting = backlog(workspace, archive, state, now)
     assert (waiting.messages, waiting.behind, waiting.open, waiting.ended) == (60, 60, hour_of(now), ())
     assert due(archive.spec, waiting, 24).hours == (hour_of(now),)
-    assert hours_asked(workspace, "jobs") == [hour_of(now)]
+    assert select_hours(workspace, "jobs") == [hour_of(now)]
     # In the next hour it is due for being old, whatever the thresholds.
     late = backlog(workspace, archive, state, now + HOUR_NS)
     assert (late.ended, late.open) == ((hour_of(now),), None)
     with pytest.raises(OperatorError, match="not a certain hour"):
-        hours_asked(workspace, "jobs", [hour_of(now)])
+        select_hours(workspace, "jobs", [hour_of(now)])
     found = condition(workspace, archive)
     assert (found.source, found.waiting and found.waiting.behind) == ("ok", 60)
     run(workspace, archive)
-    assert backlog(workspace, archive, observe_source(workspace, archive), now).is_empty
+    assert backlog(workspace, archive, accept_source(workspace, archive), now).is_empty
     found = condition(workspace, archive)
     assert (found.source, found.waiting and found.waiting.behind) == ("ok", 0)
 
@@ -385,4 +397,4 @@ def test_a_stream_that_begins_to_remove_what_was_acknowledged_is_not_read_on(
     config = wire.api("STREAM.INFO.JOBS")["config"]
     wire.api("STREAM.UPDATE.JOBS", **{**config, "retention": "interest"})
     with pytest.raises(OperatorError, match="has interest retention: its consumers decide how long"):
-        observe_source(workspace, archive)
+        accept_source(workspace, archive)

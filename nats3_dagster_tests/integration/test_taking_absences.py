@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.proof.verify import find_holes
-from nats3_dagster.archive.source import observe_source
 from nats3_dagster.archive.status import holdings
 from nats3_dagster.model import SeqRange
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.taking_case import INTEREST, QUEUE, content, covered, gaps, left, make, run
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.taking import INTEREST, QUEUE, content, covered, gaps, left, make, run
+from nats3_dagster_tests.support.wire import Wire
 
 LIMITS = {"retention": "limits"}
 SHORT = b"NATS/1.0\r\nNats-TTL: 1s\r\n\r\n"
@@ -59,16 +59,25 @@ def lift(wire: Wire) -> None:
             {**LIMITS, **TTL, **SUPERSEDING}, [expire], "superseded_or_ttl", 1, marks=pytest.mark.needs_nats("2.11")
         ),
         pytest.param(
-            {**LIMITS, **TTL, **SUPERSEDING}, [expire, lift], "superseded_or_ttl", 1,
+            {**LIMITS, **TTL, **SUPERSEDING},
+            [expire, lift],
+            "superseded_or_ttl",
+            1,
             marks=pytest.mark.needs_nats("2.11"),
         ),
     ],
     ids=["superseded", "limit lifted", "deleted", "ttl", "either", "either, one lifted"],
 )
 def test_what_a_limits_stream_removed_has_the_reason_of_every_archive(
-    workspace: Workspace, wire: Wire, bucket: str, nats3: Command, config: dict[str, Any],
-    acts: list[Callable[[Wire], None]], reason: str | None, lost: int,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    wire: Wire,
+    bucket: str,
+    nats3: Command,
+    config: dict[str, Any],
+    acts: list[Callable[[Wire], None]],
+    reason: str | None,
+    lost: int,
+) -> None:
     wire.create_stream("JOBS", "jobs.>", **config)
     archive = make(workspace, bucket)
     for act in acts:
@@ -84,8 +93,9 @@ def test_what_a_limits_stream_removed_has_the_reason_of_every_archive(
     whats = [finding.what for finding in check(workspace) if "removed before they were captured" in finding.what]
     assert whats == (
         [f"Archive jobs, stream JOBS: {lost} messages were removed before they were captured ({lost} {reason})"]
-        if reason else []
-    )  # fmt: skip
+        if reason
+        else []
+    )
 
 
 @pytest.mark.parametrize("retention", [QUEUE, INTEREST], ids=["queue", "interest"])
@@ -110,7 +120,7 @@ def test_messages_below_the_head_are_gaps(workspace: Workspace, wire: Wire, buck
     wire.publish([("jobs.a", b"", b"%d" % n) for n in range(1, 21)])
     update(wire, max_msgs=-1)
     wire.api("STREAM.MSG.DELETE.JOBS", seq=18)
-    observe_source(workspace, archive)
+    accept_source(workspace, archive)
     result = run(workspace, archive)
     assert gaps(workspace, archive) == [("expired", [(1, 15)])]
     assert [(c.covers, c.absent_reason) for c in result.chunks] == [(SeqRange(16, 20), "deleted")]

@@ -9,19 +9,31 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.take import durables, taking
+from nats3_dagster.archive.source import durables
+from nats3_dagster.archive.take import driver
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.take import acknowledge, claim
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration.test_jetstream_cluster import start, three_servers
-from nats3_dagster_tests.taking_case import INTEREST, QUEUE, content, covered, durable, gaps, left, make, numbers, run
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.servers.cluster import start, three_servers
+from nats3_dagster_tests.support.taking import (
+    INTEREST,
+    QUEUE,
+    content,
+    covered,
+    durable,
+    gaps,
+    left,
+    make,
+    numbers,
+    run,
+)
+from nats3_dagster_tests.support.wire import Wire
 
 # A cluster of 2.9 on one busy machine leaves requests without an answer for longer than a client waits.
-pytestmark = pytest.mark.needs_nats("2.14")
+pytestmark = [pytest.mark.slow, pytest.mark.nats, pytest.mark.needs_nats("2.14")]
 COUNT = 3000
 NAMES = count()
 Trouble = Callable[[], None]
@@ -127,7 +139,7 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: str, act: Trouble) -> None:
         monkeypatch.setattr(acknowledge, "WINDOW", 500)
         later(acknowledge._Confirming, "window")
     else:
-        before(*{"claimed": (taking, "commit"), "committed": (taking, "acknowledge")}[moment])
+        before(*{"claimed": (driver, "commit"), "committed": (driver, "acknowledge")}[moment])
 
 
 MOMENTS = ("pulling", "claimed", "committed", "acknowledging")
@@ -144,9 +156,14 @@ HOWS = ("consumer steps down", "stream steps down", "killed")
     ],
 )
 def test_each_message_once(
-    moment: str, how: str, retention: dict[str, str], cluster: list[NatsServer], own: Workspace, bucket: str,
+    moment: str,
+    how: str,
+    retention: dict[str, str],
+    cluster: list[NatsServer],
+    own: Workspace,
+    bucket: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(durables, "LEAST_ACK_WAIT_S", 1)
     stream = made(cluster, retention)
     archive = make(own, bucket, stream.lower(), stream, durable="mine")
@@ -166,7 +183,7 @@ def test_each_message_is_delivered_once_where_a_majority_must_know_first(
 ) -> None:
     """The server then says that a request has ended before it sends the messages."""
     monkeypatch.setattr(claim, "PULL_MESSAGES", 200)
-    monkeypatch.setattr(taking, "CHUNK_MESSAGES", 700)
+    monkeypatch.setattr(driver, "CHUNK_MESSAGES", 700)
     stream = made(cluster, QUEUE, 10)
     archive = make(own, bucket, stream.lower(), stream, durable="mine")
     assert [c.messages for c in run(own, archive).chunks] == [700, 700, 700, 700, 200]

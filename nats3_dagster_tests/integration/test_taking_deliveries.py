@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures.due import hours_asked
-from nats3_dagster.archive.condition import condition
+from nats3_dagster.archive.captures.due import select_hours
+from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.verify import find_holes
-from nats3_dagster.archive.remove import delete
+from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.status import holdings
-from nats3_dagster.archive.take.taking import begin
+from nats3_dagster.archive.take.driver import begin
 from nats3_dagster.errors import Conflict, SourceError, UnknownConsumer
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.taking_case import (
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.taking import (
     INTEREST,
     QUEUE,
     acknowledge,
@@ -28,7 +28,7 @@ from nats3_dagster_tests.taking_case import (
     reasons,
     run,
 )
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
 
 LIMITS = {"retention": "limits"}
 RETENTIONS = [pytest.param(QUEUE, id="queue"), pytest.param(INTEREST, id="interest")]
@@ -115,8 +115,12 @@ def test_what_another_client_acknowledged_is_lost(
         wire.publish(numbers(101, 160))
         replies = [wire.next("JOBS", "nats3-jobs") for _ in wanted]
         chosen = {
-            "first": wanted[:5], "middle": wanted[7:12], "last": wanted[-5:], "all": wanted, "between": wanted[::3],
-        }[at]  # fmt: skip
+            "first": wanted[:5],
+            "middle": wanted[7:12],
+            "last": wanted[-5:],
+            "all": wanted,
+            "between": wanted[::3],
+        }[at]
         for seq, reply in zip(wanted, replies, strict=True):
             wire.acknowledge(reply) if seq in chosen else wire.send(reply, b"-NAK")
         run(workspace, archive)
@@ -129,9 +133,7 @@ def test_what_another_client_acknowledged_is_lost(
 
 
 @pytest.mark.parametrize("retention", [*RETENTIONS, pytest.param(LIMITS, id="limits")])
-def test_what_comes_again_is_no_loss(
-    workspace: Workspace, wire: Wire, bucket: str, retention: dict[str, Any]
-) -> None:
+def test_what_comes_again_is_no_loss(workspace: Workspace, wire: Wire, bucket: str, retention: dict[str, Any]) -> None:
     """A client pulls, and gives back; again and again. Nothing under the filter went, so nothing is called lost."""
     wire.create_stream("JOBS", "jobs.>", **retention)
     archive = make(workspace, bucket, subjects=("jobs.0",))
@@ -206,7 +208,7 @@ def test_a_loss_under_a_filter_is_told_before_the_next_message(
     wire.publish(numbers(1, 20))
     run(workspace, archive)
     assert gone(workspace, archive) == 0
-    assert hours_asked(workspace, "jobs") == []
+    assert select_hours(workspace, "jobs") == []
     if how == "shared":
         wire.publish(numbers(21, 40))
         acknowledge(wire, 10)
@@ -216,14 +218,14 @@ def test_a_loss_under_a_filter_is_told_before_the_next_message(
         wire.publish(numbers(21, 40))
         wire.api("CONSUMER.CREATE.JOBS.nats3-jobs", stream_name="JOBS", config=config)
     assert gone(workspace, archive) == 20
-    assert len(hours_asked(workspace, "jobs")) == 1
+    assert len(select_hours(workspace, "jobs")) == 1
     begin(workspace, archive)  # and died
     assert gone(workspace, archive) == 20
-    assert len(hours_asked(workspace, "jobs")) == 1
+    assert len(select_hours(workspace, "jobs")) == 1
     run(workspace, archive)
     check(workspace, archive, 40, taken(21, 40, ("jobs.0",)), most=10)
     assert gone(workspace, archive) == 0
-    assert hours_asked(workspace, "jobs") == []
+    assert select_hours(workspace, "jobs") == []
 
 
 @pytest.mark.parametrize("subjects", SUBJECTS)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures.backlog import backlog
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.taking_case import INTEREST, content, covered, durable, gaps, left, make, numbers, run
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.taking import INTEREST, content, covered, durable, gaps, left, make, numbers, run
+from nats3_dagster_tests.support.wire import Wire
 
 LATER = (datetime.now(UTC) + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
 PUSH = {"deliver_subject": "push.here"}
@@ -21,14 +21,14 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "max_deliver": ({"max_deliver": 3}, r"gives up a message after 3 deliveries \(max_deliver\)"),
     "backoff": ({"max_deliver": 3, "backoff": [6 * SECOND_NS, 7 * SECOND_NS]}, "gives up a message after 3"),
     "headers_only": ({"headers_only": True}, "delivers headers only"),
-    "inactive_threshold": ({"inactive_threshold": 60 * SECOND_NS}, "is deleted when nobody pulls for a while"),
+    "inactive_threshold": ({"inactive_threshold": 60 * SECOND_NS}, "is deleted without pull requests for a while"),
     "max_bytes": ({"max_bytes": 1000}, "gives a pull request 1,000 bytes at most"),
     "pause": ({"pause_until": LATER}, "is paused until "),
     "max_ack_pending": ({"max_ack_pending": 5}, "allows 5 unacknowledged messages"),
     "ack_wait": ({"ack_wait": SECOND_NS}, "has an ack_wait of 1 s"),
     "subjects": ({"filter_subject": "jobs.0"}, "delivers jobs.0, not all subjects"),
     "priorities": ({"priority_policy": "overflow", "priority_groups": ["a"]}, "delivers to groups"),
-}  # fmt: skip
+}
 # What only a new consumer can have.
 NEVER: dict[str, tuple[dict[str, Any], str]] = {
     "push": (PUSH, "is a push consumer"),
@@ -43,9 +43,7 @@ NEEDS = {"pause": "2.11", "priorities": "2.12"}
 
 
 def cases(*names: str) -> list[Any]:
-    return [
-        pytest.param(name, marks=pytest.mark.needs_nats(NEEDS[name])) if name in NEEDS else name for name in names
-    ]
+    return [pytest.param(name, marks=pytest.mark.needs_nats(NEEDS[name])) if name in NEEDS else name for name in names]
 
 
 @pytest.mark.parametrize("name", cases(*(name for name in (*UNFIT, *NEVER) if name != "subjects")))
@@ -70,7 +68,7 @@ def test_one_that_was_changed_is_an_error_until_it_is_changed_back(
     answer = wire.try_api("CONSUMER.CREATE.JOBS.mine", stream_name="JOBS", config={**info(wire), **config})
     if "error" in answer:
         pytest.skip(f"The server does not change it: {answer['error']}")
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     for use in (lambda: run(workspace, archive), lambda: backlog(workspace, archive, state, time.time_ns())):
         with pytest.raises(SourceError, match=f"Consumer mine of stream JOBS {reason}") as raised:
             use()
@@ -112,7 +110,7 @@ def test_a_paused_one_goes_on_when_its_pause_is_over(workspace: Workspace, wire:
     "config",
     [{"max_waiting": 1}, {"max_batch": 7}, {"max_expires": SECOND_NS}, {"max_bytes": 2 << 20}],
     ids=str,
-)  # fmt: skip
+)
 def test_limits_of_pull_requests_are_kept(
     workspace: Workspace, wire: Wire, bucket: str, config: dict[str, Any]
 ) -> None:

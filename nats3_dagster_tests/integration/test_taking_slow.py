@@ -11,14 +11,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive.take import durables
+from nats3_dagster.archive.source import durables
 from nats3_dagster.errors import Conflict
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.s3_proxy import Handler, S3Proxy
-from nats3_dagster_tests.taking_case import QUEUE, content, covered, durable, gaps, left, make, numbers, run
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
+from nats3_dagster_tests.support.taking import QUEUE, content, covered, durable, gaps, left, make, numbers, run
+from nats3_dagster_tests.support.wire import Wire
 
 COUNT = 2000
 
@@ -70,9 +70,15 @@ def test_what_a_slow_store_takes_is_not_delivered_again(
     ],
 )
 def test_a_run_that_is_stopped_for_longer_than_ack_wait(
-    hurried: None, step: str, lock: str, end: str, workspace: Workspace, wire: Wire, bucket: str,
+    hurried: None,
+    step: str,
+    lock: str,
+    end: str,
+    workspace: Workspace,
+    wire: Wire,
+    bucket: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Another run gets its messages when its lock went with a connection, and waits for it otherwise."""
     wire.create_stream("JOBS", "jobs.>", **QUEUE)
     durable(wire, "mine", ack_wait=SECOND_NS)
@@ -85,7 +91,7 @@ def test_a_run_that_is_stopped_for_longer_than_ack_wait(
             lose_locks(workspace)
             run(workspace, archive)
         else:
-            monkeypatch.setattr("nats3_dagster.archive.take.taking.TURN_S", 1.5)
+            monkeypatch.setattr("nats3_dagster.archive.take.driver.TURN_S", 1.5)
             with pytest.raises(Conflict, match="Another process takes messages for archive jobs"):
                 run(workspace, archive)
     finally:

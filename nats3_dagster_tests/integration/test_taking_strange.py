@@ -1,10 +1,9 @@
 """Messages that are legal in NATS and strange elsewhere are taken from a work queue exactly, and acknowledged."""
 
-from nats3_dagster.archive.read.fetch import fetch_each
+from nats3_dagster.archive.stored.fetch import fetch_each
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration.test_poisoned_messages import STRANGE
-from nats3_dagster_tests.taking_case import QUEUE, gaps, left, make, run
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.taking import QUEUE, STRANGE, gaps, left, make, run
+from nats3_dagster_tests.support.wire import Wire
 
 BLOCKS = [b"NATS/1.0\r\n\r\n", b"NATS/1.0\r\nA: \xff\xfe\r\n\r\n", b"NATS/1.0\r\nno colon\r\n\r\n", b"\0\xff\r\n"]
 

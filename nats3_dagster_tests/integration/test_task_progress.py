@@ -31,9 +31,11 @@ def test_the_counts_of_all_tasks_add_up_and_the_last_ones_arrive(link: Link, nat
         # Before the first message.
         assert seen == [Progress(0, 1000)]
         with (
-            Link(nats.options) as one, Link(nats.options) as other, reporting(one, subject, 0, lambda: first),
+            Link(nats.options) as one,
+            Link(nats.options) as other,
+            reporting(one, subject, 0, lambda: first),
             reporting(other, subject, 1, lambda: second),
-        ):  # fmt: skip
+        ):
             first, second = Counts(10, 1), Counts(100)
             wait_for(lambda: seen[-1] == Progress(111, 1000))
             # A task that lost its connection finds what it had published.

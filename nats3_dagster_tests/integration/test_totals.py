@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 
-from nats3_dagster.archive.captures.noting import KINDS, kind_of
+from nats3_dagster.archive.captures.capture_log import KINDS, kind_of
 from nats3_dagster.catalog import Catalog, measures
 from nats3_dagster.dev.process import wait_for
 from nats3_dagster.errors import (
@@ -21,7 +21,7 @@ from nats3_dagster.errors import (
     UnknownStream,
 )
 from nats3_dagster.model import LOSSES, Archive, ChunkResult, Gap, ReplaySpec
-from nats3_dagster_tests.catalog_case import LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 
 
 @pytest.fixture
@@ -63,9 +63,11 @@ def test_a_loss_is_counted_when_it_is_recorded(catalog: Catalog, logs: Archive) 
 @pytest.mark.parametrize(
     "statement",
     [
-        "update nats3.total set value = value - 1", "update nats3.total set what = 'lost'", "delete from nats3.total",
+        "update nats3.total set value = value - 1",
+        "update nats3.total set what = 'lost'",
+        "delete from nats3.total",
     ],
-)  # fmt: skip
+)
 def test_totals_only_grow(catalog: Catalog, logs: Archive, postgres_url: str, statement: str) -> None:
     catalog.chunks.commit(logs, [chunk(1, 10)])
     with psycopg.connect(postgres_url) as connection, pytest.raises(psycopg.IntegrityError, match="totals only grow"):
@@ -133,10 +135,17 @@ def test_captures_are_kept_up_to_a_number(
 
 def test_every_error_has_a_kind() -> None:
     kinds = {
-        StreamChanged: "stream", UnknownStream: "stream", UnknownConsumer: "stream", SourceError: "source",
-        StoreError: "store", Conflict: "conflict", CatalogError: "catalog", EngineError: "engine",
-        OperatorError: "operator", Nats3Error: "defect",
-    }  # fmt: skip
+        StreamChanged: "stream",
+        UnknownStream: "stream",
+        UnknownConsumer: "stream",
+        SourceError: "source",
+        StoreError: "store",
+        Conflict: "conflict",
+        CatalogError: "catalog",
+        EngineError: "engine",
+        OperatorError: "operator",
+        Nats3Error: "defect",
+    }
     assert {error: kind_of(error("what")) for error in kinds} == kinds
     assert kind_of(ValueError()) == "defect"
     assert set(kinds.values()) == set(KINDS)

@@ -1,37 +1,36 @@
 """Two processes ask for the same at the same instant: one does it, the other one gets a refusal or goes on with it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from threading import Barrier, Event
+from threading import Event
 from typing import Any
 
 import pytest
 
-from nats3_dagster.archive import remove
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof import repair as repairing
 from nats3_dagster.archive.proof import source_check
 from nats3_dagster.archive.proof.source_check import compare, correct
-from nats3_dagster.archive.take import durables
+from nats3_dagster.archive.source import durables
+from nats3_dagster.archive.stored import removal
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay import begin as beginning
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.go_on import Witness, begin_or_go_on
 from nats3_dagster.replay.job import new_id
+from nats3_dagster.replay.resume import Witness, begin_or_resume
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.integration import test_absences as absences
-from nats3_dagster_tests.integration import test_repair as repairs
-from nats3_dagster_tests.integration import test_source_check as source_checks
-from nats3_dagster_tests.replay_case import archived, driven
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support import captures, repairs, source_checks
+from nats3_dagster_tests.support.races import LIMIT_S, errors, meet, race
+from nats3_dagster_tests.support.replays import archived, driven
+from nats3_dagster_tests.support.wire import Wire
 
 SPEC = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)))
 NEW = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)), create_stream="NEW")
-LIMIT_S = 30
 
 
 @pytest.fixture
@@ -47,36 +46,6 @@ def source(two: tuple[Workspace, Workspace], wire: Wire, bucket: str) -> None:
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"%d" % n) for n in range(10)])
     archived(two[0], wire, "EV", bucket)
-
-
-def race(*calls: Callable[[], Any]) -> list[Any]:
-    """Run each in a thread of its own, at once; its result, or the error of ours that it raised."""
-
-    def run(call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except Nats3Error as error:
-            return error
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(run, calls))
-
-
-def meet(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, *, parties: int = 2) -> None:
-    """The first calls of this function wait for one another when they have their results."""
-    real, barrier, calls = getattr(where, name), Barrier(parties), iter(range(parties))
-
-    def met(*args: Any, **kwargs: Any) -> Any:
-        result = real(*args, **kwargs)
-        if next(calls, None) is not None:
-            barrier.wait(LIMIT_S)
-        return result
-
-    monkeypatch.setattr(where, name, met)
-
-
-def errors(results: list[Any]) -> list[Nats3Error]:
-    return [result for result in results if isinstance(result, Nats3Error)]
 
 
 @pytest.mark.parametrize("spec", [SPEC, NEW], ids=["into a stream", "into a new stream"])
@@ -111,11 +80,12 @@ def test_a_replay_that_two_take_up_at_once_is_begun_once(
     wire.create_stream("BACK", "back.>")
     meet(monkeypatch, beginning, "plan")
     replay_id = new_id()
-    results = race(*(lambda ws=ws: begin_or_go_on(ws, SPEC, replay_id, Witness()) for ws in two))
+    results = race(*(lambda ws=ws: begin_or_resume(ws, SPEC, replay_id, Witness()) for ws in two))
     assert [found.replay.id for found in results] == [replay_id, replay_id]
     assert sorted(found.notes[0] for found in results) == [
-        "at most 10 messages in 1 chunks", "goes on: 0 of 1 chunks are done",
-    ]  # fmt: skip
+        "at most 10 messages in 1 chunks",
+        "goes on: 0 of 1 chunks are done",
+    ]
     assert [replay.id for replay in two[0].catalog.replays.select()] == [replay_id]
 
 
@@ -165,9 +135,13 @@ def test_a_durable_stays_where_its_archive_may_have_been_made(
 
 
 def test_of_two_repairs_one_puts_its_chunk_in_place(
-    two: tuple[Workspace, Workspace], wire: Wire, s3_client: Any, bucket: str, monkeypatch: pytest.MonkeyPatch,
+    two: tuple[Workspace, Workspace],
+    wire: Wire,
+    s3_client: Any,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
     events: Archive,
-) -> None:  # fmt: skip
+) -> None:
     (before,) = repairs.live(two[0], events)
     repairs.damage(s3_client, before)
     config = wire.api("STREAM.INFO.EV")["config"]  # which is in each chunk: the repaired one has another key
@@ -195,16 +169,21 @@ def workspace(two: tuple[Workspace, Workspace]) -> Workspace:
 
 @pytest.mark.parametrize("first", ["commit", "delete"])
 def test_a_purge_beside_a_commit_leaves_no_live_chunk_without_its_object(
-    two: tuple[Workspace, Workspace], wire: Wire, s3_client: Any, bucket: str, events: Archive, first: str,
+    two: tuple[Workspace, Workspace],
+    wire: Wire,
+    s3_client: Any,
+    bucket: str,
+    events: Archive,
+    first: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     wire.publish([(f"ev.more.{n}", b"", b"x") for n in range(10)])
-    planned = absences.plan(two[0], events, wire)
-    outcomes = absences.read(two[0], planned)
+    planned = captures.plan(two[0], events, wire)
+    outcomes = captures.read(two[0], planned)
     if first == "commit":  # the chunk becomes live after the purge has begun, and before the archive is deleted
         meet(monkeypatch, remove, "to_delete", parties=1)
     results = race(
-        lambda: absences.capture.commit(two[0], planned, outcomes), lambda: remove.delete(two[1], "events", purge=True)
+        lambda: captures.commit.commit(two[0], planned, outcomes), lambda: remove.delete(two[1], "events", purge=True)
     )
     assert isinstance(results[1], remove.Deleted)
     if isinstance(results[0], Nats3Error):
@@ -245,13 +224,11 @@ def test_a_correction_beside_a_commit(
     archive = create(two[0], ArchiveSpec("events", "EV", bucket))
     source_checks.capture_without(two[0], archive, wire, monkeypatch, 41, 42)
     wire.publish([("ev.a", b"", b"%d" % n) for n in range(101, 201)])
-    planned = absences.plan(two[1], archive, wire)
-    outcomes = absences.read(two[1], planned)
+    planned = captures.plan(two[1], archive, wire)
+    outcomes = captures.read(two[1], planned)
     (wrong,) = source_checks.differences(two[0], archive)
     meet(monkeypatch, source_check, "merge", parties=1)
-    results = race(
-        lambda: correct(two[0], archive, wrong), lambda: absences.capture.commit(two[1], planned, outcomes)
-    )
+    results = race(lambda: correct(two[0], archive, wrong), lambda: captures.commit.commit(two[1], planned, outcomes))
     assert errors(results) == []
     assert sorted(source_checks.payloads(two[0], archive)) == list(range(1, 201))
 
@@ -294,9 +271,9 @@ def test_an_object_that_one_has_removed_and_a_capture_put_again_is_not_removed_b
             return bool(sql.connection.execute("select from pg_locks where not granted").fetchall())
 
     with ThreadPoolExecutor(2) as pool:
-        second = pool.submit(remove.remove_objects, two[1], bucket, [before.meta.key])
+        second = pool.submit(removal.remove_objects, two[1], bucket, [before.meta.key])
         about_to.wait(LIMIT_S)
-        first = pool.submit(remove.remove_objects, two[0], bucket, [before.meta.key])
+        first = pool.submit(removal.remove_objects, two[0], bucket, [before.meta.key])
         while not first.done() and not waits():
             pass
         if first.done():

@@ -11,7 +11,7 @@ from nats3_dagster.archive.read.subjects import last_of
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.points_case import add_chunk, create, message
+from nats3_dagster_tests.support.points import add_chunk, create, message
 
 SUBJECTS = [b"logs.a", b"logs.b", b"logs.c", "logs.é".encode(), b"logs." + 300 * b"x"]
 # The first chunk has so many subjects that they are counted, the second one has a bloom filter.

@@ -20,8 +20,8 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.pipeline.sources.sink_task import SinkPlan, Written, write_rows
 from nats3_dagster.pipeline.sources.write_lease import record_write
 from nats3_dagster.pipeline.sources.write_part import WritePart
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
 
 WINDOW_S = 2.0
 # Writes 3000 rows, one message under way at a time.

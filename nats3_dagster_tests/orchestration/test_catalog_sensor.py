@@ -1,7 +1,7 @@
 """The catalog sensor: within a tick Dagster shows what the catalog has, whoever changed either of them."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,24 +12,19 @@ from dagster import (
     AssetKey,
     AssetMaterialization,
     AssetObservation,
-    AssetRecordsFilter,
     DagsterInstance,
-    SensorResult,
-    build_sensor_context,
 )
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
-from nats3_dagster.archive.remove import delete
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import catalog_sensor as sensor_module
-from nats3_dagster.defs import known, tick
+from nats3_dagster.defs import dagster_partitions, tick
 from nats3_dagster.defs import reconcile as reconcile_module
-from nats3_dagster.defs.catalog_sensor import catalog_sensor
+from nats3_dagster.defs.cursor import read, write
 from nats3_dagster.defs.failures import CannotTick
-from nats3_dagster.defs.heard import read, write
 from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, PROJECT
-from nats3_dagster.defs.marks import marks_of
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.process import free_port
@@ -37,54 +32,16 @@ from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ChunkResult, Incarnation, ReplaySpec, ReplayTarget, Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables import tables
-from nats3_dagster.tables.verify import verify
+from nats3_dagster.tables.tables import verify
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.stories import archive, captured, hold, past
-from nats3_dagster_tests.table_case import down, files
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.dagster.daemon import CHUNKS, REPLAY, SEALED, Daemon
+from nats3_dagster_tests.support.dagster.stories import archive, captured, hold, past
+from nats3_dagster_tests.support.tables import down, files
+from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
-CHUNKS, SEALED, REPLAY = (AssetKey(["events", asset]) for asset in ("chunks", "sealed", "replay"))
 STREAM = AssetKey(["jetstream", "EV"])
-
-
-class Daemon:
-    """Ticks of the sensor, as the daemon evaluates them: one after another, with the cursor of the one before."""
-
-    def __init__(self, instance: DagsterInstance) -> None:
-        self.instance = instance
-        self.cursor: str | None = None
-
-    def evaluate(self) -> SensorResult:
-        """What the sensor answers; nothing of it is written."""
-        sensor: Any = catalog_sensor()
-        return sensor(build_sensor_context(instance=self.instance, cursor=self.cursor))
-
-    def tick(self) -> list[tuple[str, str | None]]:
-        """The partitions that were reported, in order."""
-        answer = self.evaluate()
-        for event in answer.asset_events:
-            self.instance.report_runless_asset_event(event)
-        self.cursor = answer.cursor
-        return [(event.asset_key.path[-1], event.partition) for event in answer.asset_events]  # type: ignore[union-attr]
-
-    def settle(self) -> None:
-        """Tick until nothing is left to report."""
-        while self.tick():
-            pass
-        assert self.evaluate().cursor == self.cursor
-
-    def known(self, key: AssetKey = CHUNKS) -> set[str]:
-        return self.instance.get_materialized_partitions(key)
-
-    def says(self, hour: str, key: AssetKey = CHUNKS) -> Mapping[str, Any]:
-        """The metadata and the marks of the newest event of the hour."""
-        chosen = AssetRecordsFilter(asset_key=key, asset_partitions=[hour])
-        event = self.instance.fetch_materializations(chosen, limit=1).records[0].asset_materialization
-        assert event is not None
-        shown = {name: value.value for name, value in event.metadata.items()}
-        return shown | marks_of(event.tags or {}, hour)
 
 
 @pytest.fixture
@@ -135,9 +92,12 @@ def test_a_capture_in_a_shell_is_green_within_one_tick(
     settings: Settings, bucket: str, daemon: Daemon, nats3: Command, spark: Any
 ) -> None:
     start = hour_start(now()) - 3 * HOUR_NS
-    restore_stream(settings.nats, "EV", ["ev.>"], [
-        Past(n + 1, start + n // 5 * 2 * HOUR_NS + n, "ev.a", b"", b"x") for n in range(10)
-    ])  # fmt: skip
+    restore_stream(
+        settings.nats,
+        "EV",
+        ["ev.>"],
+        [Past(n + 1, start + n // 5 * 2 * HOUR_NS + n, "ev.a", b"", b"x") for n in range(10)],
+    )
     hours = [hour_of(start + n * HOUR_NS) for n in range(4)]
     archive(settings, bucket)
     assert daemon.tick() == []  # of the open hour a message might wait, and something does wait
@@ -165,9 +125,7 @@ def test_a_capture_in_a_shell_is_green_within_one_tick(
     assert len(daemon.instance.fetch_materializations(CHUNKS, limit=100).records) == count == 4
 
 
-def test_the_open_hour_is_green_when_nothing_waits(
-    settings: Settings, wire: Wire, bucket: str, daemon: Daemon
-) -> None:
+def test_the_open_hour_is_green_when_nothing_waits(settings: Settings, wire: Wire, bucket: str, daemon: Daemon) -> None:
     wire.create_stream("EV", "ev.>")
     archive(settings, bucket)
     assert daemon.tick() == [("chunks", now())]
@@ -203,9 +161,7 @@ def test_without_nats_the_rest_is_right(
     daemon.settle()
 
 
-def test_replays_of_a_shell_count_by_what_they_published_whole(
-    settings: Settings, bucket: str, daemon: Daemon
-) -> None:
+def test_replays_of_a_shell_count_by_what_they_published_whole(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = captured(settings, bucket, 6)
     daemon.settle()
     by_hours = replayed(settings, Selection(hours=(hours[0],)))
@@ -250,9 +206,7 @@ def test_chunks_that_were_deleted_leave_an_hour_without_messages(
     assert (daemon.says(hours[1], REPLAY)["replay"], daemon.says(hours[1], REPLAY)["messages"]) == (replay_id, 1)
 
 
-def test_chunks_that_were_deleted_and_sealed_between_two_ticks(
-    settings: Settings, bucket: str, daemon: Daemon
-) -> None:
+def test_chunks_that_were_deleted_and_sealed_between_two_ticks(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = captured(settings, bucket, 2)
     daemon.settle()
     retire(settings, [hours[0]])
@@ -468,9 +422,7 @@ def test_an_event_that_becomes_visible_after_a_later_one(settings: Settings, buc
     daemon.settle()
 
 
-def test_events_that_were_lost_on_their_way_are_reported_again(
-    settings: Settings, bucket: str, daemon: Daemon
-) -> None:
+def test_events_that_were_lost_on_their_way_are_reported_again(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = captured(settings, bucket, 2)
     seal(settings)
     replayed(settings, Selection(hours=(hours[0],)))
@@ -539,7 +491,7 @@ def test_a_first_comparison_goes_on_in_the_next_tick(
     seal(settings)
     replayed(settings, Selection(hours=tuple(hours)))
     daemon.settle()
-    monkeypatch.setattr(known, "COMPARED", 2)
+    monkeypatch.setattr(dagster_partitions, "COMPARED", 2)
     wrong = {"archive_id": "1", "revision": 0, "replay": "another"}
     for key in (CHUNKS, SEALED, REPLAY):
         daemon.instance.report_runless_asset_event(AssetMaterialization(key, partition=hours[4], metadata=wrong))
@@ -595,7 +547,7 @@ def test_a_tick_makes_a_table_equal_to_its_archive(
         retire(settings, hours[:1])
         with monkeypatch.context() as patched:
             down(patched, "nats3", free_port())
-            assert "The table of events is not synced: The Iceberg catalog nats3, or the store behind it, failed" in (
+            assert "The table of events is not synced: The Iceberg catalog nats3, or its store, failed" in (
                 str(daemon.evaluate().skip_reason)
             )
             # It is left alone for a while, and hinders nothing meanwhile.

@@ -21,8 +21,8 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.wire import Wire
 
 
 def check(instance: DagsterInstance, **config: Any) -> dict[str, AssetCheckEvaluation]:
@@ -151,4 +151,3 @@ def test_a_chunk_of_which_the_catalog_counts_something_else_is_damaged(
         evaluation = check(instance, sample=sample)["chunks_intact"]
         assert (evaluation.passed, evaluation.metadata["damaged"].value) == (False, 1)
         assert f"The catalog has other {field} for " in str(evaluation.metadata["damages"].value)
-

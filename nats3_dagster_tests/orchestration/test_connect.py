@@ -21,10 +21,12 @@ from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.pipeline.connect import address, connect
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.acceptance.test_secrets import forms
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.replay_case import archived
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.planting import forms
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SECRET = "planted-7Zq"
@@ -56,14 +58,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("connect")
     port, ui = free_port(), free_port()
     argv = [
-        str(ROOT / "spark" / "connect-server.sh"), "--conf", f"spark.connect.grpc.binding.port={port}",
-        "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={ui}",
-    ]  # fmt: skip
+        str(ROOT / "spark" / "connect-server.sh"),
+        "--conf",
+        f"spark.connect.grpc.binding.port={port}",
+        "--conf",
+        "spark.ui.enabled=true",
+        "--conf",
+        f"spark.ui.port={ui}",
+    ]
     config = folder / "nats3.toml"
     config.touch()
-    environment = os.environ | {
-        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "NATS3_CONFIG": str(config)
-    }  # fmt: skip
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "NATS3_CONFIG": str(config)}
     process = Process.start(argv, (f"spark.connect.grpc.binding.port={port}",), folder / "server.log", env=environment)
     try:
         process.wait_until(lambda: answers(port), "Spark Connect", timeout_s=90)
@@ -84,8 +89,11 @@ def execute(job: str, remote: str, *more: str) -> subprocess.CompletedProcess[st
     dagster = str(Path(sys.executable).with_name("dagster"))
     command = [dagster, "job", "execute", "-m", "nats3_dagster.definitions", "-j", job, *more]
     environment = os.environ | {
-        "NATS3_SPARK_REMOTE": remote, "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore",
-    }  # fmt: skip
+        "NATS3_SPARK_REMOTE": remote,
+        "JAVA_HOME": "/nowhere",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "ignore",
+    }
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120)
 
 
@@ -183,23 +191,30 @@ def test_a_client_reads_and_writes_by_the_names_of_the_sources(
     archived(workspace, wire, "EV", bucket, "events")
     store = settings.store
     given = {
-        "nats_url": settings.nats_url, "postgres_url": settings.postgres, "s3_endpoint": store.endpoint,
-        "s3_region": store.region, "s3_access_key_id": store.access_key_id,
+        "nats_url": settings.nats_url,
+        "postgres_url": settings.postgres,
+        "s3_endpoint": store.endpoint,
+        "s3_region": store.region,
+        "s3_access_key_id": store.access_key_id,
         "s3_secret_access_key": store.secret_access_key,
-    }  # fmt: skip
+    }
     server.config.write_text("".join(f'{key} = "{value}"\n' for key, value in given.items()))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NATS3_", "AWS_"))}
     try:
         ran = subprocess.run(
-            [sys.executable, "-c", SOURCES, server.remote, settings.nats.servers[0], str(tmp_path)], cwd=ROOT,
+            [sys.executable, "-c", SOURCES, server.remote, settings.nats.servers[0], str(tmp_path)],
+            cwd=ROOT,
             env=environment | {"JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
-            capture_output=True, text=True, timeout=250, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=250,
+            check=False,
+        )
     finally:
         server.config.write_text("")
-    assert ran.stdout.splitlines() == [
-        "read 100 [2, 5]", "streamed 100", "archive 100", "refused True", "pushed 10"
-    ], ran.stderr[-3000:]  # fmt: skip
+    assert ran.stdout.splitlines() == ["read 100 [2, 5]", "streamed 100", "archive 100", "refused True", "pushed 10"], (
+        ran.stderr[-3000:]
+    )
     assert sorted(int(m.data) for m in wire.messages("TO")) == sorted([*range(100)] * 2)
     shown = "".join(pages(server.ui)) + ran.stdout + ran.stderr + server.log.read_text()
     assert "numPartitions" in shown  # options are among it

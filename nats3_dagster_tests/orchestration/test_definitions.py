@@ -51,30 +51,48 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
     graph = loaded.resolve_asset_graph()
     nodes = [graph.get(key) for key in graph.get_all_asset_keys()]
     assert {n.key.to_user_string(): sorted(p.to_user_string() for p in n.parent_keys) for n in nodes} == {
-        "jetstream/ORDERS": [], "jetstream/my-logs": [],
-        "audit/chunks": ["jetstream/ORDERS"], "audit/replay": ["audit/chunks"],
+        "jetstream/ORDERS": [],
+        "jetstream/my-logs": [],
+        "audit/chunks": ["jetstream/ORDERS"],
+        "audit/replay": ["audit/chunks"],
         "audit/sealed": ["audit/chunks"],
-        "logs/chunks": ["jetstream/my-logs"], "logs/replay": ["logs/chunks"],
+        "logs/chunks": ["jetstream/my-logs"],
+        "logs/replay": ["logs/chunks"],
         "logs/sealed": ["logs/chunks"],
-        "orders/chunks": ["jetstream/ORDERS"], "orders/replay": ["orders/chunks"],
+        "orders/chunks": ["jetstream/ORDERS"],
+        "orders/replay": ["orders/chunks"],
         "orders/sealed": ["orders/chunks"],
-    }  # fmt: skip
+    }
     repository = loaded.get_repository_def()
     assert sorted(n for n in repository.job_names if not n.startswith("__")) == [
-        "audit_capture", "audit_replay", "checks", "logs_capture", "logs_replay", "orders_capture", "orders_replay",
+        "audit_capture",
+        "audit_replay",
+        "checks",
+        "logs_capture",
+        "logs_replay",
+        "orders_capture",
+        "orders_replay",
         "replay",
         "resume_replay",
-    ]  # fmt: skip
+    ]
     assert sorted(key.to_user_string() for key in graph.asset_check_keys) == [
-        f"{name}/chunks:{check}" for name in ("audit", "logs", "orders")
+        f"{name}/chunks:{check}"
+        for name in ("audit", "logs", "orders")
         for check in ("capture_keeps_up", "chunks_intact", "no_gaps")
-    ]  # fmt: skip
+    ]
     capture = loaded.resolve_job_def("orders_capture").asset_layer.asset_graph
     assert sorted(key.name for key in capture.asset_check_keys) == ["capture_keeps_up", "no_gaps"]
     assert sorted(s.name for s in repository.sensor_defs) == [
-        "audit_capture_sensor", "audit_seal_sensor", "catalog_sensor", "check_sensor", "logs_capture_sensor",
-        "logs_seal_sensor", "orders_capture_sensor", "orders_seal_sensor", "sweep_sensor",
-    ]  # fmt: skip
+        "audit_capture_sensor",
+        "audit_seal_sensor",
+        "catalog_sensor",
+        "check_sensor",
+        "logs_capture_sensor",
+        "logs_seal_sensor",
+        "orders_capture_sensor",
+        "orders_seal_sensor",
+        "sweep_sensor",
+    ]
     for name in ("orders_capture", "orders_replay", "replay", "__ASSET_JOB"):
         assert loaded.resolve_job_def(name).executor_def.name == "in_process"
     assert graph.get(AssetKey(["jetstream", "ORDERS"])).is_external
@@ -148,9 +166,7 @@ def test_the_ui_offers_backfills_of_replays(loaded: Definitions) -> None:
     assert not op.config_schema.as_field().is_required
 
 
-@pytest.mark.parametrize(
-    ("text", "first", "last"), [("1000-1999", 1000, 1999), ("1000", 1000, 1000), (" 7 ", 7, 7)]
-)
+@pytest.mark.parametrize(("text", "first", "last"), [("1000-1999", 1000, 1999), ("1000", 1000, 1000), (" 7 ", 7, 7)])
 def test_a_window_takes_sequences_as_the_command_line_does(text: str, first: int, last: int) -> None:
     window = WindowConfig(archive="orders", write_subject="back.>", sequences=text).window()
     assert window.selection.sequences == SeqRange(first, last)
@@ -229,9 +245,7 @@ def test_without_the_catalog_every_process_of_dagster_ends_with_one_clear_line(
     url = "postgresql://nobody:sesame@127.0.0.1:1/nats3"
     environment = {**os.environ, "NATS3_POSTGRES_URL": url, "DAGSTER_HOME": str(tmp_path), "PYTHONWARNINGS": "ignore"}
     program = Path(sys.executable).with_name(command[0])
-    ran = subprocess.run(
-        [program, *command[1:]], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=90
-    )
+    ran = subprocess.run([program, *command[1:]], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=90)
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1].startswith("Error: Postgres at 127.0.0.1:1/nats3 is not reachable")
     assert "Traceback" not in ran.stdout + ran.stderr

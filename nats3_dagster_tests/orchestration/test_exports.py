@@ -21,7 +21,7 @@ from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ExportResult, ExportSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.orchestration.stories import archive, captured, hold, past
+from nats3_dagster_tests.support.dagster.stories import archive, captured, hold, past
 
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
 OUT = AssetKey(["events", "out"])
@@ -133,10 +133,16 @@ def test_a_run_exports_sealed_hours_and_goes_on_past_one_that_is_not(
         found = workspace.catalog.archives.get("events")
         (chunk,) = workspace.catalog.chunks.of_hour(found, hours[1])
         workspace.catalog.chunks.retire(found, [chunk.id])
-    ran = load().resolve_implicit_global_asset_job_def().get_subset(asset_selection={OUT}).execute_in_process(
-        instance=instance, raise_on_error=False,
-        tags={"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[2]},
-    )  # fmt: skip
+    ran = (
+        load()
+        .resolve_implicit_global_asset_job_def()
+        .get_subset(asset_selection={OUT})
+        .execute_in_process(
+            instance=instance,
+            raise_on_error=False,
+            tags={"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[2]},
+        )
+    )
     assert not ran.success
     assert shown(instance) == {hours[0], hours[2]}
     event = instance.get_latest_materialization_event(OUT)

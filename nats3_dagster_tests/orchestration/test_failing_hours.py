@@ -7,7 +7,7 @@ import pytest
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus, RunRequest
 from dagster._core.test_utils import create_run_for_test
 
-from nats3_dagster.archive.captures import capture
+from nats3_dagster.archive.captures import plan
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import backoff
 from nats3_dagster.defs.backoff import FAILED_HOURS_TAG
@@ -17,11 +17,11 @@ from nats3_dagster.model import ChunkMeta
 from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.orchestration.test_runs import hour_range, materialized, run
-from nats3_dagster_tests.orchestration.test_sensors import tick, why
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.dagster.capture_ticks import tick, why
+from nats3_dagster_tests.support.dagster.runs import hour_range, materialized, run
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.15")
 CHUNKS = AssetKey(["events", "chunks"])
@@ -36,7 +36,7 @@ def hours(settings: Settings, bucket: str, s3_client: Any) -> list[str]:
     archive(settings, bucket, max_messages=1)
     hours = [hour_of(start + n * HOUR_NS) for n in range(3)]
     with Workspace(settings) as workspace:
-        planned = capture.plan(workspace, workspace.catalog.archives.get("events"), hours[1])
+        planned = plan.plan(workspace, workspace.catalog.archives.get("events"), hours[1])
         (chunk,) = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
     assert isinstance(chunk, ChunkMeta)
     s3_client.put_object(Bucket=bucket, Key=chunk.key, Body=b"foreign")

@@ -22,10 +22,12 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start, parse_time
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.orchestration.processes import LOCATION, ROOT, Dagster
-from nats3_dagster_tests.orchestration.stories import archive, archived
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.processes import LOCATION, ROOT, Dagster
+from nats3_dagster_tests.support.dagster.stories import archive, archived
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 PLANTED = "planted-Password+of/NATS"
 HOURS, EACH = 3, 3000
@@ -78,11 +80,14 @@ def launch(dagster: Dagster, first: str, last: str, **config: Any) -> str:
 def launch_job(dagster: Dagster, job: str, first: str, last: str, run_config: dict[str, Any]) -> str:
     """Have the daemon run a job for these hours; the run."""
     tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-    asked = dagster.ask(_LAUNCH, how={
-        "selector": {"repositoryName": "__repository__", "repositoryLocationName": LOCATION, "jobName": job},
-        "runConfigData": run_config,
-        "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
-    })["launchRun"]  # fmt: skip
+    asked = dagster.ask(
+        _LAUNCH,
+        how={
+            "selector": {"repositoryName": "__repository__", "repositoryLocationName": LOCATION, "jobName": job},
+            "runConfigData": run_config,
+            "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
+        },
+    )["launchRun"]
     assert asked["__typename"] == "LaunchRunSuccess", asked
     return asked["run"]["runId"]
 
@@ -212,9 +217,13 @@ spark.stop()
 def test_the_ui_of_spark_shows_no_secret(wire: Wire, hours: list[str], bucket: str) -> None:
     archive(Settings.load(), bucket)
     ran = subprocess.run(
-        [sys.executable, "-c", _WITH_UI, hours[0]], capture_output=True, text=True, timeout=150, cwd=ROOT,
+        [sys.executable, "-c", _WITH_UI, hours[0]],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        cwd=ROOT,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(f"{EACH}\n")
     assert "spark.app.name" in ran.stdout

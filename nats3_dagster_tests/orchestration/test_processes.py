@@ -9,19 +9,25 @@ from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.processes import Dagster
-from nats3_dagster_tests.orchestration.stories import archive, archived
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.dagster.processes import Dagster
+from nats3_dagster_tests.support.dagster.stories import archive, archived
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.steady_hour(100)
 @pytest.mark.timeout(300)  # two captures, each a process with a JVM of its own
 def test_archives_are_captured_without_a_hand_also_those_created_meanwhile(
-    settings: Settings, wire: Wire, bucket: str, tmp_path: Path, capfd: pytest.CaptureFixture[str],
+    settings: Settings,
+    wire: Wire,
+    bucket: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     nats3 = Command(capfd)
     wire.create_stream("EV", "ev.>")
     wire.create_stream("OT", "ot.>")

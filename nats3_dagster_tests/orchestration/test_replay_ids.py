@@ -8,7 +8,7 @@ import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 
-from nats3_dagster.archive.create import create
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.defs.keys import ATTEMPT_TAG
 from nats3_dagster.defs.replays import began_at, replay_id_for, take_up
 from nats3_dagster.defs.run_config import WindowConfig
@@ -18,11 +18,11 @@ from nats3_dagster.hours import HOUR_NS, SECOND_NS
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Pace, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import attempt
-from nats3_dagster.replay.go_on import Found
-from nats3_dagster.replay.planning.plan import dry_run
+from nats3_dagster.replay.resume import Found
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.catalog_case import chunk
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.catalog import chunk
+from nats3_dagster_tests.support.replays import dry_run
+from nats3_dagster_tests.support.wire import Wire
 
 SPEC = ReplaySpec("events", "back.>")
 HOURS = ("2026-11-21-07:00", "2026-11-21-08:00")
@@ -34,13 +34,16 @@ HOURS = ("2026-11-21-07:00", "2026-11-21-08:00")
         (SPEC, "caf384f66add0ea1"),
         (
             ReplaySpec(
-                "events", "back.>", Selection(HOURS, 5, 9, SeqRange(1, 7), ("ev.>",)), pace=Pace(speed=2.0),
+                "events",
+                "back.>",
+                Selection(HOURS, 5, 9, SeqRange(1, 7), ("ev.>",)),
+                pace=Pace(speed=2.0),
                 create_stream="BACK",
             ),
             "f8d53510875ab945",
         ),
     ],
-)  # fmt: skip
+)
 def test_it_stays_when_the_code_changes(instance: DagsterInstance, spec: ReplaySpec, replay_id: str) -> None:
     """A release with other ids would publish once more what the one before it had begun: a new field of the spec must
     not change the ids of replays that do not use it."""
@@ -100,9 +103,13 @@ class Story:
         parent_id = parent.run_id if parent else None
         before = self.instance.get_run_by_id(parent_id) if parent_id else None
         return create_run_for_test(
-            self.instance, job_name="events_replay", status=DagsterRunStatus.STARTED, parent_run_id=parent_id,
-            root_run_id=parent_id, tags=dict(before.tags) if before else {},
-        )  # fmt: skip
+            self.instance,
+            job_name="events_replay",
+            status=DagsterRunStatus.STARTED,
+            parent_run_id=parent_id,
+            root_run_id=parent_id,
+            tags=dict(before.tags) if before else {},
+        )
 
     def fail(self, run: DagsterRun, found: Found) -> None:
         """One attempt of the run, which fails."""
@@ -130,11 +137,15 @@ def test_a_run_that_is_executed_again_at_another_pace_goes_on(story: Story) -> N
     slower = replace(SPEC, pace=Pace(rate=500), order="none", over_gaps=True)
     again = story.take_up(story.run(first), slower)
     assert (again.replay.id, again.replay.spec.pace, again.replay.spec.order) == (
-        begun.replay.id, Pace(rate=500), "stream",
-    )  # fmt: skip
+        begun.replay.id,
+        Pace(rate=500),
+        "stream",
+    )
     assert again.notes == (
-        "goes on: 0 of 1 chunks are done", "keeps the order stream with which it began", "has another pace from now on",
-    )  # fmt: skip
+        "goes on: 0 of 1 chunks are done",
+        "keeps the order stream with which it began",
+        "has another pace from now on",
+    )
     assert len(story.workspace.catalog.replays.select()) == 1
 
 

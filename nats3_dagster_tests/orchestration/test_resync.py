@@ -12,9 +12,9 @@ from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.wire import Wire
 
 ASSETS = [AssetKey(["events", name]) for name in ("chunks", "sealed", "replay")]
 
@@ -28,9 +28,11 @@ def execute(job: str, first: str, last: str, **config: Any) -> str:
     tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
     with DagsterInstance.get() as instance:
         defs = load()
-        found = defs.resolve_job_def(job) if job != "seal" else defs.resolve_implicit_global_asset_job_def().get_subset(
-            asset_selection={ASSETS[1]}
-        )  # fmt: skip
+        found = (
+            defs.resolve_job_def(job)
+            if job != "seal"
+            else defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection={ASSETS[1]})
+        )
         done = found.execute_in_process(instance=instance, tags=tags, run_config=config or None)
         assert done.success
         return done.run_id
@@ -39,9 +41,14 @@ def execute(job: str, first: str, last: str, **config: Any) -> str:
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(60)
 def test_partition_status_is_right_again(
-    spark: Any, settings: Settings, wire: Wire, bucket: str, dagster_home: Path, nats3: Command,
+    spark: Any,
+    settings: Settings,
+    wire: Wire,
+    bucket: str,
+    dagster_home: Path,
+    nats3: Command,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     start = hour_start(hour_of(time.time_ns())) - 4 * HOUR_NS
     hours = [hour_of(start + n * HOUR_NS) for n in range(4)]
     past = [Past(n + 1, start + n // 5 * 2 * HOUR_NS + n, "ev.a", b"", b"x") for n in range(10)]

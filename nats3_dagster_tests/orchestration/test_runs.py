@@ -11,7 +11,6 @@ from dagster import (
     DagsterEventType,
     DagsterInstance,
     DagsterRun,
-    ExecuteInProcessResult,
     ReexecutionOptions,
     execute_job,
 )
@@ -25,30 +24,13 @@ from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
 from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.orchestration.test_catalog_sensor import Daemon
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.daemon import Daemon
+from nats3_dagster_tests.support.dagster.runs import hour_range, materialized, run
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
 CHUNKS, REPLAY = AssetKey(["events", "chunks"]), AssetKey(["events", "replay"])
-
-
-def run(instance: DagsterInstance, job: str, *, check: bool = True, **how: Any) -> ExecuteInProcessResult:
-    result = load().resolve_job_def(job).execute_in_process(instance=instance, raise_on_error=False, **how)
-    assert result.success or not check, [e.message for e in result.all_events if e.is_failure]
-    return result
-
-
-def hour_range(first: str, last: str) -> dict[str, str]:
-    return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-
-
-def materialized(result: ExecuteInProcessResult, key: AssetKey) -> dict[str, dict[str, Any]]:
-    """Metadata of the materializations of `key`, by hour."""
-    events = result.asset_materializations_for_node(key.to_python_identifier())
-    found = {str(e.partition): {n: v.value for n, v in e.metadata.items()} for e in events if e.asset_key == key}
-    assert len(found) == len(events)
-    return found
 
 
 def test_capture_of_several_hours_materializes_each(
@@ -114,7 +96,7 @@ def test_a_replay_without_a_target_fails_before_it_starts_anything(
         (failure,) = [e for e in ran.all_events if e.event_type == DagsterEventType.STEP_FAILURE]
         assert failure.step_failure_data.error is not None
         assert failure.step_failure_data.error.message == (
-            "This replay has no write_subject: nothing says where to publish. Give the run a config (\"Add config\" "
+            'This replay has no write_subject: nothing says where to publish. Give the run a config ("Add config" '
             'where its hours are chosen): ops: {events__replay: {config: {write_subject: "replay.>"}}}'
         )
         stats = instance.get_run_step_stats(ran.run_id)
@@ -241,8 +223,10 @@ def test_checks_see_a_hole_and_a_damaged_chunk(
         catalog.chunks.commit(found, [], [Gap(coverage.incarnation, (beyond,), "expired")])
     seen = check(1)
     assert {name: e.passed for name, e in seen.items()} == {
-        "no_gaps": False, "capture_keeps_up": True, "chunks_intact": False,
-    }  # fmt: skip
+        "no_gaps": False,
+        "capture_keeps_up": True,
+        "chunks_intact": False,
+    }
     assert seen["no_gaps"].description == "9 sequences are in no chunk and no gap"
     assert seen["no_gaps"].metadata["sequences_expired"].value == 11
     assert "should have" in str(seen["chunks_intact"].metadata["damages"].value)

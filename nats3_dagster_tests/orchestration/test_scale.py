@@ -13,17 +13,19 @@ import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.heard import Heard, read, write
+from nats3_dagster.defs.cursor import ArchiveCursor, read, write
 from nats3_dagster.defs.project import load
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import hour_of
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.orchestration.test_catalog_sensor import Daemon
-from nats3_dagster_tests.orchestration.test_seals import asked
-from nats3_dagster_tests.orchestration.test_seals import tick as seal_tick
-from nats3_dagster_tests.orchestration.test_sensors import tick
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.capture_ticks import tick
+from nats3_dagster_tests.support.dagster.daemon import Daemon
+from nats3_dagster_tests.support.dagster.seal_ticks import asked
+from nats3_dagster_tests.support.dagster.seal_ticks import tick as seal_tick
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 CHUNKS = 1_000_000
 SEQS = 1000  # a chunk
@@ -148,7 +150,7 @@ def test_ticks_and_loads_are_as_fast_beside_a_million_chunks(full: Wire, setting
         with Catalog.connect(settings.postgres) as catalog:
             (version,) = catalog.archives.versions()
         hour = hour_of(time.time_ns())
-        all_of_it = Heard(version.revision, version.seals, version.replays, version.exports, hour, 0, 0, 0, 0)
+        all_of_it = ArchiveCursor(version.revision, version.seals, version.replays, version.exports, hour, 0, 0, 0, 0)
         heard = {version.archive.id: all_of_it}
         daemon = Daemon(instance)
         daemon.cursor = write(heard)

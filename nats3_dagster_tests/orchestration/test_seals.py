@@ -11,24 +11,20 @@ from dagster import (
     AssetCheckKey,
     AssetKey,
     AssetMaterialization,
-    AssetSelection,
     AssetSpec,
-    DagsterEventType,
     DagsterInstance,
     DagsterRunStatus,
     Definitions,
-    ExecuteInProcessResult,
     HourlyPartitionsDefinition,
     RunRequest,
     SensorResult,
     SkipReason,
-    build_sensor_context,
     evaluate_automation_conditions,
 )
 from dagster._core.test_utils import create_run_for_test
 
+from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours
-from nats3_dagster.archive.remove import delete
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.defs.project import load
@@ -39,25 +35,13 @@ from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.stories import archive, captured, hold, past
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.dagster.daemon import CHUNKS, SEALED
+from nats3_dagster_tests.support.dagster.seal_ticks import asked, execute, failure, tick
+from nats3_dagster_tests.support.dagster.stories import archive, captured, hold, past
+from nats3_dagster_tests.support.wire import Wire
 
-SEALED, CHUNKS = AssetKey(["events", "sealed"]), AssetKey(["events", "chunks"])
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
-
-
-def tick(instance: DagsterInstance, cursor: str | None = None) -> SensorResult:
-    defs = load()
-    sensor: Any = defs.resolve_sensor_def("events_seal_sensor")
-    said = sensor(build_sensor_context(instance=instance, definitions=defs, cursor=cursor))
-    if isinstance(said, SkipReason):
-        return SensorResult(skip_reason=said)
-    return said
-
-
-def asked(said: SensorResult) -> list[RunRequest]:
-    return list(said.run_requests or ())
 
 
 def asked_hours(request: RunRequest) -> tuple[str, str]:
@@ -67,23 +51,6 @@ def asked_hours(request: RunRequest) -> tuple[str, str]:
 def why(said: SensorResult) -> str:
     assert said.skip_reason is not None
     return (said.skip_reason.skip_message if isinstance(said.skip_reason, SkipReason) else said.skip_reason) or ""
-
-
-def execute(instance: DagsterInstance, request: RunRequest, checks: bool = True) -> ExecuteInProcessResult:
-    """Run what a tick asked for, as the daemon does."""
-    chosen = AssetSelection.assets(*(request.asset_selection or ()))
-    if checks:
-        chosen |= AssetSelection.checks(*(request.asset_check_keys or ()))
-    graph = load().resolve_asset_graph()
-    job = load().resolve_implicit_global_asset_job_def().get_subset(
-        asset_selection=chosen.resolve(graph), asset_check_selection=chosen.resolve_checks(graph)
-    )  # fmt: skip
-    return job.execute_in_process(instance=instance, raise_on_error=False, tags=request.tags)
-
-
-def failure(result: ExecuteInProcessResult) -> str:
-    said = [e.step_failure_data for e in result.all_events if e.event_type == DagsterEventType.STEP_FAILURE]
-    return " ".join(str(data.user_failure_data or data.error) for data in said)
 
 
 def test_two_hundred_hours_that_came_between_two_ticks(
@@ -133,8 +100,9 @@ def test_hours_captured_by_spark_are_sealed_with_their_checks(
     done = execute(instance, request)
     assert done.success, failure(done)
     assert {e.check_name: e.passed for e in done.get_asset_check_evaluations()} == {
-        "no_gaps": True, "chunks_intact": True,
-    }  # fmt: skip
+        "no_gaps": True,
+        "chunks_intact": True,
+    }
     # An hour without a message is known to be so: it does not look as if it lacked something.
     assert instance.get_materialized_partitions(SEALED) == set(hours)
     assert instance.get_materialized_partitions(CHUNKS) == set(hours)
@@ -181,9 +149,10 @@ def test_a_hole_that_can_no_longer_be_filled_stops_the_seal(
         catalog.coverage.observe(catalog.archives.get("events"), stream_state(link, "EV"))
         assert asked(tick(instance)) == []
         blocked = RunRequest(
-            asset_selection=[SEALED], asset_check_keys=[AssetCheckKey(CHUNKS, "no_gaps")],
+            asset_selection=[SEALED],
+            asset_check_keys=[AssetCheckKey(CHUNKS, "no_gaps")],
             tags={"dagster/partition": hours[0]},
-        )  # fmt: skip
+        )
         done = execute(instance, blocked)
         assert not done.success
         assert "no_gaps" in failure(done)
@@ -204,9 +173,7 @@ def metadata(instance: DagsterInstance, key: AssetKey) -> dict[str | None, dict[
     return found
 
 
-def test_hours_that_may_have_lost_something_show_it(
-    settings: Settings, bucket: str, instance: DagsterInstance
-) -> None:
+def test_hours_that_may_have_lost_something_show_it(settings: Settings, bucket: str, instance: DagsterInstance) -> None:
     hours = past(settings, 4)
     archive(settings, bucket)
     hold(settings, bucket, hours[:1])

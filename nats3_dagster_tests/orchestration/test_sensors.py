@@ -21,8 +21,8 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.test_utils import create_run_for_test
 from dagster._utils.error import serializable_error_info_from_exc_info
 
-from nats3_dagster.archive.captures.backlog import Backlog
 from nats3_dagster.archive.captures.due import Due, due
+from nats3_dagster.archive.source.backlog import Backlog
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.project import load
@@ -32,9 +32,10 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Gap, Incarnation, SeqRange, StreamState
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.capture_ticks import result, tick, why
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
 
 SPEC = ArchiveSpec("events", "EV", "bucket", max_messages=1000, max_bytes=5000, max_age_s=60)
 HOUR = "2026-11-21-07:00"
@@ -63,28 +64,6 @@ def test_thresholds(
     state = StreamState(Incarnation("EV", 1), 1, 9, 1, 9, 9, 9, {})
     backlog = Backlog(state, ended, HOUR if waiting else None, messages, size, age_s)
     assert due(SPEC, backlog, limit=2) == Due(hours, why)
-
-
-def result(instance: DagsterInstance, cursor: str | None = None) -> SensorResult | SkipReason:
-    defs = load()
-    sensor: Any = defs.resolve_sensor_def("events_capture_sensor")
-    return sensor(build_sensor_context(instance=instance, definitions=defs, cursor=cursor))
-
-
-def tick(instance: DagsterInstance) -> RunRequest | SkipReason:
-    said = result(instance)
-    if isinstance(said, SkipReason):
-        return said
-    if said.run_requests:
-        (request,) = said.run_requests
-        return request
-    assert said.skip_reason is not None
-    return said.skip_reason
-
-
-def why(said: RunRequest | SkipReason) -> str:
-    assert isinstance(said, SkipReason), said
-    return said.skip_message or ""
 
 
 def cover(settings: Settings, hours_back: int = 0) -> None:
@@ -239,7 +218,11 @@ def test_no_run_beside_one_that_is_not_over(
     # What is queued must say where its code is.
     origin = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("nats3"), "__repository__"), job)
     mine = create_run_for_test(
-        instance, job_name=job, status=status, asset_selection=selected, remote_job_origin=origin,
+        instance,
+        job_name=job,
+        status=status,
+        asset_selection=selected,
+        remote_job_origin=origin,
         tags={"nats3/archive": "events"} if job == "events_capture" else None,
     )
     assert why(tick(instance)) == f"Run {mine.run_id} ({status.value.lower()}) captures this archive"
@@ -255,10 +238,18 @@ def test_no_run_while_a_backfill_goes_on(
 
     def backfill(name: str, asset: str, status: BulkActionStatus) -> PartitionBackfill:
         return PartitionBackfill.from_asset_partitions(
-            asset_graph=load().resolve_asset_graph(), backfill_id=name, tags={}, backfill_timestamp=time.time(),
-            asset_selection=[AssetKey(["events", asset])], partition_names=[hour_of(time.time_ns())],
-            dynamic_partitions_store=instance, all_partitions=False, title=None, description=None, run_config=None,
-        ).with_status(status)  # fmt: skip
+            asset_graph=load().resolve_asset_graph(),
+            backfill_id=name,
+            tags={},
+            backfill_timestamp=time.time(),
+            asset_selection=[AssetKey(["events", asset])],
+            partition_names=[hour_of(time.time_ns())],
+            dynamic_partitions_store=instance,
+            all_partitions=False,
+            title=None,
+            description=None,
+            run_config=None,
+        ).with_status(status)
 
     instance.add_backfill(backfill("over", "chunks", BulkActionStatus.COMPLETED_SUCCESS))
     instance.add_backfill(backfill("replays", "replay", BulkActionStatus.REQUESTED))

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.orchestration.stories import archive
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.dagster.stories import archive
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,9 +27,13 @@ def execute(
 ) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("dagster")), "job", "execute", "-m", "nats3_dagster.definitions"]
     return subprocess.run(
-        [*command, "-j", job, "--tags", json.dumps(tags), *more], capture_output=True, text=True, cwd=cwd, timeout=170,
+        [*command, "-j", job, "--tags", json.dumps(tags), *more],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=170,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **environment},
-    )  # fmt: skip
+    )
 
 
 def test_a_capture_in_the_checkout_is_kept_in_postgres(settings: Settings, wire: Wire, bucket: str) -> None:
@@ -56,9 +63,13 @@ def launch(*words: str) -> subprocess.CompletedProcess[str]:
     """`dg launch`, which knows this project by its pyproject.toml."""
     command = [str(Path(sys.executable).with_name("dg")), "launch", *words]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=170,
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=170,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
+    )
 
 
 def test_the_same_by_dg_launch(settings: Settings, wire: Wire, bucket: str) -> None:

@@ -10,10 +10,11 @@ from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.orchestration.stories import archive, archived
-from nats3_dagster_tests.orchestration.test_seals import CHUNKS, SEALED, asked, execute, failure, tick
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.dagster.daemon import CHUNKS, SEALED
+from nats3_dagster_tests.support.dagster.seal_ticks import asked, execute, failure, tick
+from nats3_dagster_tests.support.dagster.stories import archive, archived
+from nats3_dagster_tests.support.wire import Wire
 
 
 def queue(settings: Settings) -> list[str]:
@@ -55,13 +56,18 @@ def test_what_a_work_queue_has_is_taken_shown_checked_and_sealed(
     assert nats3.ok("store", "get", "events", "-o", "json").json["lag"] == 20
     (request,) = capture_tick(instance)
     assert request.partition_key == hours[0]
-    taken = load().resolve_job_def("events_capture").execute_in_process(
-        instance=instance, raise_on_error=False, tags=request.tags, partition_key=request.partition_key
-    )  # fmt: skip
+    taken = (
+        load()
+        .resolve_job_def("events_capture")
+        .execute_in_process(
+            instance=instance, raise_on_error=False, tags=request.tags, partition_key=request.partition_key
+        )
+    )
     assert taken.success, failure(taken)
     assert {e.check_name: e.passed for e in taken.get_asset_check_evaluations()} == {
-        "no_gaps": True, "capture_keeps_up": True,
-    }  # fmt: skip
+        "no_gaps": True,
+        "capture_keeps_up": True,
+    }
     assert (archived(settings), wire.state("EV")["messages"]) == (20, 0)
     view = nats3.ok("store", "get", "events", "-o", "json").json
     assert (view["lag"], view["messages"], view["losses"], view["hours"]) == (0, 20, {}, 2)
@@ -75,8 +81,9 @@ def test_what_a_work_queue_has_is_taken_shown_checked_and_sealed(
     done = execute(instance, sealing)
     assert done.success, failure(done)
     assert {e.check_name: e.passed for e in done.get_asset_check_evaluations()} == {
-        "no_gaps": True, "chunks_intact": True,
-    }  # fmt: skip
+        "no_gaps": True,
+        "chunks_intact": True,
+    }
     assert instance.get_materialized_partitions(SEALED) == set(hours[:3])
     # The open one as well: nothing waits.
     assert instance.get_materialized_partitions(CHUNKS) == set(hours)

@@ -50,11 +50,16 @@ class Recipe(NamedTuple):
         times = [START + ns for _, ns, *_ in self.messages]
         return [
             {
-                "seq": seq, "time": ns // 1000, "time_ns": ns, "subject": _pair(subject)[0],
-                "subject_bytes": _pair(subject)[1], "headers": headers, "data": data,
+                "seq": seq,
+                "time": ns // 1000,
+                "time_ns": ns,
+                "subject": _pair(subject)[0],
+                "subject_bytes": _pair(subject)[1],
+                "headers": headers,
+                "data": data,
             }
             for ns, (seq, _, subject, headers, data) in zip(times, self.messages, strict=True)
-        ]  # fmt: skip
+        ]
 
 
 def _pair(subject: str | tuple[str, bytes]) -> tuple[str, bytes | None]:
@@ -82,11 +87,21 @@ RECIPES = {
         absent_reason="superseded",
         config={"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"title": "Aufträge"}, "max_age": 0},
         says={
-            "messages": 9, "payload_bytes": 552, "largest_bytes": 286,
-            "first_ns": START - 1, "last_ns": START + 3_600_000_000_001,
-            "absent_reason": "superseded", "deleted": (SeqRange(1, 2), SeqRange(6, 8), SeqRange(15, 20)),
-            "subjects": {"$KV.orders.1": 1, decoded(b"orders.\xff\xc3\xa9"): 1, "orders.Müller.日本": 1,
-                         "orders.new": 3, "orders.new.eu": 1, "orders.paid": 2},
+            "messages": 9,
+            "payload_bytes": 552,
+            "largest_bytes": 286,
+            "first_ns": START - 1,
+            "last_ns": START + 3_600_000_000_001,
+            "absent_reason": "superseded",
+            "deleted": (SeqRange(1, 2), SeqRange(6, 8), SeqRange(15, 20)),
+            "subjects": {
+                "$KV.orders.1": 1,
+                decoded(b"orders.\xff\xc3\xa9"): 1,
+                "orders.Müller.日本": 1,
+                "orders.new": 3,
+                "orders.new.eu": 1,
+                "orders.paid": 2,
+            },
         },
     ),
     # Several row groups, sequences as large as they get, and a filter: absent sequences have no known reason.
@@ -97,12 +112,17 @@ RECIPES = {
         absent_reason="unselected",
         config={},
         says={
-            "messages": 6, "payload_bytes": 5_400_048, "largest_bytes": 900_000, "first_ns": START,
-            "last_ns": START + 5 * 10**9, "absent_reason": "unselected", "deleted": None,
+            "messages": 6,
+            "payload_bytes": 5_400_048,
+            "largest_bytes": 900_000,
+            "first_ns": START,
+            "last_ns": START + 5 * 10**9,
+            "absent_reason": "unselected",
+            "deleted": None,
             "subjects": {"orders.0": 3, "orders.1": 3},
         },
     ),
-}  # fmt: skip
+}
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:

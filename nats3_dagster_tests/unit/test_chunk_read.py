@@ -208,11 +208,22 @@ def test_another_chunk_under_the_key_is_caught() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"archive": "x"}, {"incarnation": Incarnation("LOGS", 1)}, {"incarnation": Incarnation("X", LOGS.created_ns)},
-     {"hour": "2026-11-15-08:00"}, {"covers": SeqRange(1, 80)}, {"messages": 39}, {"payload_bytes": 1},
-     {"largest_bytes": 1}, {"first_ns": 0}, {"last_ns": 0}, {"stored_bytes": 1}, {"sha256": "0" * 64}],
+    [
+        {"archive": "x"},
+        {"incarnation": Incarnation("LOGS", 1)},
+        {"incarnation": Incarnation("X", LOGS.created_ns)},
+        {"hour": "2026-11-15-08:00"},
+        {"covers": SeqRange(1, 80)},
+        {"messages": 39},
+        {"payload_bytes": 1},
+        {"largest_bytes": 1},
+        {"first_ns": 0},
+        {"last_ns": 0},
+        {"stored_bytes": 1},
+        {"sha256": "0" * 64},
+    ],
     ids=lambda change: next(iter(change)),
-)  # fmt: skip
+)
 def test_each_expectation_is_held(change: dict[str, Any]) -> None:
     with pytest.raises(ChunkError) as caught:
         open_chunk(SMALL, replace(SMALL_META, **change))
@@ -282,7 +293,7 @@ def columns_but(change: Callable[[pa.Table], pa.Table]) -> pa.Table:
         (rewritten(columns_but(lambda t: t.append_column("x", t["seq"]))), "columns are not those"),
         (rewritten(columns_but(lambda t: t.slice(1))), "row groups that its metadata names"),
     ],
-)  # fmt: skip
+)
 def test_what_contradicts_itself_is_refused(data: bytes, match: str) -> None:
     with pytest.raises(ChunkError, match=match) as caught:
         open_chunk(data)
@@ -314,10 +325,18 @@ def test_the_footer_alone_rebuilds_the_catalogs_row() -> None:
     assert open_chunk(SMALL).meta == replace(SMALL_META, deleted=None, subjects=None, minutes=None)
     assert open_chunk(SMALL).footer.stream_config == '{"name":"LOGS"}'
     footer = Footer(
-        "logs", "cold", "", LOGS, "2026-11-15-07:00", SeqRange(1, 81), "deleted", SMALL_META.payload_bytes,
-        SMALL_META.largest_bytes, '{"name":"LOGS"}',
+        "logs",
+        "cold",
+        "",
+        LOGS,
+        "2026-11-15-07:00",
+        SeqRange(1, 81),
+        "deleted",
+        SMALL_META.payload_bytes,
+        SMALL_META.largest_bytes,
+        '{"name":"LOGS"}',
         (RowGroup(40, 2, 80, SMALL_META.first_ns, SMALL_META.last_ns),),
-    )  # fmt: skip
+    )
     written = pq.read_metadata(pa.BufferReader(SMALL)).metadata
     assert {key.encode(): value.encode() for key, value in footer.metadata().items()} == written
 

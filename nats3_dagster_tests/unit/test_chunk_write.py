@@ -4,27 +4,22 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.chunks import SCHEMA, ChunkWriter, open_chunk
+from nats3_dagster.chunks import SCHEMA, open_chunk
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, Incarnation, Reason, SeqRange
-from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_columns, subject_names
+from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
+from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_names
 from nats3_dagster.subjects import decoded, encoded
+from nats3_dagster_tests.support.chunks import HOUR, LOGS, START, Message, batch_of, new_writer, write
 
-LOGS = Incarnation("LOGS", 1_790_000_000_123_456_789)
-HOUR = "2026-11-15-07:00"
-START = 1_794_726_000_000_000_000
-Message = tuple[int, int, str, bytes | None, bytes]
 INT64 = st.integers(0, 2**63 - 1)
 
 # As `subjects.decoded` gives them: any bytes.
@@ -39,29 +34,13 @@ def messages(draw: st.DrawFn, max_size: int = 30) -> list[Message]:
     return [(seq, draw(INT64), draw(subjects), draw(blocks), draw(st.binary(max_size=60))) for seq in seqs]
 
 
-def batch_of(rows: Sequence[Message]) -> pa.RecordBatch:
-    seqs, times, names, *bodies = list(zip(*rows, strict=True)) or [[]] * 5
-    raw = pa.array([encoded(name) for name in names], pa.binary())
-    return pa.record_batch([seqs, times, *subject_columns(raw), *bodies], schema=MESSAGES)
-
-
-def new_writer(level: int = 3, **config: Any) -> ChunkWriter:
-    return ChunkWriter("logs", LOGS, HOUR, "cold", "team", level, config)
-
-
-def write(rows: Sequence[Message], covers: SeqRange, absent_reason: Reason = "deleted") -> tuple[bytes, ChunkMeta]:
-    writer = new_writer()
-    writer.write(batch_of(rows))
-    data, meta = writer.finish(covers, absent_reason)
-    return data.to_pybytes(), meta
-
-
 def read(data: bytes | pa.Buffer, meta: ChunkMeta) -> list[Message]:
     rows = [row for batch in open_chunk(data, meta).batches() for row in batch.to_pylist()]
     return [
         (row["seq"], row["time_ns"], row["subject"] if raw is None else decoded(raw), row["headers"], row["data"])
-        for row in rows for raw in [row["subject_bytes"]]
-    ]  # fmt: skip
+        for row in rows
+        for raw in [row["subject_bytes"]]
+    ]
 
 
 def plain(count: int, first: int = 1, size: int = 10, subject: str = "logs.a") -> list[Message]:
@@ -141,7 +120,7 @@ def test_large_row_groups_do_not_depend_on_batches(size: int) -> None:
 def test_the_bytes_do_not_depend_on_the_process() -> None:
     """String hashes differ from process to process, and with them the order of whatever a hash table feeds."""
     code = (
-        "from nats3_dagster_tests.unit.test_chunk_write import *\n"
+        "from nats3_dagster_tests.support.chunks import *\n"
         "rows = [(n, START + n, f'logs.{n % 50}', None, b'%d' % n) for n in range(1, 500)]\n"
         "print(write(rows, SeqRange(1, 500))[1].sha256)"
     )
@@ -239,9 +218,15 @@ def test_text_that_is_not_that_of_the_bytes_is_refused(text: str, raw: bytes) ->
 
 @pytest.mark.parametrize(
     ("column", "values"),
-    [("seq", pa.array([1], pa.uint64())), ("time_ns", pa.array([None], pa.int64())), ("data", pa.array(["text"])),
-     ("subject", pa.array([None], pa.string())), ("subject", pa.array([b"x"])), ("data", None)],
-)  # fmt: skip
+    [
+        ("seq", pa.array([1], pa.uint64())),
+        ("time_ns", pa.array([None], pa.int64())),
+        ("data", pa.array(["text"])),
+        ("subject", pa.array([None], pa.string())),
+        ("subject", pa.array([b"x"])),
+        ("data", None),
+    ],
+)
 def test_other_columns_are_refused(column: str, values: pa.Array | None) -> None:
     batch = batch_of(plain(1))
     at = MESSAGES.get_field_index(column)
@@ -281,6 +266,11 @@ def test_only_a_row_group_is_held_uncompressed() -> None:
 def test_columns_are_those_of_the_format() -> None:
     assert [field.metadata[b"PARQUET:field_id"] for field in SCHEMA] == [b"%d" % n for n in range(1, 8)]
     assert str(pa.schema([field.remove_metadata() for field in SCHEMA])).splitlines() == [
-        "seq: int64 not null", "time: timestamp[us, tz=UTC] not null", "time_ns: int64 not null",
-        "subject: string not null", "subject_bytes: binary", "headers: binary", "data: binary not null",
-    ]  # fmt: skip
+        "seq: int64 not null",
+        "time: timestamp[us, tz=UTC] not null",
+        "time_ns: int64 not null",
+        "subject: string not null",
+        "subject_bytes: binary",
+        "headers: binary",
+        "data: binary not null",
+    ]

@@ -17,7 +17,7 @@ import pytest
 import typer
 import yaml
 
-from nats3_dagster.cli import ending
+from nats3_dagster.cli import exit_status
 from nats3_dagster.cli.global_options import take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.main import COMMANDS, root
@@ -26,7 +26,7 @@ from nats3_dagster.cli.terminal.options import parse_duration, parse_size
 from nats3_dagster.cli.terminal.output import Format, Moment, Size
 from nats3_dagster.errors import CatalogError, OperatorError
 from nats3_dagster.model import Progress, SeqRange, parse_sequences
-from nats3_dagster_tests.cli_case import Command, root_command
+from nats3_dagster_tests.support.commands import Command, root_command
 
 # What takes long to import. The help of a command must do without the first, that of `nats3` without all of them.
 SLOWEST = {"pyspark", "dagster", "pyarrow", "pandas", "boto3", "alembic"}
@@ -76,15 +76,26 @@ def test_anything_else_is_refused_with_the_way_to_write_it(parse: Callable[[str]
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "-"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.5, "0.5"), (12.0, "12"),
+        (None, "-"),
+        (True, "yes"),
+        (False, "no"),
+        (1234567, "1,234,567"),
+        (0.5, "0.5"),
+        (12.0, "12"),
         (1234.5, "1,234"),
-        (Size(0), "0 B"), (Size(1023), "1023 B"), (Size(1024), "1.0 KiB"), (Size(64 << 20), "64.0 MiB"),
-        (Size(10**18), "888.2 PiB"), (Moment(1_700_000_000_999_999_999), "2023-11-14 22:13:20"),
-        (datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "2026-01-02 03:04:05"), (["a", "b"], "a, b"),
+        (Size(0), "0 B"),
+        (Size(1023), "1023 B"),
+        (Size(1024), "1.0 KiB"),
+        (Size(64 << 20), "64.0 MiB"),
+        (Size(10**18), "888.2 PiB"),
+        (Moment(1_700_000_000_999_999_999), "2023-11-14 22:13:20"),
+        (datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "2026-01-02 03:04:05"),
+        (["a", "b"], "a, b"),
         ([], "-"),
-        ("a\x1b[31mb\r\nc\0", "a\\x1b[31mb\\x0d c\\x00"), ("ünicode", "ünicode"),
+        ("a\x1b[31mb\r\nc\0", "a\\x1b[31mb\\x0d c\\x00"),
+        ("ünicode", "ünicode"),
     ],
-)  # fmt: skip
+)
 def test_the_text_of_a_cell(value: object, text: str) -> None:
     assert output.text_of(value) == text
 
@@ -120,10 +131,14 @@ def test_yaml_is_the_document_of_json(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     "words",
     [
-        "config get log-level -o yaml", "-o yaml config get log-level", "config --output yaml get log-level",
-        "--output=yaml config get log-level", "-oyaml config get log-level", "-o json config get log-level -o yaml",
+        "config get log-level -o yaml",
+        "-o yaml config get log-level",
+        "config --output yaml get log-level",
+        "--output=yaml config get log-level",
+        "-oyaml config get log-level",
+        "-o json config get log-level -o yaml",
     ],
-)  # fmt: skip
+)
 def test_the_format_may_stand_anywhere(nats3: Command, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.setenv("NATS3_OUTPUT_FORMAT", "table")
     assert yaml.safe_load(nats3.ok(*words.split()).out)["value"] == "info"
@@ -233,7 +248,7 @@ def test_the_exit_status(
     capsys: pytest.CaptureFixture[str], command: Callable[[], object], status: int, said: str
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    assert ending.run(command, debug=False) == status
+    assert exit_status.run(command, debug=False) == status
     assert capsys.readouterr() == ("", said)
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -242,23 +257,23 @@ def test_an_exception_that_nobody_foresaw(capsys: pytest.CaptureFixture[str]) ->
     def command() -> None:
         raise ValueError("postgresql://user:Pl4nted@host")
 
-    assert ending.run(command, debug=False) == 1
+    assert exit_status.run(command, debug=False) == 1
     err = capsys.readouterr().err
     assert err.startswith("Error: internal error, ValueError in test_cli.py:")
     assert "Pl4nted" not in err
-    assert ending.run(command, debug=True) == 1
+    assert exit_status.run(command, debug=True) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_our_warnings_are_heard_and_those_of_libraries_are_not(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
-        logging.getLogger("nats3_dagster.archive.captures.capture").warning("5 sequences were gone")
-        logging.getLogger("nats3_dagster.archive.captures.capture").info("nobody hears this")
+        logging.getLogger("nats3_dagster.archive.captures.commit").warning("5 sequences were gone")
+        logging.getLogger("nats3_dagster.archive.captures.commit").info("nobody hears this")
         logging.getLogger("nats.aio").error("a traceback follows", exc_info=ValueError("x"))
 
-    ending.run(command, debug=False)
+    exit_status.run(command, debug=False)
     assert capsys.readouterr().err == "Warning: 5 sequences were gone\n"
-    ending.run(command, debug=True)
+    exit_status.run(command, debug=True)
     assert "a traceback follows" in capsys.readouterr().err
 
 
@@ -334,7 +349,7 @@ def imported(*words: str, expect: str = "") -> set[str]:
 
 @pytest.mark.parametrize(
     ("words", "expect"),
-    [("--help", "Archives: what is captured"), ("--version", "nats3 "), ("lost", "No such command")],
+    [("--help", "Archives: continuous captures"), ("--version", "nats3 "), ("lost", "No such command")],
 )
 def test_help_imports_no_command(words: str, expect: str) -> None:
     assert imported(words, expect=expect) & SLOW == set()
@@ -343,11 +358,22 @@ def test_help_imports_no_command(words: str, expect: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "store --help", "store list --help", "store create --help", "store run", "load create", "load get --help",
-        "chunk --help", "chunk get --help", "stream --help", "stream info --help",
-        "dev --help", "dev resync --help", "migrate --help", "demo --help",
+        "store --help",
+        "store list --help",
+        "store create --help",
+        "store run",
+        "load create",
+        "load get --help",
+        "chunk --help",
+        "chunk get --help",
+        "stream --help",
+        "stream info --help",
+        "dev --help",
+        "dev resync --help",
+        "migrate --help",
+        "demo --help",
     ],
-)  # fmt: skip
+)
 def test_the_help_of_a_command_imports_no_engine(words: str) -> None:
     assert imported(*words.split(), expect="nats3 " + words.removesuffix(" --help")) & SLOWEST == set()
 
@@ -364,14 +390,40 @@ def test_a_document_is_checked_without_the_server() -> None:
         (
             "nats3 ",
             {
-                "store", "load", "chunk", "doctor", "migrate", "demo", "dev", "serve", "stream", "permissions",
-                "config", "metrics", "token", "message", "query", "export", "table",
+                "store",
+                "load",
+                "chunk",
+                "doctor",
+                "migrate",
+                "demo",
+                "dev",
+                "serve",
+                "stream",
+                "permissions",
+                "config",
+                "metrics",
+                "token",
+                "message",
+                "query",
+                "export",
+                "table",
             },
         ),
         (
             "nats3 store ",
             {
-                "create", "list", "get", "run", "pause", "resume", "delete", "seal", "sweep", "set", "apply", "export",
+                "create",
+                "list",
+                "get",
+                "run",
+                "pause",
+                "resume",
+                "delete",
+                "seal",
+                "sweep",
+                "set",
+                "apply",
+                "export",
                 "claim",
             },
         ),

@@ -1,16 +1,12 @@
 """Tables on terminals of several widths: whole columns are left out, and no id, name or time is ever cut or folded."""
 
-import os
-import pty
 import re
-import subprocess
-import sys
-import termios
 from collections.abc import Sequence
 
 import pytest
 
 from nats3_dagster.cli.store.store_views import run_rows
+from nats3_dagster_tests.support.terminal import on_terminal
 
 # Every list that a command shows, with long names and numbers of 16 digits.
 LISTS = """
@@ -21,16 +17,16 @@ from nats3_dagster.cli.store import store_views
 from nats3_dagster.cli.terminal.output import Format, Prose, show, show_one
 
 TIME, BIG = "2026-11-21T07:56:44.123456789Z", 1_234_567_890_123_456
-source = {"state": "recreated", "error": None, "hint": None}
 archive = dict(
-    name="orders_of_all_regions", stream="ORDERS", subjects=["orders.eu.>", "orders.us.>"], bucket="archive-of-orders",
+    archive="orders_of_all_regions", stream="ORDERS", subjects=["orders.eu.>", "orders.us.>"],
+    bucket="archive-of-orders",
     prefix="team/orders", messages=BIG, payload_bytes=BIG, stored_bytes=BIG, chunks=12_345, last_time=TIME, lag=4_321,
-    paused=False, source=source,
+    paused=False, source="recreated",
 )
 load = dict(
-    id="0123456789abcdef", archive="orders_of_all_regions", state="interrupted", read_subject="orders.>",
+    replay="0123456789abcdef", archive="orders_of_all_regions", state="interrupted", read_subject="orders.>",
     write_subject="replay.orders.>", targets=["REPLAYED_ORDERS"], chunks=12_345, chunks_done=12_344, published=BIG,
-    attempt=2, created_at=TIME, chunks_waiting=None,
+    attempt=2, created=TIME, chunks_waiting=None,
 )
 chunk = dict(
     id=BIG, hour="2026-11-21-07:00", first_seq=BIG, last_seq=BIG + 1, messages=BIG, payload_bytes=BIG, stored_bytes=BIG,
@@ -52,28 +48,6 @@ for items, columns in (
     show(Format.table, items, columns)
     print("===")
 """
-def on_terminal(width: int, program: str) -> str:
-    """What a program of Python shows on a terminal of this width; its line ends as in a file."""
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (50, width))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    environment |= {"TERM": "xterm"}
-    shown = bytearray()
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        while True:
-            try:
-                block = os.read(ours, 1 << 16)
-            except OSError:  # the other end is closed
-                break
-            if not block:
-                break
-            shown += block
-    os.close(ours)
-    assert process.returncode == 0, shown.decode()
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
 
 
 def shown_on(width: int) -> list[str]:
@@ -83,13 +57,25 @@ def shown_on(width: int) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "titles"),
     [
-        (60, ["NAME STATE LAG STREAM", "ID STATE ARCHIVE", "ID HOUR", "HOUR MESSAGES", "AREA FOUND, AND WHAT TO DO",
-              "ARCHIVE CHUNKS SEALED REPLAY EXPORTS"]),
+        (
+            60,
+            [
+                "NAME STATE LAG STREAM",
+                "ID STATE ARCHIVE",
+                "ID HOUR",
+                "HOUR MESSAGES",
+                "AREA FOUND, AND WHAT TO DO",
+                "ARCHIVE CHUNKS SEALED REPLAY EXPORTS",
+            ],
+        ),
         (
             80,
             [
-                "NAME STATE LAG STREAM", "ID STATE ARCHIVE PUBLISHED",
-                "ID HOUR SEQUENCES", "HOUR MESSAGES GAPS", "AREA FOUND, AND WHAT TO DO",
+                "NAME STATE LAG STREAM",
+                "ID STATE ARCHIVE PUBLISHED",
+                "ID HOUR SEQUENCES",
+                "HOUR MESSAGES GAPS",
+                "AREA FOUND, AND WHAT TO DO",
                 "ARCHIVE CHUNKS SEALED REPLAY EXPORTS",
             ],
         ),
@@ -100,11 +86,12 @@ def shown_on(width: int) -> list[str]:
                 "ID STATE ARCHIVE PUBLISHED CREATED CHUNKS INTO SUBJECTS",
                 "ID HOUR SEQUENCES MESSAGES STORED SIZE FIRST LAST RATIO",
                 "HOUR MESSAGES GAPS LOST CHUNKS STORED SIZE RATIO SECONDS MSG/S",
-                "AREA FOUND, AND WHAT TO DO", "ARCHIVE CHUNKS SEALED REPLAY EXPORTS WIPED",
+                "AREA FOUND, AND WHAT TO DO",
+                "ARCHIVE CHUNKS SEALED REPLAY EXPORTS WIPED",
             ],
         ),
     ],
-)  # fmt: skip
+)
 def test_columns_are_left_out_by_importance_and_nothing_is_folded(
     whole: list[list[str]], width: int, titles: Sequence[str]
 ) -> None:
@@ -159,8 +146,10 @@ from nats3_dagster.cli.terminal.output import Format, show_one
 show_one(Format.table, {{}}, {{"covered": {words!r}}})
 """
     assert on_terminal(43, program).splitlines() == [
-        "covered  complete from 1 to 2;", "         2026-11-22 02:04:24 to", "         2026-11-22 02:04:25",
-    ]  # fmt: skip
+        "covered  complete from 1 to 2;",
+        "         2026-11-22 02:04:24 to",
+        "         2026-11-22 02:04:25",
+    ]
 
 
 CLOSING = """
@@ -186,12 +175,20 @@ def test_closing_words_break_between_words_and_a_bar_leaves_room_for_an_interrup
 def test_the_table_of_many_hours_is_short() -> None:
     hours = [
         {
-            "hour": f"2026-11-{20 + n // 24}-{n % 24:02d}:00", "messages": 10, "payload_bytes": 30, "stored_bytes": 20,
-            "ratio": 1.5, "messages_per_s": 20.0, "seconds": 0.5, "already_captured": 1, "lost": 0, "chunks": [n],
+            "hour": f"2026-11-{20 + n // 24}-{n % 24:02d}:00",
+            "messages": 10,
+            "payload_bytes": 30,
+            "stored_bytes": 20,
+            "ratio": 1.5,
+            "messages_per_s": 20.0,
+            "seconds": 0.5,
+            "already_captured": 1,
+            "lost": 0,
+            "chunks": [n],
             "gaps": [{"sequences": 3, "reason": "expired"}] if n == 7 else [],
         }
         for n in range(48)
-    ]  # fmt: skip
+    ]
     assert run_rows(hours[8:20]) == hours[8:20]
     whole, lossy = run_rows(hours)
     assert lossy == hours[7]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nats3_dagster.settings.config_file import set_config
-from nats3_dagster_tests.cli_case import Command
+from nats3_dagster_tests.support.commands import Command
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +62,10 @@ def test_a_value_is_set_and_got_and_unset(nats3: Command) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
     assert nats3.ok("config", "get", "server-url").out == "http://h:8080\n"
     assert nats3.ok("config", "get", "output-format", "-o", "json").json == {
-        "key": "output_format", "value": "table", "source": "default",
-    }  # fmt: skip
+        "key": "output_format",
+        "value": "table",
+        "source": "default",
+    }
     nats3.ok("config", "set", "server_url", "--unset")
     assert nats3("config", "get", "server-url").error.startswith("Error: server_url is not set")
     assert nats3.refused("config", "set", "server-url", "--unset").startswith("2 Error: nats3.toml does not set")

@@ -59,9 +59,16 @@ bucket = "bucket-1"
 def test_a_whole_file() -> None:
     logs, orders, jobs, shared = read([("a.yaml", WHOLE)]).archives
     assert logs.spec == ArchiveSpec(
-        "logs", "LOGS", "archive", prefix="team/logs", subjects=("logs.a", "logs.*.b"), max_messages=1000,
-        max_bytes=64 << 20, max_age_s=300, zstd_level=1,
-    )  # fmt: skip
+        "logs",
+        "LOGS",
+        "archive",
+        prefix="team/logs",
+        subjects=("logs.a", "logs.*.b"),
+        max_messages=1000,
+        max_bytes=64 << 20,
+        max_age_s=300,
+        zstd_level=1,
+    )
     assert (logs.paused, logs.create_bucket, logs.place) == (True, False, "a.yaml:4")
     assert orders.spec == ArchiveSpec("orders", "ORDERS", "other", max_bytes=1000, max_age_s=90)
     assert (orders.paused, orders.create_bucket) == (None, True)
@@ -111,8 +118,10 @@ def test_jobs_of_the_peer_keep_their_names() -> None:
     jobs = "store:\n" + "".join(f"- {{name: {name}, stream: EV, bucket: archive}}\n" for name in ("a-b", "a_b", "a.b"))
     declared = read([("f.yaml", jobs)]).archives
     assert [(one.name, one.job_name, one.spec.name) for one in declared] == [
-        ("a-b", "a-b", "a_b"), ("a_b", "a_b", "a_b"), ("a.b", "a.b", "a_b")
-    ]  # fmt: skip
+        ("a-b", "a-b", "a_b"),
+        ("a_b", "a_b", "a_b"),
+        ("a.b", "a.b", "a_b"),
+    ]
     own = ("own.yaml", "archives:\n- {name: a_b, stream: EV, bucket: archive}\n")
     assert read([own]).archives[0].job_name is None
     for files in ([("f.yaml", jobs), own], [own, ("f.yaml", jobs)]):
@@ -149,7 +158,7 @@ ENTRY = "archives:\n  - name: a\n    stream: EV\n    bucket: archive\n"
         (ENTRY + "    prefix: 2026-01-01\n", "f.yaml:5: prefix is datetime.date(2026, 1, 1), and must be text."),
         (ENTRY + "    max_messages: 5.5\n", "f.yaml:5: max_messages is 5.5, and must be a whole number. Write it like"),
         (ENTRY + "    max_messages: true\n", "f.yaml:5: max_messages is True, and must be a whole number."),
-        (ENTRY + "    max_messages: 0\n", "f.yaml:5: max_messages is 0. A threshold must be above 0"),
+        (ENTRY + "    max_messages: 0\n", "f.yaml:5: max_messages is 0. Use 1 to 281,474,976,710,656"),
         (ENTRY + "    max_bytes: much\n", "f.yaml:5: 'much' is not a size. Write it as 67108864, 64MiB or 64MB"),
         (ENTRY + "    max_age: 5 minutes\n", "f.yaml:5: '5 minutes' is not a duration. Write it as 60s, 5m,"),
         (ENTRY + "    paused: 'yes'\n", "f.yaml:5: paused is 'yes'. Write true or false"),
@@ -188,11 +197,17 @@ def test_a_problem_has_its_place_and_what_to_do(text: str, problem: str) -> None
     ("file", "text", "problem"),
     [
         ("f.toml", "archives = [", "f.toml is not TOML: "),
-        ("f.toml", "[[archives]]\nnam = 'a'\nstream = 'EV'\nbucket = 'archive'",
-         "f.toml: an archive has no key 'nam'. Did you mean name?"),
+        (
+            "f.toml",
+            "[[archives]]\nnam = 'a'\nstream = 'EV'\nbucket = 'archive'",
+            "f.toml: an archive has no key 'nam'. Did you mean name?",
+        ),
         ("f.json", "{", "f.json is not JSON: "),
-        ("f.json", '{"archives": [{"name": "a", "stream": "EV", "bucket": "archive", "name": "b"}]}',
-         "f.json has the key 'name' twice in one table."),
+        (
+            "f.json",
+            '{"archives": [{"name": "a", "stream": "EV", "bucket": "archive", "name": "b"}]}',
+            "f.json has the key 'name' twice in one table.",
+        ),
         ("f.json", '{"archives": null}', "f.json: archives has no value. Write a list of tables, or [] for none"),
     ],
 )
@@ -236,14 +251,22 @@ def test_a_problem_is_named_once_and_hides_no_other() -> None:
     assert refused.value.what.split("; ")[0].startswith("16 problems. f.yaml:8 has the key 'stream' a second time (")
     problems = [text.partition(" (")[0] for text in refused.value.what.split("; ")[1:]]
     assert problems == [
-        "f.yaml:2: defaults has no key 'colour'", "f.yaml:2: zstd_level is 'high', and must be a whole number",
-        "f.yaml:2: max_messages is 0", "f.yaml:5: 'x' is not a size", "f.yaml:5: 'a-b' is not an archive name",
-        "f.yaml:5: 'E V' is not a stream name", "f.yaml:10: an archive has no key 'max_mesages'",
-        "f.yaml:11: There is no mode 'push'", "f.yaml:9: max_age_s is 0", "f.yaml:13: an archive has no key 'nam'",
-        "f.yaml:13: an archive without stream", "f.yaml:14: an export has no key 'colour'",
-        "f.yaml:14: format is a list, and must be text", "f.yaml:14: an export without to",
+        "f.yaml:2: defaults has no key 'colour'",
+        "f.yaml:2: zstd_level is 'high', and must be a whole number",
+        "f.yaml:2: max_messages is 0",
+        "f.yaml:5: 'x' is not a size",
+        "f.yaml:5: 'a-b' is not an archive name",
+        "f.yaml:5: 'E V' is not a stream name",
+        "f.yaml:10: an archive has no key 'max_mesages'",
+        "f.yaml:11: There is no mode 'push'",
+        "f.yaml:9: max_age_s is 0",
+        "f.yaml:13: an archive has no key 'nam'",
+        "f.yaml:13: an archive without stream",
+        "f.yaml:14: an export has no key 'colour'",
+        "f.yaml:14: format is a list, and must be text",
+        "f.yaml:14: an export without to",
         "g.json is not JSON: Expecting value: line 1 column 2",
-    ]  # fmt: skip
+    ]
     # A file may have more problems than a line should.
     with pytest.raises(OperatorError, match=r"^25 problems\. .*; and 5 more\. Nothing was changed$"):
         read([("f.yaml", "archives:\n" + "- {}\n" * 25)])
@@ -320,11 +343,18 @@ def test_exports_of_an_archive_come_back_as_they_were_written() -> None:
     assert pizza.exports == (
         ExportSpec("all", "file:///lake", format="messages"),
         ExportSpec(
-            "by_store", "s3://lake/pizza", ("orders.>",), "json", key="subject:2", format="csv",
-            columns=("order", "price"), interval_minutes=15, path="{key}/{date}/{hour}{minute}-{part}.{ext}",
+            "by_store",
+            "s3://lake/pizza",
+            ("orders.>",),
+            "json",
+            key="subject:2",
+            format="csv",
+            columns=("order", "price"),
+            interval_minutes=15,
+            path="{key}/{date}/{hour}{minute}-{part}.{ext}",
             escape_formulas=True,
         ),
-    )  # fmt: skip
+    )
     for spec in pizza.exports:
         entry = {"name": "pizza", "stream": "ORDERS", "bucket": "archive", "exports": [entry_of_export(spec)]}
         (again,) = read([("a.json", json.dumps({"archives": [entry]}))]).archives
@@ -334,10 +364,12 @@ def test_exports_of_an_archive_come_back_as_they_were_written() -> None:
 @pytest.mark.parametrize(
     ("file", "schema", "path"),
     [
-        ("team/a.yaml", "order.json", "{here}/team/order.json"), ("/etc/a.yaml", "../order.json", "/order.json"),
-        ("stdin", "order.json", "{here}/order.json"), ("/etc/a.yaml", "/srv/order.json", "/srv/order.json"),
+        ("team/a.yaml", "order.json", "{here}/team/order.json"),
+        ("/etc/a.yaml", "../order.json", "/order.json"),
+        ("stdin", "order.json", "{here}/order.json"),
+        ("/etc/a.yaml", "/srv/order.json", "/srv/order.json"),
     ],
-)  # fmt: skip
+)
 def test_a_schema_is_where_the_file_of_archives_says(file: str, schema: str, path: str) -> None:
     text = EXPORTS.replace("decode: json", f"decode: json\n        schema: {schema}")
     (pizza,) = read([(file, text)]).archives
@@ -354,7 +386,7 @@ def test_a_schema_is_where_the_file_of_archives_says(file: str, schema: str, pat
         ("        to: s3://lake/pizza\n", "", "a.yaml:7: an export without to"),
         ("{part}", "{store}", "a.yaml:15: The path has the unknown name {store}"),
         ("key: subject:2", "key: subject", "a.yaml:11: 'subject' is not a key"),
-        ("key: subject:2", "subjects: [a]", "a.yaml:7: an export has both subject and subjects"),
+        ("key: subject:2", "subjects: [a]", "a.yaml:11: an export has both subject and subjects"),
         ("subject: orders.>", "subject: orders..a", "a.yaml:9: "),
         ("name: all", "name: by_store", "a.yaml:17: export by_store is there twice"),
         ("format: csv", "format: [csv]", "a.yaml:12: format is a list, and must be text"),

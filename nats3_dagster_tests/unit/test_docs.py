@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nats3_dagster.cli.loading import LazyGroup
-from nats3_dagster_tests.cli_case import root_command
+from nats3_dagster_tests.support.commands import root_command
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -47,6 +47,11 @@ def broken(page: Path, link: str) -> bool:
 def test_every_link_leads_to_a_page_and_a_title_that_are_there(page: Path) -> None:
     links = {link for line in prose(page) for link in _LINK.findall(line)}
     assert [link for link in sorted(links) if "://" not in link and broken(page, link)] == []
+
+
+def test_the_index_has_every_page_once() -> None:
+    listed = [link for line in prose(ROOT / "docs" / "README.md") for link in _LINK.findall(line)]
+    assert sorted(listed) == sorted(["../README.md", *(page.name for page in PAGES if page.name != "README.md")])
 
 
 def test_every_row_of_features_has_its_page() -> None:

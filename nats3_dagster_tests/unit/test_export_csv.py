@@ -19,23 +19,73 @@ from nats3_dagster.model import ExportSpec
 from nats3_dagster.model.messages import MESSAGES, subject_columns
 from nats3_dagster.objects import OutletOptions, StoreOptions
 from nats3_dagster.subjects import encoded
-from nats3_dagster_tests.catalog_case import HOUR, HOUR_NS
+from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS
 
 NUMBERS = [
-    "0", "-0", "1", "1.0", "1.10", "-7", "-0.0", "1e5", "1E400", "0.0000001", "0.000001", "0.000000", "10.0000000",
-    "9007199254740993", "123456789012345678901234567890.123456789012345678901234567890", "-0e0", "9" * 601, "9" * 4301,
+    "0",
+    "-0",
+    "1",
+    "1.0",
+    "1.10",
+    "-7",
+    "-0.0",
+    "1e5",
+    "1E400",
+    "0.0000001",
+    "0.000001",
+    "0.000000",
+    "10.0000000",
+    "9007199254740993",
+    "123456789012345678901234567890.123456789012345678901234567890",
+    "-0e0",
+    "9" * 601,
+    "9" * 4301,
     "0." + "1" * 700,
-]  # fmt: skip
+]
 NAMES = ["a", "b", "", "é", "c,d", 'x\\"y', "price", "\\u0061", "=n", "-1"]
-TEXTS = ["", "a", ",", "a, b", "é€😀", '\\"', "\\\\", "\\n", "\\r\\n", "\\ud83d\\ude00", "{}[]:,", "null", "1.0", " x ",
-         "'", "\x7f", "NaN", "\\u0000", "z" * 700, "=1+1", "=a,b", "=\\u0031", "-5", "+5.5e3", "-5a", "@a", "-", "'=1",
-         '=\\"', "\\t=1", '\\"=1', "5-3", "-5\\n"]  # fmt: skip
+TEXTS = [
+    "",
+    "a",
+    ",",
+    "a, b",
+    "é€😀",
+    '\\"',
+    "\\\\",
+    "\\n",
+    "\\r\\n",
+    "\\ud83d\\ude00",
+    "{}[]:,",
+    "null",
+    "1.0",
+    " x ",
+    "'",
+    "\x7f",
+    "NaN",
+    "\\u0000",
+    "z" * 700,
+    "=1+1",
+    "=a,b",
+    "=\\u0031",
+    "-5",
+    "+5.5e3",
+    "-5a",
+    "@a",
+    "-",
+    "'=1",
+    '=\\"',
+    "\\t=1",
+    '\\"=1',
+    "5-3",
+    "-5\\n",
+]
 WHITE = st.sampled_from(["", "", " ", "\t", "\n", "\r\n"])
 texts = st.sampled_from(TEXTS) | st.text(max_size=5).map(lambda text: json.dumps(text, ensure_ascii=False)[1:-1])
 scalars = st.one_of(
-    st.sampled_from(["null", "true", "false", *NUMBERS]), texts.map('"{}"'.format),
-    st.integers().map(str), st.decimals(allow_nan=False, allow_infinity=False, places=2).map("{:f}".format),
-)  # fmt: skip
+    st.sampled_from(["null", "true", "false", *NUMBERS]),
+    texts.map('"{}"'.format),
+    st.integers().map(str),
+    st.decimals(allow_nan=False, allow_infinity=False, places=2).map("{:f}".format),
+)
 
 
 def _join(parts, white, ends):
@@ -48,9 +98,10 @@ def _objects(values, names=None):
 
 
 values = st.recursive(
-    scalars, lambda inner: _objects(inner) | st.builds(_join, st.lists(inner, max_size=3), WHITE, st.just("[]")),
+    scalars,
+    lambda inner: _objects(inner) | st.builds(_join, st.lists(inner, max_size=3), WHITE, st.just("[]")),
     max_leaves=4,
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -71,18 +122,39 @@ SUBJECTS = ["x.a", "x.b", "y"]
 
 
 def _files(
-    payloads: list[str], *, by_batch: bool, key: str | None = None, columns: tuple[str, ...] = (), interval: int = 60,
-    size: int = 7, escape: bool = False,
-):  # fmt: skip
+    payloads: list[str],
+    *,
+    by_batch: bool,
+    key: str | None = None,
+    columns: tuple[str, ...] = (),
+    interval: int = 60,
+    size: int = 7,
+    escape: bool = False,
+):
     """The files by key and interval, and the undecoded messages."""
     spec = ExportSpec(
-        "files", "file:///nowhere", decode="json", format="csv", compression="none", key=key, columns=columns,
-        path="{key}/{date}/{hour}/{minute}/{first}", interval_minutes=interval, max_undecoded=10**6,
+        "files",
+        "file:///nowhere",
+        decode="json",
+        format="csv",
+        compression="none",
+        key=key,
+        columns=columns,
+        path="{key}/{date}/{hour}/{minute}/{first}",
+        interval_minutes=interval,
+        max_undecoded=10**6,
         escape_formulas=escape,
-    )  # fmt: skip
+    )
     job = ExportJob(
-        "logs", "", "LOGS", HOUR, spec, None, StoreOptions(url="file:///nowhere"),
-        OutletOptions("file", "", "/nowhere"), "",
+        "logs",
+        "",
+        "LOGS",
+        HOUR,
+        spec,
+        None,
+        StoreOptions(url="file:///nowhere"),
+        OutletOptions("file", "", "/nowhere"),
+        "",
     )
     export = GroupExport(job, Group(0, (), ""))
     assert export._is_table
@@ -95,11 +167,13 @@ def _files(
                 [
                     range(first + 1, first + len(part) + 1),
                     [HOUR_NS + (first + at) * 3 % 60 * MINUTE_NS for at in range(len(part))],
-                    *subject_columns(raw), pa.nulls(len(part), pa.binary()), [payload.encode() for payload in part],
+                    *subject_columns(raw),
+                    pa.nulls(len(part), pa.binary()),
+                    [payload.encode() for payload in part],
                 ],
                 schema=MESSAGES,
             )
-        )  # fmt: skip
+        )
     files = {
         name: (file.writer.finish(), file.messages, file.first_seq, file.last_seq)
         for name, file in export._files.items()
@@ -107,8 +181,14 @@ def _files(
     return files, export._undecoded, export._messages, export._first_reason
 
 
-@given(payloads, st.sampled_from([None, "subject:2"]), st.sampled_from([(), ("b", "a"), ("price",), ("none", "a")]),
-       st.sampled_from([15, 60]), st.sampled_from([3, 100]), st.booleans())  # fmt: skip
+@given(
+    payloads,
+    st.sampled_from([None, "subject:2"]),
+    st.sampled_from([(), ("b", "a"), ("price",), ("none", "a")]),
+    st.sampled_from([15, 60]),
+    st.sampled_from([3, 100]),
+    st.booleans(),
+)
 @example(['{"a": 1}', "{}", '{"b": "x\\ry"}', '{"a": null}', '{"a": 2, "b": 3}'], None, (), 60, 100, False)
 @example([f'{{"a": {number}}}' for number in NUMBERS], None, (), 60, 100, True)
 @example([f'{{"a": "{text}", "b": {{"c": "{text}"}}}}' for text in TEXTS], None, (), 60, 100, True)

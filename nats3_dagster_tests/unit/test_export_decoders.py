@@ -16,12 +16,13 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.decoding import own_decoder
-from nats3_dagster_tests.export_case import Case, block
+from nats3_dagster_tests.support.exports import Case, block
 
 AVRO = {
-    "type": "record", "name": "Order",
+    "type": "record",
+    "name": "Order",
     "fields": [{"name": "id", "type": "long"}, {"name": "store", "type": ["null", "string"], "default": None}],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -57,8 +58,11 @@ def test_msgpack(case):
     stamp = datetime(2026, 11, 21, tzinfo=UTC)
     case.chunk(
         ("x", msgpack.packb({"a": 1, "b": b"\xff", 3: [True], "t": stamp}, datetime=True)),
-        ("x", b"\xc1"), ("x", msgpack.packb([1])), ("x", b"\x81\xa1a\x01\0"), ("x", b""),
-    )  # fmt: skip
+        ("x", b"\xc1"),
+        ("x", msgpack.packb([1])),
+        ("x", b"\x81\xa1a\x01\0"),
+        ("x", b""),
+    )
     assert case.run(decode="msgpack", max_undecoded=4).messages == 1
     assert case.lines() == [{"a": 1, "b": "/w==", "3": [True], "t": "2026-11-21T00:00:00+00:00"}]
     assert reasons(case)[1] == "The MessagePack is no map: list"
@@ -167,12 +171,16 @@ def decode(subject, headers, data):
     assert case.run(decode="shop_decoders:decode", max_undecoded=9).undecoded == 9
     wrong = ": neither dict, list of dicts, (key, dict) nor None"
     assert {name: reason.removesuffix(": nan") for name, reason in zip(names, reasons(case), strict=True)} == {
-        "raise": "KeyError: 'store'", "exit": "SystemExit: 3", "int": f"The decoder returned a int{wrong}",
-        "list": f"The decoder returned a int{wrong}", "key": f"The decoder returned a tuple{wrong}",
+        "raise": "KeyError: 'store'",
+        "exit": "SystemExit: 3",
+        "int": f"The decoder returned a int{wrong}",
+        "list": f"The decoder returned a int{wrong}",
+        "key": f"The decoder returned a tuple{wrong}",
         "set": "A value of the type object cannot be written as JSON",
         "nan": "The row cannot be written as JSON: Out of range float values are not JSON compliant",
-        "none": f"The decoder returned a tuple{wrong}", "text": "The row has text that is not Unicode",
-    }  # fmt: skip
+        "none": f"The decoder returned a tuple{wrong}",
+        "text": "The row has text that is not Unicode",
+    }
 
 
 def test_a_decoder_that_hangs_fails_the_run(case, module, monkeypatch):

@@ -13,8 +13,8 @@ import pytest
 import zstandard
 
 from nats3_dagster.errors import OperatorError, SourceError
-from nats3_dagster_tests.catalog_case import HOUR, LOGS
-from nats3_dagster_tests.export_case import Case, block
+from nats3_dagster_tests.support.catalog import HOUR, LOGS
+from nats3_dagster_tests.support.exports import Case, block
 
 DATE = "date=2026-11-21/hour=07"
 
@@ -41,7 +41,7 @@ def test_pizza_orders_become_csv_by_store(case):
         f"napoli/{DATE}/{first[:-1]}2-{first[:-1]}2.csv.gz": (
             b'order,pizza,price,extras\n2,"Marinara ""doppia"", large",7.00,\n'
         ),
-    }  # fmt: skip
+    }
 
 
 def test_shipped_log_lines_become_ndjson_by_host(case):
@@ -86,9 +86,13 @@ def test_the_whole_message_as_ndjson(case):
     (data,) = case.files().values()
     first, second = map(json.loads, zstandard.ZstdDecompressor().decompress(data).splitlines())
     assert first == {
-        "seq": 1, "time": "2026-11-21T07:00:00.000000000Z", "subject": "x.y", "stream": "LOGS",
-        "headers": base64.b64encode(block(A="1")).decode(), "data": "AP8=",
-    }  # fmt: skip
+        "seq": 1,
+        "time": "2026-11-21T07:00:00.000000000Z",
+        "subject": "x.y",
+        "stream": "LOGS",
+        "headers": base64.b64encode(block(A="1")).decode(),
+        "data": "AP8=",
+    }
     assert (second["headers"], second["data"]) == (None, "")
 
 
@@ -112,13 +116,13 @@ def test_parquet_has_columns_with_types_and_json_where_types_differ(case, compre
     assert table.to_pylist() == [
         {"n": 1, "f": 1.5, "s": "a", "mixed": "1", "deep": {"a": [1]}, "huge": str(huge), "new": None},
         {"n": 2, "f": 2.0, "s": None, "mixed": "b", "deep": None, "huge": None, "new": True},
-    ]  # fmt: skip
+    ]
     stored = pq.read_metadata(path).row_group(0).column(0).compression
     assert stored == {"gzip": "GZIP", "zstd": "ZSTD", "snappy": "SNAPPY", "none": "UNCOMPRESSED"}[compression]
 
 
 def test_csv_without_columns_has_those_of_all_rows(case):
-    case.chunk(("x", b'{"a": 1}'), ("x", b'{"b": "two\\nlines", "a": 2}'), ("x", b'{"c": false}'), ("x", b'{}'))
+    case.chunk(("x", b'{"a": 1}'), ("x", b'{"b": "two\\nlines", "a": 2}'), ("x", b'{"c": false}'), ("x", b"{}"))
     case.run(decode="json", format="csv", compression="none")
     (data,) = case.files().values()
     assert data == b'a,b,c\n1,,\n2,"two\nlines",\n,,false\n,,\n'
@@ -185,9 +189,13 @@ def test_raw_and_text_have_the_columns_of_a_chunk_in_parquet(case):
         (file,) = case.by_key().values()
         table = pq.read_table(pa.BufferReader(file))
         assert {field.name: field.type for field in table.schema} == {
-            "subject": pa.string(), "subject_bytes": pa.binary(), "seq": pa.int64(), "time": pa.timestamp("us", "UTC"),
-            "time_ns": pa.int64(), {"raw": "data"}.get(decode, "text"): content,
-        }  # fmt: skip
+            "subject": pa.string(),
+            "subject_bytes": pa.binary(),
+            "seq": pa.int64(),
+            "time": pa.timestamp("us", "UTC"),
+            "time_ns": pa.int64(),
+            {"raw": "data"}.get(decode, "text"): content,
+        }
         assert table["subject_bytes"].to_pylist() == [None, b"a.\xff"]
         assert table["time"].cast(pa.int64()).to_pylist() == [n // 1000 for n in table["time_ns"].to_pylist()]
     case.run(decode="text")
@@ -238,16 +246,21 @@ OUTSIDE = (-0.05 / 60, 0, 14.5, 59.5, 60, 61.001, 130)
 def test_messages_outside_of_their_hour_by_time_stay_with_their_key(case, interval, form):
     """In the first or the last interval: an hour is a range of sequences."""
     rows = [(key, minute) for minute in (30, *OUTSIDE) for key in ("a", "c", "b")]
-    case.chunk(*((f"x.{key}", f'{{"key": "{key}", "n": {n}}}'.encode(), None, minute)
-                 for n, (key, minute) in enumerate(rows, 1)))  # fmt: skip
+    case.chunk(
+        *(
+            (f"x.{key}", f'{{"key": "{key}", "n": {n}}}'.encode(), None, minute)
+            for n, (key, minute) in enumerate(rows, 1)
+        )
+    )
     decode, made = form
     path = "{key}/{date}/{hour}-{minute}/{part}.{ext}"
     fields = {"decode": decode, "format": made, "compression": "none", "key": "subject:2", "path": path}
     assert case.run(interval_minutes=interval, **fields).messages == len(rows)
     places = {
         int(row.get("n") or row["seq"]): (path.split("/")[0], int(path.split("/")[2].split("-")[1]))
-        for path, data in case.files().items() for row in _rows(made, data.decode())
-    }  # fmt: skip
+        for path, data in case.files().items()
+        for row in _rows(made, data.decode())
+    }
     last = 60 - interval
     assert places == {
         seq: (key, min(max(int(minute // interval) * interval, 0), last)) for seq, (key, minute) in enumerate(rows, 1)

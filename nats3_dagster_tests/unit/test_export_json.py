@@ -11,15 +11,48 @@ from hypothesis import strategies as st
 from nats3_dagster.exports.formats.json_lines import json_lines
 
 VALID = [
-    b"{}", b'{"a": 1}', b' {"a":\r\n [1, {"b": null}]} \n', b'{"a": 1e400}', b'{"a": 1, "a": 2}', b'{"": -0.10}',
-    b'{"a": 123456789012345678901234567890}', '{"ü": "€ NaN Inf \\\\ud800"}'.encode(), b'{"a":"\\ud800\\u0000"}',
-]  # fmt: skip
+    b"{}",
+    b'{"a": 1}',
+    b' {"a":\r\n [1, {"b": null}]} \n',
+    b'{"a": 1e400}',
+    b'{"a": 1, "a": 2}',
+    b'{"": -0.10}',
+    b'{"a": 123456789012345678901234567890}',
+    '{"ü": "€ NaN Inf \\\\ud800"}'.encode(),
+    b'{"a":"\\ud800\\u0000"}',
+]
 INVALID = [
-    b"", b" ", b"[1]", b"1", b'"}', b"{}{}", b"{} x {}", b"{},{}", b'{"a":"\n"}', b'{"a":"\r"}', b'{"a":"\t"}',
-    b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":Inf}', b'{"a":01}', b'{"a":1.}', b'{"a":+1}', b'{"a":1,}', b"{'a':1}",
-    b"{a:1}", b'{"a":"\xff"}', b'{"a":"\xed\xa0\x80"}', b'{"a":1}\0}', b'{"a":{}', b"}", b"{", b'\xef\xbb\xbf{"a":1}',
-    b'{"a":\n"b\n"}', b'{"a":nul}', b"\xff",
-]  # fmt: skip
+    b"",
+    b" ",
+    b"[1]",
+    b"1",
+    b'"}',
+    b"{}{}",
+    b"{} x {}",
+    b"{},{}",
+    b'{"a":"\n"}',
+    b'{"a":"\r"}',
+    b'{"a":"\t"}',
+    b'{"a":NaN}',
+    b'{"a":-Infinity}',
+    b'{"a":Inf}',
+    b'{"a":01}',
+    b'{"a":1.}',
+    b'{"a":+1}',
+    b'{"a":1,}',
+    b"{'a':1}",
+    b"{a:1}",
+    b'{"a":"\xff"}',
+    b'{"a":"\xed\xa0\x80"}',
+    b'{"a":1}\0}',
+    b'{"a":{}',
+    b"}",
+    b"{",
+    b'\xef\xbb\xbf{"a":1}',
+    b'{"a":\n"b\n"}',
+    b'{"a":nul}',
+    b"\xff",
+]
 
 
 @given(st.lists(st.sampled_from([*VALID, *INVALID]), max_size=30))

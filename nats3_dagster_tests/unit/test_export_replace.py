@@ -8,8 +8,8 @@ from nats3_dagster import fault_points
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
 from nats3_dagster.exports.manifest import read_manifest
 from nats3_dagster.objects import Outlet
-from nats3_dagster_tests.catalog_case import HOUR
-from nats3_dagster_tests.export_case import OWN, Case
+from nats3_dagster_tests.support.catalog import HOUR
+from nats3_dagster_tests.support.exports import OWN, Case
 
 MANIFEST = f"{OWN}/2026-11-21-07.json"
 
@@ -57,8 +57,13 @@ def test_the_manifest_says_what_the_run_did(case):
     run(case)
     document = json.loads(case.everything()[MANIFEST])
     assert {name: document[name] for name in ("archive", "export", "hour", "is_done", "messages", "undecoded")} == {
-        "archive": "logs", "export": "files", "hour": HOUR, "is_done": True, "messages": 3, "undecoded": 0,
-    }  # fmt: skip
+        "archive": "logs",
+        "export": "files",
+        "hour": HOUR,
+        "is_done": True,
+        "messages": 3,
+        "undecoded": 0,
+    }
     counts = [(file["messages"], file["first_seq"], file["last_seq"]) for file in document["files"]]
     assert counts == [(2, 1, 3), (1, 2, 2)]
     assert {file["path"] for file in document["files"]} == set(case.files())

@@ -4,7 +4,7 @@ import pytest
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Destination, ExportSpec
-from nats3_dagster.model.export import parse_destination
+from nats3_dagster.model.export_spec import parse_destination
 
 TO = "s3://bucket/out"
 
@@ -44,10 +44,10 @@ def made(**fields):
         ({"path": "/{date}/{hour}/{first}"}, "path", "has an empty part, . or .., or begins with _exports"),
         ({"path": "../{date}/{hour}/{first}"}, "path", "has an empty part, . or .., or begins with _exports"),
         ({"path": "_exports/{date}/{hour}/{first}"}, "path", "has an empty part, . or .., or begins with _exports"),
-        ({"path": "{date}/{first}"}, "path", "The path lacks {hour}, so that files would have one name"),
+        ({"path": "{date}/{first}"}, "path", "The path has no {hour}, so that files would have one name"),
         ({"path": "{date}/{hour}"}, "path", "The path has none of {first}, {last} and {part}"),
-        ({"path": "{date}/{hour}/{part}", "key": "subject:1"}, "path", "The path lacks {key}"),
-        ({"interval_minutes": 5, "path": "{date}/{hour}/{part}"}, "path", "The path lacks {minute}"),
+        ({"path": "{date}/{hour}/{part}", "key": "subject:1"}, "path", "The path has no {key}"),
+        ({"interval_minutes": 5, "path": "{date}/{hour}/{part}"}, "path", "The path has no {minute}"),
         ({"destination": "bucket/out"}, "destination", "'bucket/out' is not a destination. Write it as s3://bucket/"),
         ({"destination": "ftp://a/b"}, "destination", "'ftp://a/b' is not a destination"),
         ({"destination": "s3://b/out"}, "destination", "'s3://b/out' does not name a bucket"),
@@ -76,11 +76,13 @@ def test_a_password_in_a_destination_is_not_repeated():
 @pytest.mark.parametrize(
     ("url", "parts"),
     [
-        ("s3://bucket", ("s3", "bucket", "")), ("s3://bucket/a/b/", ("s3", "bucket", "a/b")),
-        ("gs://my_bucket/a", ("gs", "my_bucket", "a")), ("az://box/a", ("az", "box", "a")),
+        ("s3://bucket", ("s3", "bucket", "")),
+        ("s3://bucket/a/b/", ("s3", "bucket", "a/b")),
+        ("gs://my_bucket/a", ("gs", "my_bucket", "a")),
+        ("az://box/a", ("az", "box", "a")),
         ("file:///srv/out/", ("file", "", "/srv/out")),
     ],
-)  # fmt: skip
+)
 def test_destinations(url, parts):
     assert parse_destination(url) == Destination(*parts)
     assert parse_destination(Destination(*parts).url) == Destination(*parts)
@@ -89,10 +91,13 @@ def test_destinations(url, parts):
 @pytest.mark.parametrize(
     ("form", "compression", "ext"),
     [
-        ("ndjson", "gzip", "ndjson.gz"), ("csv", "zstd", "csv.zst"), ("raw", "none", "bin"),
-        ("messages", "gzip", "ndjson.gz"), ("parquet", "snappy", "parquet"),
+        ("ndjson", "gzip", "ndjson.gz"),
+        ("csv", "zstd", "csv.zst"),
+        ("raw", "none", "bin"),
+        ("messages", "gzip", "ndjson.gz"),
+        ("parquet", "snappy", "parquet"),
     ],
-)  # fmt: skip
+)
 def test_extensions(form, compression, ext):
     assert made(format=form, compression=compression).ext == ext
 

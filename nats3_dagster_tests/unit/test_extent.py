@@ -32,13 +32,23 @@ def chunk_of(messages: list[Message], *, counted: bool = True, deleted: bool = T
     times = [m.time_ns for m in messages]
     absent = sorted(set(range(COVERS.first, COVERS.last + 1)) - {m.seq for m in messages})
     meta = ChunkMeta(
-        archive="a", incarnation=Incarnation("S", 1), hour=HOUR, covers=COVERS, messages=len(messages),
-        first_ns=min(times), last_ns=max(times), payload_bytes=sum(10 + len(m.subject) for m in messages),
-        largest_bytes=10, stored_bytes=1, sha256="0" * 64, key="k", bucket="b",
+        archive="a",
+        incarnation=Incarnation("S", 1),
+        hour=HOUR,
+        covers=COVERS,
+        messages=len(messages),
+        first_ns=min(times),
+        last_ns=max(times),
+        payload_bytes=sum(10 + len(m.subject) for m in messages),
+        largest_bytes=10,
+        stored_bytes=1,
+        sha256="0" * 64,
+        key="k",
+        bucket="b",
         deleted=tuple(SeqRange(seq, seq) for seq in absent) if deleted else None,
         subjects=dict(Counter(m.subject for m in messages)) if counted else None,
         minutes=tuple(by_minute(np.array(times), HOUR).tolist()) if timed else None,
-    )  # fmt: skip
+    )
     return Chunk(1, meta, datetime.now(UTC), None)
 
 
@@ -89,9 +99,7 @@ def test_it_is_never_less_than_what_is_selected_and_where_it_is_exact_it_is_that
 
 
 # A message each minute, but sequence 103 was deleted: subjects alternate.
-EACH_MINUTE = [
-    Message(COVERS.first + n, START + n * MINUTE_NS, SUBJECTS[n % 2]) for n in range(COVERS.size) if n != 2
-]  # fmt: skip
+EACH_MINUTE = [Message(COVERS.first + n, START + n * MINUTE_NS, SUBJECTS[n % 2]) for n in range(COVERS.size) if n != 2]
 
 
 @pytest.mark.parametrize(

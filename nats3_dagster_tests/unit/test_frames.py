@@ -45,8 +45,13 @@ def row(seq, subject="a.b", headers=None, data=b"x"):
     text = readable(subject)
     raw = None if text == subject else encoded(subject)
     return {
-        "seq": seq, "time_ns": time_ns, "subject": text, "subject_bytes": raw, "headers": headers, "data": data,
-    }  # fmt: skip
+        "seq": seq,
+        "time_ns": time_ns,
+        "subject": text,
+        "subject_bytes": raw,
+        "headers": headers,
+        "data": data,
+    }
 
 
 def parse(*pieces):

@@ -81,9 +81,27 @@ def test_slices_hold_every_message_once_and_no_more_than_an_encoding_may():
 
 
 @pytest.mark.parametrize(
-    "subject", ["a", "a.b", "$JS.x", "é.日本", "a*b.c>", "%", "a." + "b" * 300, "*", "a.*", ">", "a.>", "a\0", "a\x0b",
-                "a\x1f", "a\xa0", "a\u3000", "a\udcff"],
-)  # fmt: skip
+    "subject",
+    [
+        "a",
+        "a.b",
+        "$JS.x",
+        "é.日本",
+        "a*b.c>",
+        "%",
+        "a." + "b" * 300,
+        "*",
+        "a.*",
+        ">",
+        "a.>",
+        "a\0",
+        "a\x0b",
+        "a\x1f",
+        "a\xa0",
+        "a\u3000",
+        "a\udcff",
+    ],
+)
 def test_subjects_that_can_be_published_to(subject):
     assert publishable(encoded(subject))
     publication((subject, None, b"")).check(100, set())

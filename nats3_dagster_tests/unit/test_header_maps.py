@@ -9,10 +9,21 @@ from nats3_dagster.pipeline.sources import header_maps
 from nats3_dagster.pipeline.sources.header_maps import as_maps, parsed
 
 TYPE = pa.map_(pa.string(), pa.list_(pa.string()))
-LINES = st.sampled_from([
-    b"A: 1", b"a:2", b"A: \t3 \t", b"B:", b": x", b"no colon", b"C: x:y", b"\xc3\xa9: \xc3\xa9", b"D: \xff", b"",
-    b"E:\r",
-])  # fmt: skip
+LINES = st.sampled_from(
+    [
+        b"A: 1",
+        b"a:2",
+        b"A: \t3 \t",
+        b"B:",
+        b": x",
+        b"no colon",
+        b"C: x:y",
+        b"\xc3\xa9: \xc3\xa9",
+        b"D: \xff",
+        b"",
+        b"E:\r",
+    ]
+)
 BLOCKS = st.lists(LINES, max_size=5).map(lambda lines: b"\r\n".join([b"NATS/1.0", *lines, b"", b""]))
 STRANGE = st.sampled_from([b"", b"A: 1", b"NATS/1.0 503 A: 1\r\n\r\n", b"\r\n\r\n", b"NATS/1.0\r\nA: 1"])
 

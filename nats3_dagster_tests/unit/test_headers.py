@@ -58,9 +58,14 @@ odd = st.one_of(status, garbage)
 
 
 def send(
-    blocks: list[bytes | None], *, stream: str = "S", first: int = 0, with_ids: bool = True, after: str | None = None,
+    blocks: list[bytes | None],
+    *,
+    stream: str = "S",
+    first: int = 0,
+    with_ids: bool = True,
+    after: str | None = None,
     **how: bool,
-) -> pa.Array:  # fmt: skip
+) -> pa.Array:
     numbers = pa.array(range(first, first + len(blocks)), pa.int64())
     life = Incarnation(stream, LIFE.created_ns)
     return replay_headers(
@@ -76,9 +81,13 @@ def test_what_went_in_comes_back(blocks: list[bytes | None], with_ids: bool) -> 
         first, *lines = out.split(b"\r\n")
         assert (first, out[-4:]) == (b"NATS/1.0", b"\r\n\r\n")
         ours = [
-            f"Nats3-Replay: {REPLAY}", "Nats3-Stream: S", f"Nats3-Incarnation: {TOKEN}", f"Nats3-Sequence: {n}",
-            f"Nats3-Time: 1970-01-01T00:00:00.{n:09d}Z", *([f"Nats-Msg-Id: {REPLAY}:{TOKEN}:{n}"] if with_ids else []),
-        ]  # fmt: skip
+            f"Nats3-Replay: {REPLAY}",
+            "Nats3-Stream: S",
+            f"Nats3-Incarnation: {TOKEN}",
+            f"Nats3-Sequence: {n}",
+            f"Nats3-Time: 1970-01-01T00:00:00.{n:09d}Z",
+            *([f"Nats-Msg-Id: {REPLAY}:{TOKEN}:{n}"] if with_ids else []),
+        ]
         assert b"\n".join(lines[: len(ours)]).decode() == "\n".join(ours)
         for name in ACTING[:-2]:
             assert not re.search(rb"(?mi)^" + name.encode() + b":", b"\n".join(lines[len(ours) :]))
@@ -171,8 +180,9 @@ def test_a_live_replay_leaves_what_acts_by_itself(name: str) -> None:
 
 def test_without_marks_a_message_without_headers_stays_one() -> None:
     assert send([None, b"NATS/1.0\r\nA: 1\r\n\r\n"], live=True, marks=False).to_pylist() == [
-        None, b"NATS/1.0\r\nA: 1\r\n\r\n",
-    ]  # fmt: skip
+        None,
+        b"NATS/1.0\r\nA: 1\r\n\r\n",
+    ]
 
 
 def test_forged_marks_are_no_error() -> None:

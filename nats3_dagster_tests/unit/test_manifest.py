@@ -33,11 +33,15 @@ def manifest(*parts: ManifestPart) -> Manifest:
 
 TWO = manifest(
     ManifestPart(
-        5, 11, 40, (held(13, 20, 7), held(22, 38)), (EXPIRED, ManifestGap(39, 40, "deleted")),
+        5,
+        11,
+        40,
+        (held(13, 20, 7), held(22, 38)),
+        (EXPIRED, ManifestGap(39, 40, "deleted")),
         (ManifestOther(21, 21, "2026-11-21-08:00"),),
     ),
     ManifestPart(9, 1, 3, (held(1, 3),)),
-)  # fmt: skip
+)
 
 
 def stored(fields: object) -> bytes:
@@ -112,10 +116,14 @@ def test_every_flipped_bit_is_noticed() -> None:
         (stored(fields(number="x")), "cannot be read: number"),
         (stored(fields(surprise=1)), "cannot be read: surprise"),
         (stored(fields(parts=[{"created_ns": 1}])), "cannot be read: parts.0.first_seq"),
-        (stored(fields(parts=[{**asdict(TWO.parts[1]), "gaps": [{"first_seq": 4, "last_seq": 4, "reason": "lost"}]}])),
-         "cannot be read: parts.0.gaps.0.reason"),
+        (
+            stored(
+                fields(parts=[{**asdict(TWO.parts[1]), "gaps": [{"first_seq": 4, "last_seq": 4, "reason": "lost"}]}])
+            ),
+            "cannot be read: parts.0.gaps.0.reason",
+        ),
     ],
-)  # fmt: skip
+)
 def test_anything_else_is_refused(data: bytes, what: str) -> None:
     with pytest.raises(ChunkError, match=what):
         decode_manifest(data)

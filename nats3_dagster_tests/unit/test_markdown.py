@@ -7,9 +7,25 @@ from nats3_dagster.defs.markdown import cell
 from nats3_dagster.defs.metadata import plan_table
 
 SUBJECTS = [
-    "orders.eu", "a|b", "||", "`a`", "a``b", "`", " a ", "![x](http://evil.example/a.png)", "[x](javascript:alert(1))",
-    "<img src=x onerror=alert(1)>", "a\\|b", "**a** _b_", "| a | b |", "\\", "a\\", "&lt;", "http://a.example", "# a",
-]  # fmt: skip
+    "orders.eu",
+    "a|b",
+    "||",
+    "`a`",
+    "a``b",
+    "`",
+    " a ",
+    "![x](http://evil.example/a.png)",
+    "[x](javascript:alert(1))",
+    "<img src=x onerror=alert(1)>",
+    "a\\|b",
+    "**a** _b_",
+    "| a | b |",
+    "\\",
+    "a\\",
+    "&lt;",
+    "http://a.example",
+    "# a",
+]
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

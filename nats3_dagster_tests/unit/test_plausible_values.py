@@ -18,8 +18,8 @@ from nats3_dagster.plausible import PATH, check, fault, shown_path
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.fields import Address, Fields
 from nats3_dagster.settings.names import KEYS, has_file, is_secret, variables
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.unit.test_spark_options import CASES, Case
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.spark_sources import CASES, Case
 
 # What each value must not show; `planted` in small and in capital letters, as base32 and base64 have it.
 PLANTED = "PLANTED7Q"
@@ -30,17 +30,35 @@ CREDS = f"-----BEGIN NATS USER JWT-----\n{JWT}\n------END NATS USER JWT------\n"
 EMBEDDED = "data:;base64," + base64.b64encode(SEED.encode()).decode()
 # Secrets in the place of something else, and what they are called.
 MISPLACED = {
-    SEED: "the seed of an nkey", f"/keys/{SEED}": "the seed of an nkey", JWT: "a JWT",
-    PEM: "the content of a key or creds file", CREDS: "the content of a key or creds file",
-    PEM.replace("\n", " "): "the content of a key or creds file", EMBEDDED: "embedded data (data:)",
-    f" DATA:,{PLANTED}": "embedded data (data:)", f"nats3_{PLANTED}{'a' * 40}": "a token of the API",
-    f"postgresql://u:{PLANTED}@h/d": "a URL", f"{PLANTED}\nsecond": "more than one line",
-    f"{PLANTED}\x00": "a control character", PLANTED * 600: "more text than any path has",
-}  # fmt: skip
+    SEED: "the seed of an nkey",
+    f"/keys/{SEED}": "the seed of an nkey",
+    JWT: "a JWT",
+    PEM: "the content of a key or creds file",
+    CREDS: "the content of a key or creds file",
+    PEM.replace("\n", " "): "the content of a key or creds file",
+    EMBEDDED: "embedded data (data:)",
+    f" DATA:,{PLANTED}": "embedded data (data:)",
+    f"nats3_{PLANTED}{'a' * 40}": "a token of the API",
+    f"postgresql://u:{PLANTED}@h/d": "a URL",
+    f"{PLANTED}\nsecond": "more than one line",
+    f"{PLANTED}\x00": "a control character",
+    PLANTED * 600: "more text than any path has",
+}
 PLAUSIBLE = (
-    "/etc/nats/user.creds", "~/u.nk", "file", "a b", "orders", "ORDERS-1", "team:data", "arn:aws:kms:eu:1:key/a-b",
-    "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4.nk", "C:\\keys\\user.nk", "eyJ", "SUAREZ", "päth/ü",
-)  # fmt: skip
+    "/etc/nats/user.creds",
+    "~/u.nk",
+    "file",
+    "a b",
+    "orders",
+    "ORDERS-1",
+    "team:data",
+    "arn:aws:kms:eu:1:key/a-b",
+    "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4.nk",
+    "C:\\keys\\user.nk",
+    "eyJ",
+    "SUAREZ",
+    "päth/ü",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -118,9 +136,7 @@ def _hints(key: str) -> Iterator[object]:
 @pytest.mark.parametrize(
     "variable", ["NATS3_CONFIG", "NATS3_HOME", *(f"{variables(key)[-1]}_FILE" for key in KEYS if has_file(key))]
 )
-def test_no_variable_takes_a_secret_for_a_path(
-    variable: str, nats3: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_variable_takes_a_secret_for_a_path(variable: str, nats3: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in (*MISPLACED, PLANTED, f"/{PLANTED}", f"{PLANTED}/x"):
         if "\0" in text or (variable == "NATS3_HOME" and PLANTED in text and not fault(text)):
             continue  # a folder that is not there has no stack
@@ -212,54 +228,124 @@ def test_no_field_of_an_archive_takes_a_secret(text: str) -> None:
 P = PLANTED
 MISREAD = {
     addresses.nats_fault: (
-        f"nats://{P}/x@h", f"nats://x/{P}@h", f"nats://x?{P}@h:4222", f"nats://x#{P}@h", f"nats://x,{P}@h",
-        f"nats://u:1234,{P}@h", f"nats://h,{P}@h2", f"nats://u:12/{P}@h", f"nats://u:p:{P}/@h", f"tls://{P}[@h",
-        f"x/{P}@h", f"nats://h/{P}", f"nats://h?{P}", f"http://{P}@h", f"nats://u:{P}@", f"nats://h:{P}",
-        f"nats://u:p@h {P}", SEED, JWT, EMBEDDED, f"nats://{SEED}", f"nats://{JWT}:4222", f"nats://h:4222,{SEED}",
+        f"nats://{P}/x@h",
+        f"nats://x/{P}@h",
+        f"nats://x?{P}@h:4222",
+        f"nats://x#{P}@h",
+        f"nats://x,{P}@h",
+        f"nats://u:1234,{P}@h",
+        f"nats://h,{P}@h2",
+        f"nats://u:12/{P}@h",
+        f"nats://u:p:{P}/@h",
+        f"tls://{P}[@h",
+        f"x/{P}@h",
+        f"nats://h/{P}",
+        f"nats://h?{P}",
+        f"http://{P}@h",
+        f"nats://u:{P}@",
+        f"nats://h:{P}",
+        f"nats://u:p@h {P}",
+        SEED,
+        JWT,
+        EMBEDDED,
+        f"nats://{SEED}",
+        f"nats://{JWT}:4222",
+        f"nats://h:4222,{SEED}",
     ),
     addresses.http_fault: (
-        f"http://u:{P}@h", f"http://{P}@h", f"http://u:x/{P}@h", f"http://u:12/{P}@h:80", f"http://u:x?{P}@h",
-        f"http://u:x#{P}@h", f"http://h/?token={P}", f"http://h/#{P}", f"http://h/a:{P}", f"{P}:80", f"nats://{P}",
-        f"http://h:{P}", f"http://h {P}", f"http://:{P}", f"http://{SEED}", f"http://h/{JWT}", EMBEDDED, f"ftp://{P}/",
+        f"http://u:{P}@h",
+        f"http://{P}@h",
+        f"http://u:x/{P}@h",
+        f"http://u:12/{P}@h:80",
+        f"http://u:x?{P}@h",
+        f"http://u:x#{P}@h",
+        f"http://h/?token={P}",
+        f"http://h/#{P}",
+        f"http://h/a:{P}",
+        f"{P}:80",
+        f"nats://{P}",
+        f"http://h:{P}",
+        f"http://h {P}",
+        f"http://:{P}",
+        f"http://{SEED}",
+        f"http://h/{JWT}",
+        EMBEDDED,
+        f"ftp://{P}/",
     ),
     addresses.postgres_fault: (
-        f"postgresql://u:a@{P}@h/d", f"postgresql://u:a/{P}@h/d", f"postgresql://u:12/{P}@h/d",
-        f"postgres://u:a?{P}@h/d", f"postgresql://u:a#{P}@h/d", f"postgresql://u:12?{P}@h/d", f"postgresql://h/d@{P}",
-        f"postgresql://h/d/{P}", f"postgresql://h/d:{P}", f"postgresql://h:{P}/d", f"postgresql://h/d?{P}",
-        f"postgresql://u:p@h/d?password=a&{P}", f"mysql://{P}@h/d", f"postgresql://u:a {P}@h/d",
-        f"postgresql://u:[{P}@h/d", f"postgresql://h/{SEED}",
+        f"postgresql://u:a@{P}@h/d",
+        f"postgresql://u:a/{P}@h/d",
+        f"postgresql://u:12/{P}@h/d",
+        f"postgres://u:a?{P}@h/d",
+        f"postgresql://u:a#{P}@h/d",
+        f"postgresql://u:12?{P}@h/d",
+        f"postgresql://h/d@{P}",
+        f"postgresql://h/d/{P}",
+        f"postgresql://h/d:{P}",
+        f"postgresql://h:{P}/d",
+        f"postgresql://h/d?{P}",
+        f"postgresql://u:p@h/d?password=a&{P}",
+        f"mysql://{P}@h/d",
+        f"postgresql://u:a {P}@h/d",
+        f"postgresql://u:[{P}@h/d",
+        f"postgresql://h/{SEED}",
     ),
     addresses.connect_fault: (
-        f"sc://u:{P}@h", f"sc://h/;token=a/{P}", f"sc://h/;token=a?{P}", f"sc://h/;token=a#{P}", f"sc://h:{P}",
-        f"sc://h/{P}", f"http://{P}", f"sc://{SEED}",
+        f"sc://u:{P}@h",
+        f"sc://h/;token=a/{P}",
+        f"sc://h/;token=a?{P}",
+        f"sc://h/;token=a#{P}",
+        f"sc://h:{P}",
+        f"sc://h/{P}",
+        f"http://{P}",
+        f"sc://{SEED}",
     ),
     addresses.store_fault: (f"s3://key:{P}@bucket", f"https://{P}@h", P, f"file://{P}/x", f"file:///{JWT}"),
     addresses.master_fault: (f"spark://u:{P}@h:7077", SEED, f"local\n{P}"),
-}  # fmt: skip
+}
 WELL_FORMED = {
     addresses.nats_fault: (
-        "nats://h", "h:4222", "nats://u:p@h", "nats://token@h:4222/", "tls://a.b-c_d:4222,h2", "nats://[::1]:4222",
-        "nats://u:p%40%2F%2C@h,nats://u:p%40%2F%2C@h2,h3", "nats://u:p@ss@h", "nats://127.0.0.1:4222", "nats://höst",
+        "nats://h",
+        "h:4222",
+        "nats://u:p@h",
+        "nats://token@h:4222/",
+        "tls://a.b-c_d:4222,h2",
+        "nats://[::1]:4222",
+        "nats://u:p%40%2F%2C@h,nats://u:p%40%2F%2C@h2,h3",
+        "nats://u:p@ss@h",
+        "nats://127.0.0.1:4222",
+        "nats://höst",
     ),
     addresses.http_fault: (
-        "http://h:3000", "https://a.b/dagster", "http://[::1]:9000", "https://s3.eu-west-1.amazonaws.com", "http://h/",
+        "http://h:3000",
+        "https://a.b/dagster",
+        "http://[::1]:9000",
+        "https://s3.eu-west-1.amazonaws.com",
+        "http://h/",
     ),
     addresses.postgres_fault: (
-        "postgresql://u:p@h:5432/d", "postgres://h/d", "postgresql://u:p%40%2F%3A@h1:5432,h2/d?sslmode=verify-full",
-        "postgresql:///d?host=/var/run/postgresql", "postgresql://%2Fvar%2Frun%2Fpg/d", "postgresql://[::1]:5432/d",
-        "postgresql://u:a:b@h/d?sslrootcert=/etc/ssl/pg.pem&options=-csearch_path%3Dpublic", "postgresql://u@h",
+        "postgresql://u:p@h:5432/d",
+        "postgres://h/d",
+        "postgresql://u:p%40%2F%3A@h1:5432,h2/d?sslmode=verify-full",
+        "postgresql:///d?host=/var/run/postgresql",
+        "postgresql://%2Fvar%2Frun%2Fpg/d",
+        "postgresql://[::1]:5432/d",
+        "postgresql://u:a:b@h/d?sslrootcert=/etc/ssl/pg.pem&options=-csearch_path%3Dpublic",
+        "postgresql://u@h",
     ),
     addresses.connect_fault: ("sc://h", "sc://h:15002/", "sc://h:15002/;token=a%2Fb==;use_ssl=true"),
     addresses.store_fault: ("s3://", "file:///a/b@c"),
     addresses.master_fault: ("local[2]", "local[*,4]", "yarn", "spark://h1:7077,h2:7077", "k8s://https://h:443"),
-}  # fmt: skip
+}
 # The setting of each kind of address.
 SETTINGS = {
-    addresses.nats_fault: ("nats_url",), addresses.postgres_fault: ("postgres_url",),
+    addresses.nats_fault: ("nats_url",),
+    addresses.postgres_fault: ("postgres_url",),
     addresses.http_fault: ("dagster_url", "nats_monitor_url", "server_url", "s3_endpoint"),
-    addresses.connect_fault: ("spark_remote",), addresses.store_fault: ("store_url",),
+    addresses.connect_fault: ("spark_remote",),
+    addresses.store_fault: ("store_url",),
     addresses.master_fault: ("spark_master",),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", MISREAD, ids=lambda kind: kind.__name__)
@@ -286,10 +372,17 @@ def test_an_address_that_is_misread_is_refused_and_not_repeated(
     assert Path("nats3.toml").read_text() == ""
 
 
-@pytest.mark.parametrize("text", [
-    f"host=h dbname=postgresql://u:{P}@h/d", f"host=u:{P}@h dbname=d", f"host=h dbname=d@{P}", f"host=h password=a {P}",
-    f"dbname=d/{P}", P,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"host=h dbname=postgresql://u:{P}@h/d",
+        f"host=u:{P}@h dbname=d",
+        f"host=h dbname=d@{P}",
+        f"host=h password=a {P}",
+        f"dbname=d/{P}",
+        P,
+    ],
+)
 def test_keywords_of_libpq_that_are_misread_are_refused(
     text: str, nats3: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

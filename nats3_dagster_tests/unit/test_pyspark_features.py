@@ -50,8 +50,9 @@ def test_every_file_about_spark_is_run_on_every_version() -> None:
         r"|connect-server\.sh"
     )
     files = {
-        str(path.relative_to(folder)) for path in folder.rglob("test_*.py")
+        str(path.relative_to(folder))
+        for path in folder.rglob("test_*.py")
         if re.search(about, path.read_text(), re.MULTILINE)
-    }  # fmt: skip
+    }
     assert files <= {*TESTS}
     assert all((folder / name).is_file() for name in TESTS)

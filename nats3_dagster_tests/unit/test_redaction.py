@@ -25,36 +25,48 @@ def test_a_secret_is_taken_out_in_every_form(secret: str) -> None:
     learn(secret)
     pieces = [secret[:-1], secret[-1]]
     forms = [
-        secret, quote(secret, safe=""), quote(secret), quote(quote(secret, safe=""), safe=""),
-        json.dumps(secret)[1:-1], repr(secret)[1:-1],
+        secret,
+        quote(secret, safe=""),
+        quote(secret),
+        quote(quote(secret, safe=""), safe=""),
+        json.dumps(secret)[1:-1],
+        repr(secret)[1:-1],
         *(base64.b64encode(before + secret.encode() + b"after").decode() for before in (b"", b"u:", b"us:", b"use:")),
-        base64.urlsafe_b64encode(secret.encode()).decode(), quote_plus(secret),
-    ]  # fmt: skip
+        base64.urlsafe_b64encode(secret.encode()).decode(),
+        quote_plus(secret),
+    ]
     for form in forms:
         assert redaction.STARS in redacted(f"before {form} after"), form
         assert form not in redacted(f"before {form} after")
         assert pieces[0] not in redacted(f"before {form} after")
 
 
-@pytest.mark.parametrize(("secret", "text", "expected"), [
-    ("abc", "abcabc and abc", "abcabc and abc"),  # too short
-    ("nats", "nats://host", "nats://host"),  # a word of our own
-    ("Password", "the password", "the password"),
-    ("pwd1", "pwd1 pwd12 xpwd1 (pwd1)", "*** pwd12 xpwd1 (***)"),  # short: whole words
-    ("postgrest", "postgrest postgrests", "*** postgrests"),  # letters
-    ("Zx81-long", "aZx81-longb", "a***b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("secret", "text", "expected"),
+    [
+        ("abc", "abcabc and abc", "abcabc and abc"),  # too short
+        ("nats", "nats://host", "nats://host"),  # a word of our own
+        ("Password", "the password", "the password"),
+        ("pwd1", "pwd1 pwd12 xpwd1 (pwd1)", "*** pwd12 xpwd1 (***)"),  # short: whole words
+        ("postgrest", "postgrest postgrests", "*** postgrests"),  # letters
+        ("Zx81-long", "aZx81-longb", "a***b"),
+    ],
+)
 def test_short_values_do_not_turn_texts_into_stars(secret: str, text: str, expected: str) -> None:
     learn(secret)
     assert redacted(text) == expected
 
 
-@pytest.mark.parametrize("text", [
-    "SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTC4",
-    "eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.eyJ4.x",
-    f"nats3_{'x' * 43}", "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----",
-    "-----BEGIN NATS USER JWT-----\nabc\n------END NATS USER JWT------",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTC4",
+        "eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.eyJ4.x",
+        f"nats3_{'x' * 43}",
+        "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----",
+        "-----BEGIN NATS USER JWT-----\nabc\n------END NATS USER JWT------",
+    ],
+)
 def test_what_is_a_secret_by_its_form_is_taken_out(text: str) -> None:
     assert redacted(f"got {text} here") == "got *** here"
 

@@ -12,9 +12,12 @@ HOUR, NEXT = "2026-11-21-10:00", "2026-11-21-11:00"
 
 def test_what_a_person_wrote() -> None:
     selection = Selection.parse(
-        hours=[NEXT, HOUR, NEXT], from_time=HOUR, to_time="2026-11-21T12:00:00Z", sequences=" 10-20 ",
+        hours=[NEXT, HOUR, NEXT],
+        from_time=HOUR,
+        to_time="2026-11-21T12:00:00Z",
+        sequences=" 10-20 ",
         subjects=["b.>", "a", "b.>"],
-    )  # fmt: skip
+    )
     start = hour_start(HOUR)
     assert selection == Selection((HOUR, NEXT), start, start + 2 * HOUR_NS, SeqRange(10, 20), ("b.>", "a"))
     assert Selection.parse(sequences="7").sequences == (7, 7)

@@ -72,9 +72,11 @@ def test_the_environment_wins_over_the_file_and_that_over_the_stack(variable: SA
     toml('store_url = "file:///t"', 'aws_region = "of-file"')
     variable(AWS_REGION="of-sdk", AWS_DEFAULT_REGION="of-default", NATS3_OWNERS="")
     assert sources("nats_url", "store_url", "s3_region", "owners") == [
-        ("nats://stack", "embedded stack"), ("file:///t", "nats3.toml"),
-        ("of-sdk", "environment variable AWS_REGION"), ("", "default"),
-    ]  # fmt: skip
+        ("nats://stack", "embedded stack"),
+        ("file:///t", "nats3.toml"),
+        ("of-sdk", "environment variable AWS_REGION"),
+        ("", "default"),
+    ]
     variable(NATS3_S3_REGION="of-ours")
     assert sources("s3_region") == [("of-ours", "environment variable NATS3_S3_REGION")]
 
@@ -259,10 +261,15 @@ def test_a_context_with_several_logins_has_the_first_one_as_the_command_has_it(v
         assert [name for name, value in logins.items() if value] == [first]
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("other", "There is no NATS context other"), ("../prod", "is invalid"), ("bad", "is not JSON"),
-    ("list", "is not an object"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("other", "There is no NATS context other"),
+        ("../prod", "is invalid"),
+        ("bad", "is not JSON"),
+        ("list", "is not an object"),
+    ],
+)
 def test_a_context_that_is_missing_or_malformed_is_refused(variable: SAY, name: str, text: str) -> None:
     context("prod")
     Path("xdg/nats/context/bad.json").write_text('{"password": "s3cr')
@@ -311,10 +318,15 @@ def test_one_s3_identity_is_in_force(
 
 def test_no_secret_shows(variable: SAY) -> None:
     variable(
-        NATS3_NATS_URL=f"nats://u:{ENCODED}@h:1,nats://s3crtoken@h2", NATS3_NATS_TOKEN=SECRET,
-        NATS3_POSTGRES_URL=f"postgresql://u:{ENCODED}@h/d", NATS3_SPARK_REMOTE=f"sc://h:1/;token={ENCODED}",
-        NATS3_NATS_USER_SEED=SECRET, AWS_SECRET_ACCESS_KEY=SECRET, NATS3_API_TOKENS="c" * 64, AWS_SESSION_TOKEN=SECRET,
-    )  # fmt: skip
+        NATS3_NATS_URL=f"nats://u:{ENCODED}@h:1,nats://s3crtoken@h2",
+        NATS3_NATS_TOKEN=SECRET,
+        NATS3_POSTGRES_URL=f"postgresql://u:{ENCODED}@h/d",
+        NATS3_SPARK_REMOTE=f"sc://h:1/;token={ENCODED}",
+        NATS3_NATS_USER_SEED=SECRET,
+        AWS_SECRET_ACCESS_KEY=SECRET,
+        NATS3_API_TOKENS="c" * 64,
+        AWS_SESSION_TOKEN=SECRET,
+    )
     settings = Settings.load()
     shown = {key: settings.shown(key) for key in KEYS}
     text = f"{settings!r} {settings} {shown}"

@@ -2,34 +2,27 @@
 
 import inspect
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from pyspark.sql import datasource as ds
-from pyspark.sql.types import StructType
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS, parse_time
-from nats3_dagster.pipeline.sources.archive_source import OPTIONS, Nats3DataSource
-from nats3_dagster.pipeline.sources.connection import CONNECTION, nats_options
+from nats3_dagster.pipeline.sources.connection import nats_options
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 from nats3_dagster.pipeline.sources.jetstream_options import (
-    BATCH,
-    READ,
-    STREAMING,
     read_schema,
     read_values,
 )
-from nats3_dagster.pipeline.sources.jetstream_writer import WRITE, WRITE_STREAM
 from nats3_dagster.pipeline.sources.options import Option, option_rows
 from nats3_dagster.pipeline.sources.pushdown import Narrowed
+from nats3_dagster_tests.support.spark_sources import ALL, CASES, Case
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 SECRET = "planted-7Zq"
-ALL = (*READ, *BATCH, *STREAMING, *CONNECTION)
 
 
 @pytest.mark.parametrize("text", [inspect.getdoc(JetStreamDataSource), DOCS.read_text()], ids=["class", "docs"])
@@ -39,60 +32,28 @@ def test_every_option_is_documented_as_it_is(text: str) -> None:
         assert row in rows
 
 
-class Case(NamedTuple):
-    """A source or a sink as Spark asks it, with options of which one is wrong."""
-
-    # As errors name it.
-    source: str
-    table: tuple[Option, ...]
-    # Options without which nothing is read or written.
-    needed: dict[str, str]
-    ask: Callable[[dict[str, str]], object]
-
-
-PLAIN = StructType().add("subject", "string").add("data", "string")
-
-
-def jetstream(given: dict[str, str]) -> JetStreamDataSource:
-    return JetStreamDataSource(ds.CaseInsensitiveDict(given))
-
-
-CASES = {
-    # Spark asks for the columns before it says which of both reads it is, unless the user gives a schema.
-    "columns": Case("jetstream", ALL, {"stream": "EV"}, lambda given: jetstream(given).schema()),
-    "read": Case(
-        "spark.read.format('jetstream')", (*READ, *BATCH, *CONNECTION), {"stream": "EV"},
-        lambda given: jetstream(given).reader(PLAIN),
-    ),
-    "readStream": Case(
-        "spark.readStream.format('jetstream')", (*READ, *STREAMING, *CONNECTION), {"stream": "EV"},
-        lambda given: jetstream(given).streamReader(PLAIN),
-    ),
-    "write": Case(
-        "df.write.format('jetstream')", (*WRITE, *CONNECTION), {"stream": "EV"},
-        lambda given: jetstream(given).writer(PLAIN, overwrite=False),
-    ),
-    "writeStream": Case(
-        "df.writeStream.format('jetstream')", (*WRITE_STREAM, *CONNECTION), {"stream": "EV"},
-        lambda given: jetstream(given).streamWriter(PLAIN, overwrite=False),
-    ),
-    "nats3": Case(
-        "nats3", OPTIONS, {"archive": "events"}, lambda given: Nats3DataSource(ds.CaseInsensitiveDict(given)).schema(),
-    ),
-}  # fmt: skip
 # What no option of a kind can be; of a text that may be anything, an empty one.
 MALFORMED = {
-    "true or false": ["maybe", ""], "number": ["0", "-1", "2.5", "many", str(1 << 63)],
-    "sequence": ["0", "x", str(1 << 63)], "time": ["noon", "2026-13-01", ""], "duration": ["soon", "0s"],
-    "size": ["0", "much"], "id": ["a b", "a:b", ""], "subject filters": ["a..b", "a.>.b", "a, "],
+    "true or false": ["maybe", ""],
+    "number": ["0", "-1", "2.5", "many", str(1 << 63)],
+    "sequence": ["0", "x", str(1 << 63)],
+    "time": ["noon", "2026-13-01", ""],
+    "duration": ["soon", "0s"],
+    "size": ["0", "much"],
+    "id": ["a b", "a:b", ""],
+    "subject filters": ["a..b", "a.>.b", "a, "],
     "earliest, latest, sequence or time": ["first", "0"],
-}  # fmt: skip
+}
 # Of options whose kind does not say it.
 OF_OPTION = {
-    "stream": ["a.b", " ", "x" * 256], "hours": ["yesterday", "2026-11-21-07:00,", "2026-11-31-07:00"],
-    "sequences": ["9-5", "a-b", "0-3", f"1-{1 << 70}"], "url": ["http://x", "nats://h:port", "nats://h,,nats://i"],
-    "domain": ["a b", "a.b"], "apiPrefix": ["a..b", "a b"], "inboxPrefix": ["a..b", ">"],
-}  # fmt: skip
+    "stream": ["a.b", " ", "x" * 256],
+    "hours": ["yesterday", "2026-11-21-07:00,", "2026-11-31-07:00"],
+    "sequences": ["9-5", "a-b", "0-3", f"1-{1 << 70}"],
+    "url": ["http://x", "nats://h:port", "nats://h,,nats://i"],
+    "domain": ["a b", "a.b"],
+    "apiPrefix": ["a..b", "a b"],
+    "inboxPrefix": ["a..b", ">"],
+}
 EVERY = [(case, option) for case in CASES.values() for option in case.table]
 
 
@@ -123,9 +84,7 @@ def test_an_unknown_option_is_named_with_the_known_one_that_is_nearest(case: Cas
 @pytest.mark.parametrize(
     ("case", "option"), EVERY, ids=[f"{name}-{o.name}" for name, case in CASES.items() for o in case.table]
 )
-def test_a_malformed_value_is_an_error_that_names_the_option_and_says_what_to_write(
-    case: Case, option: Option
-) -> None:
+def test_a_malformed_value_is_an_error_that_names_the_option_and_says_what_to_write(case: Case, option: Option) -> None:
     kind = option.kind
     words = kind.name.split(" or ") if kind.form.startswith("one of") else []
     for value in OF_OPTION.get(option.name) or MALFORMED.get(kind.name) or [" ".join(words)]:
@@ -169,9 +128,13 @@ def test_columns() -> None:
         return [f"{f.name} {f.dataType.simpleString()}" for f in read_schema(read_values({"stream": "EV"} | options))]
 
     assert names() == [
-        "seq bigint", "time timestamp", "time_ns bigint", "subject string", "headers map<string,array<string>>",
+        "seq bigint",
+        "time timestamp",
+        "time_ns bigint",
+        "subject string",
+        "headers map<string,array<string>>",
         "data binary",
-    ]  # fmt: skip
+    ]
     assert names(columns="size, headers", headers="binary") == ["size int", "headers binary"]
     assert names(headers="none")[-2:] == ["subject string", "data binary"]
     for columns, what in (

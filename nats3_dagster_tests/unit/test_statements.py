@@ -7,28 +7,44 @@ from pathlib import Path
 import pytest
 
 import nats3_dagster.catalog
-from nats3_dagster.catalog.statements import _statements  # pyright: ignore[reportPrivateUsage]
+from nats3_dagster.catalog.statements import parse
 
 PACKAGE = Path(nats3_dagster.catalog.__file__).parent
-# Name, parameters, the rest up to the next statement.
-STATEMENTS = {
-    name: text
-    for path in sorted((PACKAGE / "sql").glob("*.sql"))
-    for name, text in re.findall(r"^-- name: (\w+)\([^)]*\)[!#]?\n(.*?)(?=^-- name:|\Z)", path.read_text(), re.M | re.S)
-}
+FILES = [path.read_text() for path in sorted((PACKAGE / "sql").glob("*.sql"))]
+STATEMENTS = {name: sql for text in FILES for name, sql in parse(text).items()}
+# The parameters that stand beside the name of each.
+STATED = {name: stated for text in FILES for name, stated in re.findall(r"^-- name: (\w+)\((.*)\)$", text, re.M)}
 CALLS = {"rows", "row", "values", "value", "value_or_none", "run", "copy"}
 
 
 def test_every_statement_is_found() -> None:
-    headers = sum(path.read_text().count("-- name:") for path in (PACKAGE / "sql").glob("*.sql"))
-    assert len(STATEMENTS) == headers > 50
+    assert len(STATEMENTS) == sum(text.count("-- name:") for text in FILES) > 50
 
 
-def test_loading_them_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """aiosql warns of a statement that writes and is not marked with `!`; a program without logging would print it."""
-    _statements.cache_clear()
-    assert set(_statements()) == set(STATEMENTS)
-    assert caplog.text == ""
+def test_parameters_are_rewritten_and_nothing_else() -> None:
+    text = """
+-- name: one(archive, first_seq)
+-- Says: a colon in a comment is kept, and 'a quote.
+select ':archive', "a:b", :archive::text[], seqs[1:2] from t where first = :first_seq and name = 'it''s :name';
+
+-- name: two()
+select 1;
+"""
+    assert parse(text) == {
+        "one": "-- Says: a colon in a comment is kept, and 'a quote.\n"
+        "select ':archive', \"a:b\", %(archive)s::text[], seqs[1:2] from t "
+        "where first = %(first_seq)s and name = 'it''s :name';",
+        "two": "select 1;",
+    }
+
+
+def test_the_parameters_of_a_head_are_those_of_its_statement() -> None:
+    differences = {
+        name: sorted(stated ^ used)
+        for name, sql in STATEMENTS.items()
+        if (stated := set(re.findall(r"\w+", STATED[name]))) != (used := set(re.findall(r"%\((\w+)\)s", sql)))
+    }
+    assert differences == {}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

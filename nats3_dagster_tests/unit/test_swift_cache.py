@@ -2,8 +2,8 @@
 
 import pytest
 
-from nats3_dagster.dev import swift_cache
-from nats3_dagster.dev.swift_cache import InfoCache
+from nats3_dagster.dev.s3 import cache as swift_cache
+from nats3_dagster.dev.s3.cache import InfoCache
 
 
 def test_it_keeps_what_is_there_until_its_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,9 +44,11 @@ def test_no_module_below_the_faces_names_a_command_or_an_option() -> None:
     )
     found = [
         f"{path.relative_to(PACKAGE)}:{number}"
-        for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in FACES
-        for number, line in enumerate(_code(path), 1) if command.search(line) and not _is_of_another_program(line)
-    ]  # fmt: skip
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in FACES
+        for number, line in enumerate(_code(path), 1)
+        if command.search(line) and not _is_of_another_program(line)
+    ]
     assert found == []
 
 
@@ -95,9 +97,8 @@ def _values_given(code: Next) -> set[str]:
     """The values with which the package makes the step."""
     calls = re.compile(rf"Next\.{code.name}\b(?:\)| if [^)]*\))?\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
     given = [
-        set(re.findall(r"(\w+)=", call))
-        for path in PACKAGE.rglob("*.py") for call in calls.findall(path.read_text())
-    ]  # fmt: skip
+        set(re.findall(r"(\w+)=", call)) for path in PACKAGE.rglob("*.py") for call in calls.findall(path.read_text())
+    ]
     return set.intersection(*given) if given else _names(code.value)
 
 

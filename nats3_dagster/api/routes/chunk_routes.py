@@ -5,17 +5,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.context import Json, Work
 from nats3_dagster.api.json_bodies import JsonRoute
-from nats3_dagster.api.models.bodies import JobId
-from nats3_dagster.api.models.chunk_models import ChunkDetail, ChunkPage
-from nats3_dagster.api.parameters import time_in
-from nats3_dagster.archive import chunk_pages, jobs, status
-from nats3_dagster.archive.chunk_pages import Position
+from nats3_dagster.api.parameters import JobId, time_in
+from nats3_dagster.archive import status
+from nats3_dagster.archive.lifecycle import jobs
+from nats3_dagster.archive.read import chunk_pages
+from nats3_dagster.archive.read.chunk_pages import Position
 from nats3_dagster.bodies.base import BIGGEST, Text
+from nats3_dagster.documents.chunks import Chunk, ChunkDetail, ChunkPage
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive
-from nats3_dagster.views import chunks as views
 from nats3_dagster.workspace import Workspace
 
 MOST = 1000
@@ -40,24 +40,29 @@ def list_chunks(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MOST, description="Chunks of a page.")] = 100,
     cursor: Annotated[str | None, Query(description="`next` of the page before.")] = None,
-) -> Document:  # fmt: skip
+) -> Json:
     """A page of the chunks of one archive, in the order of the stream. A page may have fewer chunks than asked for and
     still a next one."""
     times = time_in("from_time", from_time), time_in("to_time", to_time)
     page = chunk_pages.page(
-        work, _archive(work, archive, job_id), hours=hour or (), times=times, subject=subject,
-        after=_position(cursor), limit=limit,
-    )  # fmt: skip
+        work,
+        _archive(work, archive, job_id),
+        hours=hour or (),
+        times=times,
+        subject=subject,
+        after=_position(cursor),
+        limit=limit,
+    )
     after = "-".join(map(str, page.next)) if page.next else None
-    return Document({"chunks": [views.summary(chunk) for chunk in page.chunks], "next": after})
+    return Json(ChunkPage(chunks=[Chunk.of(chunk) for chunk in page.chunks], next=after))
 
 
 @router.get("/{chunk_id}", response_model=ChunkDetail)
 def get_chunk(
     chunk_id: Annotated[int, Path(ge=1, le=BIGGEST, description="Its `id` in a page.", examples=[42])], work: Work
-) -> Document:
+) -> Json:
     """All about one chunk: where it is, its subjects, the replays that published it."""
-    return Document(views.chunk(chunk_pages.chunk(work, chunk_id), work.settings.dagster_url))
+    return Json(ChunkDetail.of_report(chunk_pages.chunk(work, chunk_id), work.settings.dagster_url))
 
 
 def _archive(work: Workspace, name: str | None, job_id: JobId | None) -> Archive:

@@ -12,9 +12,10 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic_core import to_json
 
 from nats3_dagster.api.problems import problem
+from nats3_dagster.api.wording import WORDS
+from nats3_dagster.documents.replays import ReplayProgress
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.replay import jobs
-from nats3_dagster.views import load_jobs as documents
 from nats3_dagster.workspace import Workspace
 
 # How often the catalog is asked, and how long the client hears nothing at most.
@@ -32,8 +33,8 @@ async def events(request: Request, workspace: Workspace, job_id: UUID) -> AsyncG
         except Nats3Error as error:
             yield _event("problem", problem(error))
             return
-        ends = document["status"] in jobs.ENDS
-        current = documents.without_clock(document)
+        ends = document.status in jobs.ENDS
+        current = document.without_clock()
         if ends or current != last:
             yield _event("end" if ends else "progress", document)
             last, spoke_at = current, time.monotonic()
@@ -45,9 +46,9 @@ async def events(request: Request, workspace: Workspace, job_id: UUID) -> AsyncG
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-def _document(workspace: Workspace, job_id: UUID) -> dict[str, Any]:
-    return documents.progress(jobs.progress(workspace, job_id))
+def _document(workspace: Workspace, job_id: UUID) -> ReplayProgress:
+    return ReplayProgress.of(jobs.progress(workspace, job_id), WORDS)
 
 
-def _event(name: str, document: dict[str, Any]) -> bytes:
+def _event(name: str, document: object) -> bytes:
     return format_sse_event(event=name, data_str=to_json(document).decode())

@@ -9,21 +9,21 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.context import Json, Work
 from nats3_dagster.api.json_bodies import JsonRoute
-from nats3_dagster.api.models.bodies import JobId
-from nats3_dagster.api.models.load_models import LoadJob, LoadPlan, LoadProgress
+from nats3_dagster.api.parameters import JobId
 from nats3_dagster.api.routes.load_events import events
+from nats3_dagster.api.wording import WORDS
 from nats3_dagster.bodies.base import Text
 from nats3_dagster.bodies.load_jobs import CreateLoadJob
+from nats3_dagster.documents.replay_plans import ReplayPlan
+from nats3_dagster.documents.replays import Replay, ReplayProgress
 from nats3_dagster.errors import Conflict
 from nats3_dagster.model import ReplaySpec
 from nats3_dagster.replay import control, jobs
 from nats3_dagster.replay.jobs import JobStatus
-from nats3_dagster.replay.planning.plan import describe
 from nats3_dagster.runs import loads
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import load_jobs as documents
 
 router = APIRouter(tags=["load"], route_class=JsonRoute)
 
@@ -37,22 +37,27 @@ Starts = Annotated[Callable[[Settings, ReplaySpec], loads.Starter], Depends(star
 
 
 @router.post(
-    "/load/job", status_code=201, response_model=LoadJob | LoadPlan,
-    responses={200: {"model": LoadJob | LoadPlan, "description": "The job of that key, or the plan."}},
-)  # fmt: skip
+    "/load/job",
+    status_code=201,
+    response_model=Replay | ReplayPlan,
+    responses={200: {"model": Replay | ReplayPlan, "description": "The job of that key, or the plan."}},
+)
 def create_load_job(
-    body: CreateLoadJob, work: Work, starts: Starts, response: Response,
+    body: CreateLoadJob,
+    work: Work,
+    starts: Starts,
+    response: Response,
     idempotency_key: Annotated[
         UUID | None, Header(description="Becomes the job's id. Given again, it finds the job that it began.")
     ] = None,
-) -> Any:  # fmt: skip
-    """Begin a replay. Nothing is recorded if it is refused. With `delete_chunks` nobody is asked a second time.
+) -> Any:
+    """Begin a replay. Nothing is recorded if it is refused. `delete_chunks` needs no confirmation here.
 
     Without an `Idempotency-Key` a second unfinished replay of the same selection to the same subjects is refused."""
     spec = body.spec()
     if body.dry_run:
         response.status_code = 200
-        return describe(jobs.plan_job(work, body.source, spec, body.write_stream))
+        return ReplayPlan.of(jobs.plan_job(work, body.source, spec, body.write_stream))
     start_with = starts(work.settings, spec)
     replay, is_new = jobs.begin_job(
         work, body.source, spec, write_stream=body.write_stream, key=idempotency_key, name=body.name
@@ -61,16 +66,16 @@ def create_load_job(
         with suppress(Conflict):  # another server started it just now
             loads.start(work, replay, start_with)
     response.status_code = 201 if is_new else 200
-    return documents.load_job(jobs.job(work, replay.job_id))
+    return Replay.of(jobs.job(work, replay.job_id), WORDS)
 
 
-@router.get("/load/job", response_model=LoadJob)
-def get_load_job(job_id: JobId, work: Work) -> Document:
+@router.get("/load/job", response_model=Replay)
+def get_load_job(job_id: JobId, work: Work) -> Json:
     """One load job."""
-    return Document(documents.load_job(jobs.job(work, job_id)))
+    return Json(Replay.of(jobs.job(work, job_id), WORDS))
 
 
-@router.get("/load/jobs", response_model=list[LoadJob])
+@router.get("/load/jobs", response_model=list[Replay])
 def list_load_jobs(
     work: Work,
     status: Annotated[JobStatus | None, Query(description="Only jobs of this status.")] = None,
@@ -78,26 +83,26 @@ def list_load_jobs(
     bucket: Annotated[Text | None, Query(description="Only of archives in this bucket.")] = None,
     replay: Annotated[str | None, Query(pattern="^[0-9a-f]{16}$", description="Only of the replay of this id.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most this many, newest first.")] = 1000,
-) -> Document:
+) -> Json:
     """Load jobs, newest first."""
     selected = jobs.jobs(work, status=status, archive=archive, bucket=bucket, replay_id=replay, limit=limit)
-    return Document([documents.load_job(one) for one in selected])
+    return Json([Replay.of(one, WORDS) for one in selected])
 
 
-@router.post("/load/job/pause", response_model=LoadJob)
+@router.post("/load/job/pause", response_model=Replay)
 def pause_load_job(job_id: JobId, work: Work) -> Any:
     """Stop it after the messages that are under way, wherever it runs; the answer comes when it has stopped."""
     control.pause(work, jobs.job(work, job_id).replay.id, "Paused over HTTP")
-    return documents.load_job(jobs.job(work, job_id))
+    return Replay.of(jobs.job(work, job_id), WORDS)
 
 
-@router.post("/load/job/resume", response_model=LoadJob)
+@router.post("/load/job/resume", response_model=Replay)
 def resume_load_job(job_id: JobId, work: Work, starts: Starts) -> Any:
     """Go on after its last message: a job that was paused, failed or was interrupted, or was never started."""
     current = jobs.job(work, job_id)
     jobs.check_may_start(current)
     loads.start(work, current.replay, starts(work.settings, current.replay.spec))
-    return documents.load_job(jobs.job(work, job_id))
+    return Replay.of(jobs.job(work, job_id), WORDS)
 
 
 @router.delete("/load/job", status_code=204)
@@ -107,17 +112,20 @@ def delete_load_job(job_id: JobId, work: Work) -> None:
 
 
 @router.get(
-    "/load/job/progress", response_model=LoadProgress,
+    "/load/job/progress",
+    response_model=ReplayProgress,
     responses={200: {"description": "Once, or as events while it goes on.", "content": {"text/event-stream": {}}}},
-)  # fmt: skip
+)
 async def get_load_job_progress(
-    job_id: JobId, work: Work, request: Request,
+    job_id: JobId,
+    work: Work,
+    request: Request,
     accept: Annotated[str, Header(description="`text/event-stream` for events.")] = "",
-) -> Any:  # fmt: skip
+) -> Any:
     """How far it is. As events: `progress` at every change, a comment every 15 s, and `end` when it has succeeded or
     failed."""
-    document = documents.progress(await run_in_threadpool(jobs.progress, work, job_id))
+    document = ReplayProgress.of(await run_in_threadpool(jobs.progress, work, job_id), WORDS)
     if "text/event-stream" not in accept:
-        return Document(document)
+        return Json(document)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events(request, work, job_id), media_type="text/event-stream", headers=headers)

@@ -6,16 +6,15 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic_core import to_json
 
-from nats3_dagster.api.context import Document, Work
+from nats3_dagster.api.context import Json, Work
 from nats3_dagster.api.json_bodies import JsonRoute
-from nats3_dagster.api.models.message_models import Message, MessagePage, MessageReference
 from nats3_dagster.api.parameters import time_in
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.references import MAX_EXPIRES_S
 from nats3_dagster.bodies.base import Text
+from nats3_dagster.documents.messages import Message, MessagePage, MessageReference
 from nats3_dagster.model import Selection
 from nats3_dagster.model.stream import MAX_SEQUENCE
-from nats3_dagster.views import messages as views
 
 # Messages of a page, and bytes of their headers and payloads unless a single message has more.
 MOST, MOST_BYTES = 1000, 1 << 20
@@ -32,49 +31,57 @@ Sequence = Annotated[int, Query(ge=1, le=MAX_SEQUENCE, description="The sequence
 
 @router.get("/message", response_model=Message)
 def get_message(
-    name: Name, work: Work,
+    name: Name,
+    work: Work,
     seq: Annotated[int | None, Query(ge=1, le=MAX_SEQUENCE, description="The sequence in the stream.")] = None,
     at: Annotated[
         str | None, Query(description="Or the first message stored at this time (RFC 3339, or -2h) or later.")
     ] = None,
     incarnation: Incarnation = None,
-) -> Document:  # fmt: skip
+) -> Json:
     """One message, by its sequence or its time. 404 says why there is none."""
     message = answers.get(work, name, seq=seq, at_ns=time_in("at", at), incarnation=incarnation)
-    return Document(views.message(message))
+    return Json(Message.of(message))
 
 
 @router.get("/message/next", response_model=Message)
 def get_next_message(
-    name: Name, work: Work, subject: Subject,
-    after: Annotated[int, Query(ge=0, le=MAX_SEQUENCE, description="Behind this sequence; 0 for the first one.")] = 0,
+    name: Name,
+    work: Work,
+    subject: Subject,
+    after: Annotated[int, Query(ge=0, le=MAX_SEQUENCE, description="After this sequence; 0 for the first one.")] = 0,
     incarnation: Incarnation = None,
-) -> Document:  # fmt: skip
-    """The next message of a subject, or of a filter, behind a sequence."""
-    return Document(views.message(answers.next_of(work, name, subject, after, incarnation=incarnation)))
+) -> Json:
+    """The next message of a subject, or of a filter, after a sequence."""
+    return Json(Message.of(answers.next_of(work, name, subject, after, incarnation=incarnation)))
 
 
 @router.get("/message/last", response_model=Message)
 def get_last_message(
-    name: Name, work: Work, subject: Subject,
+    name: Name,
+    work: Work,
+    subject: Subject,
     at: Annotated[str | None, Query(description="As it was at this time (RFC 3339, or -2h).")] = None,
-) -> Document:  # fmt: skip
+) -> Json:
     """The last message of a subject, or of a filter; also as of a time."""
-    return Document(views.message(answers.last_of(work, name, subject, at_ns=time_in("at", at))))
+    return Json(Message.of(answers.last_of(work, name, subject, at_ns=time_in("at", at))))
 
 
 @router.get("/message/ref", response_model=MessageReference)
 def get_message_reference(
-    name: Name, work: Work, seq: Sequence,
+    name: Name,
+    work: Work,
+    seq: Sequence,
     expires: Annotated[int, Query(ge=1, le=MAX_EXPIRES_S, description="Seconds until the URL ends.")] = 3600,
     incarnation: Incarnation = None,
-) -> Document:  # fmt: skip
+) -> Json:
     """A reference to one message: a URL of its object, and how to read it from there, without this server."""
-    return Document(views.reference(answers.reference(work, name, seq, expires, incarnation=incarnation)))
+    return Json(MessageReference.of(answers.reference(work, name, seq, expires, incarnation=incarnation)))
 
 
 @router.get(
-    "/messages", response_model=MessagePage,
+    "/messages",
+    response_model=MessagePage,
     responses={
         200: {
             "content": {LINES: {"schema": {"type": "string"}}},
@@ -90,9 +97,10 @@ def get_message_reference(
             },
         }
     },
-)  # fmt: skip
+)
 def list_messages(
-    name: Name, work: Work,
+    name: Name,
+    work: Work,
     hour: Annotated[
         list[str] | None,
         Query(description="Only of this hour. May be repeated.", examples=[["2026-11-21-07:00"]], max_length=MOST),
@@ -107,20 +115,26 @@ def list_messages(
     limit: Annotated[int, Query(ge=1, le=MOST, description="Messages of a page; it ends earlier at 1 MiB.")] = 100,
     cursor: Annotated[str | None, Query(description="Of a page before, in place of a selection.")] = None,
     accept: Annotated[str | None, Header(description="application/x-ndjson: a message a line.")] = None,
-) -> Response:  # fmt: skip
+) -> Response:
     """A page of the messages of a selection, in the order of the stream. 409 if some of them were lost, unless
     `over_gaps`."""
     selection = replace(
         Selection.parse(hours=hour, sequences=sequences, subjects=subject),
-        from_ns=time_in("from_time", from_time), to_ns=time_in("to_time", to_time),
+        from_ns=time_in("from_time", from_time),
+        to_ns=time_in("to_time", to_time),
     )
     page = answers.page(
-        work, name, None if cursor and selection == Selection() else selection, cursor, over_gaps=over_gaps,
-        limit=limit, most_bytes=MOST_BYTES,
+        work,
+        name,
+        None if cursor and selection == Selection() else selection,
+        cursor,
+        over_gaps=over_gaps,
+        limit=limit,
+        most_bytes=MOST_BYTES,
     )
     if accept is None or LINES not in accept:
-        return Document(views.page(page))
-    lines = b"".join(to_json(views.message(message)) + b"\n" for message in page.messages)
+        return Json(MessagePage.of(page))
+    lines = b"".join(to_json(Message.of(message)) + b"\n" for message in page.messages)
     ends = {"Nats3-Cursor": page.cursor} | ({"Nats3-Next": page.cursor} if page.has_more else {})
     if page.removed:
         ends["Nats3-Removed"] = str(sum(part.messages for part in page.removed))

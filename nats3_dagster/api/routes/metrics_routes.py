@@ -19,9 +19,10 @@ async def _scrapes(request: Request) -> Scrapes:
 
 
 @router.get(
-    "/metrics", response_class=Response,
+    "/metrics",
+    response_class=Response,
     responses={200: {"content": {"text/plain": {}, "application/openmetrics-text": {}}, "description": "The metrics."}},
-)  # fmt: skip
+)
 def metrics(scrapes: Annotated[Scrapes, Depends(_scrapes)], accept: Annotated[str, Header()] = "") -> Response:
     """Every metric, as OpenMetrics where the request accepts that. It answers whatever is down: see `nats3_up`."""
     text, media_type = scrapes.exposition().encode(accept)

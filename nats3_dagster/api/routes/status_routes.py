@@ -10,23 +10,24 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from nats3_dagster.api.json_bodies import JsonRoute
-from nats3_dagster.api.models.bodies import Answer
 from nats3_dagster.api.security import ACCESS
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive.health.readiness import nats_answers, postgres_answers, store_answers
+from nats3_dagster.documents.base import Document
 from nats3_dagster.errors import EngineError, Nats3Error
 from nats3_dagster.runs.webserver import FAILURES, ask, brief
 from nats3_dagster.workspace import Workspace
 
 # How long each part may take, in seconds: who asks every 5 s has an answer before the next question.
 PATIENCE_S = 4.0
-# Apart from the threads of requests: a server with much to do says that it is ready, and what hangs keeps no more.
+# Apart from the threads of requests: a busy server still says that it is ready, and a check that hangs keeps no more
+# threads.
 _ASKING = ThreadPoolExecutor(8, thread_name_prefix="ready")
 _Asks = Callable[[Workspace], None]
 router = APIRouter(tags=["status"], route_class=JsonRoute)
 
 
-class Part(Answer):
+class Part(Document):
     """One thing that the server needs."""
 
     ok: bool
@@ -34,8 +35,8 @@ class Part(Answer):
     next: str | None = Field(None, description="What to do about it.")
 
 
-class Ready(Answer):
-    """Whether everything answers that the server needs."""
+class Ready(Document):
+    """True if all dependencies of the server answer."""
 
     status: Literal["ready", "not ready"]
     parts: dict[str, Part] = Field(
@@ -60,7 +61,7 @@ async def ready(request: Request, response: Response) -> Ready:
     if work.settings.dagster_url:
         parts["dagster"] = _dagster_answers
     answers = await asyncio.gather(*(_asked(name, part, work) for name, part in parts.items()))
-    if request.scope.get(ACCESS) is None:  # whoever has no token learns of no address
+    if request.scope.get(ACCESS) is None:  # a client without a token learns no address
         answers = [Part(ok=answer.ok, error=None, next=None) for answer in answers]
     is_ready = all(answer.ok for answer in answers)
     response.status_code = 200 if is_ready else 503

@@ -1,1 +1,1 @@
-"""Captures: what is due, an hour's sequence bounds, and the way of a range into chunks."""
+"""Captures: which hours are due, and how a range of sequences becomes chunks of the catalog."""

@@ -1,13 +1,13 @@
-"""Due: the hours of an archive to capture, now by its thresholds, or because somebody asks."""
+"""Due: the hours of an archive to capture, now by its thresholds, or on request."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive.captures.backlog import Backlog, backlog
-from nats3_dagster.archive.captures.windows import hours_to_capture
-from nats3_dagster.archive.clocks import stream_now_ns
-from nats3_dagster.archive.create import check_bucket
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.source.backlog import Backlog, backlog
+from nats3_dagster.archive.source.clocks import stream_now_ns
+from nats3_dagster.archive.source.windows import hours_to_capture
+from nats3_dagster.archive.stored.folder import check_bucket
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
@@ -26,13 +26,15 @@ def due(spec: ArchiveSpec, waiting: Backlog, limit: int, held_back: Collection[s
     """The hours to capture now, `limit` of them at most: ended ones first, the open one when a threshold is reached.
     Those of `held_back` are left out: an hour that fails does not keep the others waiting."""
     reached = [
-        why for why, is_reached in (
+        why
+        for why, is_reached in (
             (f"{waiting.messages:,} messages of {spec.max_messages:,}", waiting.messages >= spec.max_messages),
             (f"{waiting.bytes:,} bytes of {spec.max_bytes:,}", waiting.bytes >= spec.max_bytes),
             (f"the oldest message is {waiting.age_s:.0f} s old, of {spec.max_age_s}", waiting.age_s >= spec.max_age_s),
             (f"{waiting.gone:,} sequences went before they were captured", waiting.gone > 0),
-        ) if waiting.open and is_reached
-    ]  # fmt: skip
+        )
+        if waiting.open and is_reached
+    ]
     hours = [*waiting.ended, *([waiting.open] if waiting.open and reached else [])]
     if not hours:
         if not waiting.open:
@@ -45,15 +47,15 @@ def due(spec: ArchiveSpec, waiting: Backlog, limit: int, held_back: Collection[s
     return Due(tuple(_adjacent(free)[:limit]), "; ".join([*whys, *reached]))
 
 
-def hours_asked(workspace: Workspace, name: str, hours: Sequence[str] = (), *, adopt: bool = False) -> list[str]:
-    """The hours that a capture by hand is for, ascending: those given, or all that lack something.
+def select_hours(workspace: Workspace, name: str, hours: Sequence[str] = (), *, adopt: bool = False) -> list[str]:
+    """Returns the hours for a capture by hand, ascending: those given, or all with missing messages.
 
-    Raises OperatorError for an hour of which neither stream nor archive has anything, and for a missing bucket:
-    everything that can be known before Spark starts, which takes seconds."""
+    Raises OperatorError for an hour that neither stream nor archive has, and for a missing bucket: everything that can
+    be known before Spark starts, which takes seconds."""
     for hour in hours:
         hour_start(hour)
     archive = workspace.catalog.archives.get(name)
-    state = observe_source(workspace, archive, adopt=adopt)
+    state = accept_source(workspace, archive, adopt=adopt)
     check_bucket(workspace, archive)
     if archive.spec.mode == "consumer":
         return _hour_to_take(workspace, archive, state, hours, adopt)

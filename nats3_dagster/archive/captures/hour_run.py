@@ -1,6 +1,6 @@
-"""Hour run: the hours of one run, of which one that fails does not stop the others.
+"""Runs hours one by one; a failure does not stop the rest.
 
-Invariant: a run of which an hour failed ends in an error that names the hour.
+Invariant: a run with a failed hour ends in an error that names the hour.
 """
 
 from collections.abc import Generator, Iterator, Sequence

@@ -16,7 +16,7 @@ from nats3_dagster.model import ChunkMeta
 
 
 class Puts(Protocol):
-    """What takes objects."""
+    """The interface that takes objects."""
 
     def put_new(self, key: str, data: bytes | memoryview, sha256: str) -> bool: ...
 

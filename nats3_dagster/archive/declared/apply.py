@@ -8,9 +8,9 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from nats3_dagster.archive import change, create, remove
-from nats3_dagster.archive.change import Difference
 from nats3_dagster.archive.declared.entries import Declared
+from nats3_dagster.archive.lifecycle import change, create, remove
+from nats3_dagster.archive.lifecycle.change import Difference
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, Unknown
 from nats3_dagster.model import Archive, ArchiveTotals
 from nats3_dagster.workspace import Workspace
@@ -20,7 +20,7 @@ Action = Literal["create", "change", "unchanged", "remove"]
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is to be done about one archive."""
+    """The planned action for one archive."""
 
     action: Action
     # What the file calls it; of one that is to be removed its own.
@@ -39,7 +39,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of one step of a plan."""
+    """The result of one step of a plan."""
 
     planned: Planned
     # Whether it was done, by this process or by another one meanwhile. If not, nothing of it was.
@@ -53,8 +53,8 @@ class Applied:
 
 
 def plan(workspace: Workspace, declared: Sequence[Declared], *, prune: bool = False) -> tuple[Planned, ...]:
-    """What is to be done, by name, and what of it is refused. With `prune` the archives that are not declared are to be
-    removed. Raises Nats3Error where NATS, the store or the catalog does not answer."""
+    """Returns the planned actions, by name, and the refused ones. With `prune` the archives that are not declared are
+    to be removed. Raises Nats3Error where NATS, the store or the catalog does not answer."""
     planned = compare(workspace.catalog.archives.totals(), declared, prune=prune)
     return tuple(_checked(workspace, one) for one in planned)
 
@@ -62,14 +62,15 @@ def plan(workspace: Workspace, declared: Sequence[Declared], *, prune: bool = Fa
 def compare(
     existing: Sequence[ArchiveTotals], declared: Sequence[Declared], *, prune: bool = False
 ) -> tuple[Planned, ...]:
-    """What is to be done, by name; what no field of an archive may be is refused."""
+    """Returns the planned actions, by name; a value that no field of an archive may have is refused."""
     planned = [_compared(existing, one) for one in declared]
     if prune:
         wanted = {one.archive.id for one in planned if one.archive}
         planned += [
             Planned("remove", sums.archive.name, archive=sums.archive, chunks=sums.chunks, messages=sums.messages)
-            for sums in existing if sums.archive.id not in wanted
-        ]  # fmt: skip
+            for sums in existing
+            if sums.archive.id not in wanted
+        ]
     return tuple(sorted(planned, key=lambda one: one.name))
 
 
@@ -148,7 +149,7 @@ def _done(workspace: Workspace, one: Planned) -> Applied:
 
 
 def _is_done(workspace: Workspace, one: Planned) -> bool:
-    """Whether the archive is now as declared, whoever did it."""
+    """True if the archive is now as declared, also by another process."""
     if one.declared is None:
         return workspace.catalog.archives.find(one.name) is None
     declared = one.declared

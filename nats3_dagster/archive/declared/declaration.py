@@ -1,24 +1,24 @@
 """Archives that are declared as code: made when they are first needed, and compared with the catalog each time.
 
-Invariant: a declaration changes nothing that the catalog has, and makes nothing again that somebody deleted.
+Invariant: a declaration changes nothing that the catalog has, and does not create anything again that was deleted.
 """
 
-from nats3_dagster.archive.change import differences
-from nats3_dagster.archive.create import create
-from nats3_dagster.archive.status import find_or_none, former
+from nats3_dagster.archive.lifecycle.change import differences
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.status import deleted_names, find_or_none
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.model import Archive, Declaration
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
-def settle(workspace: Workspace, declaration: Declaration) -> Archive:
+def ensure_declared(workspace: Workspace, declaration: Declaration) -> Archive:
     """The archive as declared; created where there is none. Raises OperatorError where the catalog has other settings,
     or had an archive of this name that was deleted, and what `create` raises."""
     name = declaration.spec.name
     archive = find_or_none(workspace, name)
     if archive is None:
-        if name in former(workspace)[0]:
+        if name in deleted_names(workspace)[0]:
             raise OperatorError(
                 f"Archive {name} is declared, and was deleted", Next.DECLARE_NO_MORE_OR_CREATE(archive=name)
             )

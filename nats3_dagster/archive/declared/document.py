@@ -12,17 +12,23 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings.names import ALIKE, nearest
 
 # What to do about a text that is not YAML, by what the parser says of it.
-_YAML_HINTS = tuple((re.compile(pattern), hint) for pattern, hint in (
-    (r"alias|block scalar", "Put names and filters that begin with * or > in quotes"),
-    (r"'\\t' that cannot start", "Indent with spaces, not with tabs"),
-    (r"cannot start any token|scanning an anchor|tag handle", "Put a text that begins with a special sign in quotes"),
-    (r"mapping values are not allowed", "Put a text with a colon in quotes, and check the indentation"),
-    (r"constructor for the tag", "Write plain text, numbers, lists and tables: there are no tags"),
-    (r"is no text", "Write each key as text"),
-    (r"is no value", "Put it in quotes if it is text"),
-    (r"special characters|decode", "Save the file as UTF-8 text without control characters"),
-    (r"single document", "Write one document: the file has a second one after ---"),
-))  # fmt: skip
+_YAML_HINTS = tuple(
+    (re.compile(pattern), hint)
+    for pattern, hint in (
+        (r"alias|block scalar", "Put names and filters that begin with * or > in quotes"),
+        (r"'\\t' that cannot start", "Indent with spaces, not with tabs"),
+        (
+            r"cannot start any token|scanning an anchor|tag handle",
+            "Put a text that begins with a special sign in quotes",
+        ),
+        (r"mapping values are not allowed", "Put a text with a colon in quotes, and check the indentation"),
+        (r"constructor for the tag", "Write plain text, numbers, lists and tables: there are no tags"),
+        (r"is no text", "Write each key as text"),
+        (r"is no value", "Put it in quotes if it is text"),
+        (r"special characters|decode", "Save the file as UTF-8 text without control characters"),
+        (r"single document", "Write one document: the file has a second one after ---"),
+    )
+)
 _YAML_HINT = "Check the indentation, and that all quotes and brackets are closed"
 _NO_LIST = "Write a list of tables, or [] for none"
 

@@ -4,23 +4,25 @@ Invariant: a key that is not known is an error, and so is a value of another kin
 silence.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nats3_dagster.archive.declared import peer
+from nats3_dagster.archive.declared import nats_s3_connector
 from nats3_dagster.archive.declared.document import Table, misspelt, parse, place, tables_of, unknown_keys
 from nats3_dagster.archive.declared.exports import entry_of_export, read_exports
-from nats3_dagster.archive.declared.values import count, duration, filters, flag, size, text
-from nats3_dagster.archive.job_names import archive_name
+from nats3_dagster.archive.declared.settings import Written, entry, keys_of, missing, with_place, written
+from nats3_dagster.archive.lifecycle.job_names import archive_name
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
+from nats3_dagster.model.archive_spec import with_mode
+from nats3_dagster.model.spec_table import Kind, setting, settings_of
 
 # Problems that an error names.
 _NAMED = 20
 # What each archive must have, with a valid value that stands in for one which is missing or wrong while the rest is
 # checked.
-_REQUIRED = {"name": "name", "stream": "stream", "bucket": "bucket"}
+_REQUIRED = {one.name: one.name for one in settings_of(ArchiveSpec) if one.required}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,11 @@ class Declared:
     """An archive that a file declares."""
 
     spec: ArchiveSpec
-    # None: left as it is.
-    paused: bool | None
-    # Whether a missing bucket is created.
-    create_bucket: bool
     # The file and the line: `archives.yaml:12`.
     place: str
-    # Of a store job of nats-s3-connector: its name as it was given, of which that of the archive is made. None: `spec`
+    paused: bool | None = field(default=None, metadata=setting(Kind.FLAG, "Stop its sensors. Without it unchanged."))
+    create_bucket: bool = field(default=False, metadata=setting(Kind.FLAG, "Create the bucket if there is none."))
+    # Of a store job of nats-s3-connector: its name as it was given; the archive's name is made from it. None: `spec`
     # has the name of the archive.
     job_name: str | None = None
     # Its exports; empty where the file has none.
@@ -42,50 +42,35 @@ class Declared:
 
     @property
     def name(self) -> str:
-        """What the file calls it."""
+        """Returns the file's name for it."""
         return self.job_name or self.spec.name
 
     def is_of(self, archive: Archive) -> bool:
-        """Whether this declares the archive."""
+        """True if this declares the archive."""
         return archive.job_name == self.job_name if self.job_name else archive.name == self.spec.name
 
     @property
     def wanted(self) -> Mapping[str, Any]:
-        """What the archive is to be, by field: what the file leaves out has its default, but for what a consumer says
-        itself, and `paused`."""
+        """Returns the intended archive, by field: a field that the file leaves out has its default, but for the fields
+        that a consumer decides, and `paused`."""
         spec = self.spec
-        wanted: dict[str, Any] = {
-            "stream": spec.stream, "bucket": spec.bucket, "prefix": spec.prefix, "mode": spec.mode,
-            "max_messages": spec.max_messages, "max_bytes": spec.max_bytes, "max_age_s": spec.max_age_s,
-            "zstd_level": spec.zstd_level,
-        }  # fmt: skip
+        wanted = {one.name: getattr(spec, one.name) for one in settings_of(ArchiveSpec) if one.name != "name"}
         if spec.mode == "consumer":
             wanted["durable"] = spec.durable or spec.own_durable
-        if spec.mode == "stream" or spec.subjects:
-            wanted["subjects"] = spec.subjects
+        else:
+            del wanted["durable"]
+        if spec.mode == "consumer" and not spec.subjects:
+            del wanted["subjects"]
         return wanted if self.paused is None else wanted | {"paused": self.paused}
 
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """What files declare."""
+    """The declarations of files."""
 
     archives: tuple[Declared, ...]
     # Of files of nats-s3-connector: what has no meaning here, as sentences.
     left_out: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Written:
-    """What a table of a file says of an archive."""
-
-    # By field of ArchiveSpec or Declared, without those that have a problem.
-    values: dict[str, Any] = field(default_factory=dict)
-    # Where each field was written, wrong ones included.
-    places: dict[str, str] = field(default_factory=dict)
-    problems: list[OperatorError] = field(default_factory=list)
-    # Keys that misspelt ones may mean.
-    meant: set[str] = field(default_factory=set)
 
 
 def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declarations:
@@ -99,13 +84,15 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
         try:
             root, twice = parse(content, file)
             problems += twice
-            is_peers = peer.is_peers(root)
+            is_peers = nats_s3_connector.is_peers(root)
             if prune and is_peers and "store" not in root:
                 raise OperatorError(
                     f"{file} lists no store jobs: to prune by it would delete every archive",
                     "Apply it without prune, or declare the archives that stay",
                 )
-            entries, defaults, notes = peer.entries(root, file, problems) if is_peers else _entries(root, file)
+            entries, defaults, notes = (
+                nats_s3_connector.entries(root, file, problems) if is_peers else _entries(root, file)
+            )
         except _Problems as several:
             problems += several.errors
             continue
@@ -113,11 +100,11 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
             problems.append(error)
             continue
         left_out += notes
-        common = _written(defaults, [key for key in ARCHIVE_KEYS if key not in ("name", "exports")], file, "defaults")
+        common = written(defaults, _DEFAULT_KEYS, file, "defaults")
         problems += common.problems
-        for entry in entries:
+        for table in entries:
             try:
-                archives.append(_declared(entry, common, file, is_job=is_peers))
+                archives.append(_declared(table, common, file, is_job=is_peers))
             except _Problems as several:
                 problems += several.errors
     problems += _twice(archives)
@@ -134,22 +121,9 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
 
 def entry_of(archive: Archive, exports: Sequence[ExportSpec] = ()) -> dict[str, Any]:
     """The archive and its exports as an entry that declares them."""
-    spec = archive.spec
-    entry: dict[str, Any] = {"name": spec.name, "stream": spec.stream, "bucket": spec.bucket}
-    if spec.prefix:
-        entry["prefix"] = spec.prefix
-    if spec.subjects:
-        entry["subjects"] = list(spec.subjects)
-    if spec.mode != "stream":
-        entry["mode"] = spec.mode
-        if spec.durable and not spec.owns_durable:
-            entry["consumer"] = spec.durable
-    entry |= {
-        "max_messages": spec.max_messages, "max_bytes": spec.max_bytes, "max_age": f"{spec.max_age_s}s",
-        "zstd_level": spec.zstd_level,
-    }  # fmt: skip
-    entry |= {"paused": True} if archive.paused else {}
-    return entry | ({"exports": [entry_of_export(spec) for spec in exports]} if exports else {})
+    spec = replace(archive.spec, durable=None) if archive.spec.owns_durable else archive.spec
+    declared = entry(spec, numbers=True) | ({"paused": True} if archive.paused else {})
+    return declared | ({"exports": [entry_of_export(spec) for spec in exports]} if exports else {})
 
 
 class _Problems(Exception):
@@ -167,59 +141,39 @@ def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
         problems.append(OperatorError(f"{file} declares no archives", "Begin it with archives: and a list below it"))
     defaults = root.get("defaults") or Table()
     if not isinstance(defaults, Table):
-        problems.append(OperatorError(
-            f"{place(file, root.lines.get('defaults', 0))}: defaults is no table",
-            "Write below it the fields that all archives of the file have",
-        ))  # fmt: skip
+        problems.append(
+            OperatorError(
+                f"{place(file, root.lines.get('defaults', 0))}: defaults is no table",
+                "Write below it the fields that all archives of the file have",
+            )
+        )
     if problems:
         raise _Problems(problems)
     return tables_of(root, "archives", file), defaults, []
 
 
-def _written(table: Table, keys: Sequence[str], file: str, of: str) -> _Written:
-    """What a table says, with every problem of its keys and values."""
-    written = _Written(problems=unknown_keys(table, keys, file, of), meant=misspelt(table, keys))
-    if table.get("subject") is not None and table.get("subjects") is not None:
-        where = place(file, table.lines.get("subjects", table.line))
-        written.problems.append(OperatorError(f"{where}: {of} has both subject and subjects", "Give one of them"))
-    for key, value in table.items():
-        if value is None or key not in _FIELDS or key not in keys:  # a key with no value, and what others read
-            continue
-        field_name, kind = _FIELDS[key]
-        written.places[field_name] = place(file, table.lines.get(key, table.line))
-        try:
-            written.values[field_name] = kind(key, value)
-        except OperatorError as error:
-            written.problems.append(_at(error, written.places[field_name]))
-    return written
-
-
-def _declared(entry: Table, defaults: _Written, file: str, *, is_job: bool) -> Declared:
+def _declared(table: Table, defaults: Written, file: str, *, is_job: bool) -> Declared:
     """The archive of an entry; `is_job`: its name is that of a job. Raises _Problems: those of the entry, without
     those of `defaults`."""
-    at = place(file, entry.line)
-    own = _written(entry, ARCHIVE_KEYS, file, "an archive")
-    exports, problems = read_exports(entry, file)
-    problems = [*own.problems, *problems]
-    places, values = defaults.places | own.places, defaults.values | own.values
-    meant = own.meant | defaults.meant
-    if missing := [key for key in _REQUIRED if key not in places and key not in meant]:
-        problems.append(OperatorError(f"{at}: an archive without {' and '.join(missing)}", "Add what is missing"))
+    at = place(file, table.line)
+    own = written(table, _KEYS, file, "an archive", beside=["exports"])
+    exports, problems = read_exports(table, file)
+    both = Written(defaults.values | own.values, defaults.places | own.places, meant=own.meant | defaults.meant)
+    values, places = both.values, both.places
+    problems = [*own.problems, *problems, *missing(both, ArchiveSpec, at, "an archive")]
     paused, create_bucket = values.pop("paused", None), values.pop("create_bucket", False)
-    if ">" in values.get("subjects", ()):
-        values["subjects"] = ()
     job_name = str(values["name"]) if is_job and "name" in values else None
     if job_name is not None:
         try:
             values["name"] = archive_name(job_name)
         except OperatorError as error:
-            problems.append(_at(error, places["name"]))
+            problems.append(with_place(error, places["name"]))
             del values["name"]
     spec = _spec(values, places, at, problems)
     if problems or (defaults.problems and spec is None):
         raise _Problems(problems)
     assert spec
-    return Declared(spec, paused, create_bucket, at, job_name, exports)
+    return Declared(spec, at, paused, create_bucket, job_name, exports)
 
 
 def _spec(
@@ -230,16 +184,13 @@ def _spec(
     rest = dict(values)
     is_whole = all(key in rest for key in _REQUIRED)
     while True:
-        given: dict[str, Any] = {**_REQUIRED, **rest}
-        if given.get("durable"):
-            given.setdefault("mode", "consumer")
         try:
-            spec = ArchiveSpec(**given)
+            spec = ArchiveSpec(**with_mode(_REQUIRED | rest))
         except OperatorError as error:
             is_whole = False
             # A consumer may be right for the mode that was meant.
             if error.field != "durable" or "mode" in rest or "mode" not in places:
-                problems.append(_at(error, places.get(error.field, at)))
+                problems.append(with_place(error, places.get(error.field, at)))
             if rest.pop(error.field, None) is None:
                 return None
         else:
@@ -250,7 +201,7 @@ def _twice(archives: Sequence[Declared]) -> list[OperatorError]:
     first: dict[tuple[str, str], Declared] = {}
     problems: list[OperatorError] = []
     for declared in archives:
-        # Two jobs may have names of which the same name of an archive is made; a job and an archive of it may not.
+        # Two job names may map to the same archive name; a job and an archive may not.
         own, made = ("archive", declared.spec.name), ("archive of a job", declared.spec.name)
         if declared.job_name is None:
             other = first.get(made) or first.setdefault(own, declared)
@@ -263,16 +214,7 @@ def _twice(archives: Sequence[Declared]) -> list[OperatorError]:
     return problems
 
 
-def _at(error: OperatorError, at: str) -> OperatorError:
-    return OperatorError(f"{at}: {error.what}", error.hint)
-
-
-# The field of ArchiveSpec or Declared that a key is, and how its value is read. In the order of `nats3 store create`.
-_FIELDS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
-    "name": ("name", text), "stream": ("stream", text), "bucket": ("bucket", text), "prefix": ("prefix", text),
-    "subjects": ("subjects", filters), "subject": ("subjects", filters), "mode": ("mode", text),
-    "consumer": ("durable", text), "max_messages": ("max_messages", count), "max_bytes": ("max_bytes", size),
-    "max_age": ("max_age_s", duration), "zstd_level": ("zstd_level", count), "paused": ("paused", flag),
-    "create_bucket": ("create_bucket", flag),
-}  # fmt: skip
-ARCHIVE_KEYS = (*_FIELDS, "exports")
+_KEYS = keys_of(ArchiveSpec, Declared)
+# What all archives of a file may have by its defaults: all but the name.
+_DEFAULT_KEYS = {key: one for key, one in _KEYS.items() if one.name != "name"}
+ARCHIVE_KEYS = (*_KEYS, "exports")

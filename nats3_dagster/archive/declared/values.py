@@ -54,7 +54,7 @@ def flag(key: str, value: Any) -> bool:
 
 
 def written(value: Any) -> str:
-    """What the file has there, in words: a text only where it can be no secret."""
+    """Returns the value in the file, in words: a text only if it can be no secret."""
     if isinstance(value, str) and fault(value):
         return f"a text with {fault(value)}"
     return "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)

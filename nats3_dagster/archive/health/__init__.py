@@ -1,1 +1,1 @@
-"""What `nats3 doctor` looks at, a module for each world. A check finds and does not mend; nothing it wrote stays."""
+"""The checks of `nats3 doctor`, a module for each world. A check finds and does not mend; nothing it wrote stays."""

@@ -4,13 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from nats3_dagster.archive.health import (
     catalog_health,
-    clock_health,
-    folder_health,
     nats_health,
-    output_health,
     settings_health,
     store_health,
-    transport_health,
 )
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.errors import Nats3Error
@@ -23,16 +19,16 @@ def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding
     with Workspace(settings) as workspace:
         own = _buckets(workspace)
         yield from findings(settings_health.AREA, lambda: settings_health.check(settings))
-        yield from findings(transport_health.AREA, lambda: transport_health.check(settings))
+        yield from findings(settings_health.AREA, lambda: settings_health.check_transport(settings))
         yield from findings(nats_health.AREA, lambda: nats_health.check(workspace))
         yield from findings(catalog_health.AREA, lambda: catalog_health.check(settings))
-        yield from findings(clock_health.AREA, lambda: clock_health.check(workspace))
-        yield from findings(output_health.TABLES, lambda: output_health.check(workspace))
+        yield from findings(catalog_health.CLOCKS, lambda: catalog_health.check_clocks(workspace))
+        yield from findings(catalog_health.TABLES, lambda: catalog_health.check_outputs(workspace))
         store = list(findings(store_health.AREA, lambda: store_health.check(settings, buckets or own)))
         yield from store
         # A store that does not work is one finding, and not one for each archive.
         if own and not buckets and all(finding.status != "fail" for finding in store):
-            yield from findings(folder_health.AREA, lambda: folder_health.check(workspace))
+            yield from findings(store_health.AREA, lambda: store_health.check_folders(workspace))
 
 
 def _buckets(workspace: Workspace) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, how it is, and what to do where it is not ok."""
+    """The subject of a check, its state, and the fix if it is not ok."""
 
     status: Status
     # settings, nats, postgres, clocks, store, tables, exports, java or spark.
@@ -23,7 +23,7 @@ class Finding:
 
 
 def findings(area: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """What the check finds; an error that it raises is a finding too, and ends it."""
+    """Yields the findings of the check; an error that it raises is a finding too, and ends it."""
     try:
         yield from check()
     except Nats3Error as error:

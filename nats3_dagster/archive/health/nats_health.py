@@ -7,12 +7,14 @@ from http.client import HTTPException
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from nats3_dagster.archive.captures.absence import lost_by_reason
-from nats3_dagster.archive.captures.backlog import Backlog, backlog
-from nats3_dagster.archive.clocks import stream_now_ns
 from nats3_dagster.archive.health.finding import Finding
-from nats3_dagster.archive.loss import WARN_AT, Loss, time_to_loss
-from nats3_dagster.archive.source import made_again, rewritten, source_state, unmatched_filters
+from nats3_dagster.archive.source.absence import lost_by_reason
+from nats3_dagster.archive.source.backlog import Backlog, backlog
+from nats3_dagster.archive.source.clocks import stream_now_ns
+from nats3_dagster.archive.source.loss import WARN_AT, Loss, time_to_loss
+from nats3_dagster.archive.source.observe import source_state
+from nats3_dagster.archive.source.requirements import unmatched_filters
+from nats3_dagster.archive.source.stream_changes import recreated_error, rewritten_error
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, server_info
@@ -74,14 +76,14 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
     if coverage is None:
         coverages = catalog.coverage.all(archive)
         # It imports pyarrow, 0.1 s, and is rare.
-        from nats3_dagster.archive.history import history_of
+        from nats3_dagster.archive.source.history import history_of
 
         history = history_of(workspace, workspace.link, archive, coverages, state)
         if history and history.is_continued_by(state):
             at = format_time(state.incarnation.created_ns)
             yield Finding("ok", AREA, f"{who}: it was restored at {at} and has all that is archived; a capture goes on")
             return
-        if history and (error := made_again(archive, coverages, state, history)):
+        if history and (error := recreated_error(archive, coverages, state, history)):
             yield Finding("fail", AREA, f"{who}: {error.what}", error.hint)
             return
         again = Next.ADOPT_INCARNATION(archive=archive.name)
@@ -89,12 +91,15 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
         return
     if state.last_seq < coverage.last:
         yield Finding(
-            "fail", AREA, f"{who}: it ends at sequence {state.last_seq}, and {coverage.last} is archived: it lost its "
-            "end, and gives sequences out again", "Make a new stream, and archive that one",
-        )  # fmt: skip
+            "fail",
+            AREA,
+            f"{who}: it ends at sequence {state.last_seq}, and {coverage.last} is archived: it lost its "
+            "end, and gives sequences out again",
+            "Make a new stream, and archive that one",
+        )
         return
     if (witness := catalog.coverage.witness(archive, state.incarnation)) and (
-        changed := rewritten(workspace.link, archive, state, witness)
+        changed := rewritten_error(workspace.link, archive, state, witness)
     ):
         yield Finding("fail", AREA, f"{who}: {changed.what}", changed.hint)
         return
@@ -102,27 +107,35 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
     if lost:
         why = ", ".join(f"{count:,} {reason}" for reason, count in lost.items())
         yield Finding(
-            "warn", AREA, f"{who}: {sum(lost.values()):,} messages were removed before they were captured ({why})",
+            "warn",
+            AREA,
+            f"{who}: {sum(lost.values()):,} messages were removed before they were captured ({why})",
             _more_often(archive),
-        )  # fmt: skip
+        )
     for earlier in catalog.coverage.all(archive):
         if earlier.unknown_after is not None:
             yield Finding(
-                "warn", AREA, f"{who}: the one of {format_time(earlier.incarnation.created_ns)} was removed; what it "
+                "warn",
+                AREA,
+                f"{who}: the one of {format_time(earlier.incarnation.created_ns)} was removed; what it "
                 f"had after sequence {earlier.unknown_after:,} is lost, in unknown number",
-            )  # fmt: skip
+            )
     if unmatched := unmatched_filters(archive.spec, state):
         yield Finding(
-            "warn", AREA, f"{who}: no subject of the stream ({', '.join(state.subjects)}) matches "
+            "warn",
+            AREA,
+            f"{who}: no subject of the stream ({', '.join(state.subjects)}) matches "
             f"{', '.join(unmatched)}: nothing more of it is captured",
             Next.CHANGE_FILTER(archive=archive.name),
-        )  # fmt: skip
+        )
     yield _near_to_loss(workspace, archive, state, who)
     if (window := int(state.config.get("duplicate_window") or 0) // SECOND_NS) > LONG_WINDOW_S:
         yield Finding(
-            "warn", AREA, f"{who}: a duplicate window of {window:,} s keeps the id of each message so long in memory",
+            "warn",
+            AREA,
+            f"{who}: a duplicate window of {window:,} s keeps the id of each message so long in memory",
             "Shorten it: no replay needs it to be resumed",
-        )  # fmt: skip
+        )
 
 
 def _near_to_loss(workspace: Workspace, archive: Archive, state: StreamState, who: str) -> Finding:
@@ -186,7 +199,7 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None, api: str | None) -
 
 
 def _variables(base: str) -> dict[str, Any]:
-    """What a server says of itself on its monitoring port; empty when nothing answers there."""
+    """Returns a server's own variables from its monitoring port; empty when it does not answer."""
     try:
         with urllib.request.urlopen(f"{base.rstrip('/')}/varz", timeout=2) as answer:  # noqa: S310  an operator's own
             variables = json.load(answer)
@@ -205,14 +218,18 @@ def _durability(synced: str | None, info: ServerInfo, states: list[StreamState],
     )
     if embedded and synced:
         return Finding(
-            "ok", AREA, f"The embedded server syncs every {synced} s, for trying things out: {risk}. For production: "
+            "ok",
+            AREA,
+            f"The embedded server syncs every {synced} s, for trying things out: {risk}. For production: "
             "jetstream { sync_interval: always }, or streams with three replicas",
-        )  # fmt: skip
+        )
     do = "Set jetstream { sync_interval: always }" + ("" if info.version >= (2, 10) else " (a server from 2.10 on)")
     status = "ok" if states and not alone else "warn"
     if synced is None:
         return Finding(
-            status, AREA, f"sync_interval is unknown, the monitoring port does not tell: {risk}",
+            status,
+            AREA,
+            f"sync_interval is unknown, the monitoring port does not tell: {risk}",
             f"{do}, and set NATS3_NATS_MONITOR_URL to see it here",
-        )  # fmt: skip
+        )
     return Finding(status, AREA, f"sync_interval is {synced} s: {risk}", f"{do}, or give the streams three replicas")

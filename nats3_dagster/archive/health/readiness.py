@@ -6,7 +6,7 @@ from nats3_dagster.workspace import Workspace
 
 # How long NATS may take for each answer, in seconds.
 PATIENCE_S = 2.0
-# Nothing has such a key: a store that lists it answers, and lets us read.
+# No object has such a key: a store that lists it answers, and grants read access.
 _NOTHING = ".nats3-ready"
 
 

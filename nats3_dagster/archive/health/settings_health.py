@@ -1,10 +1,13 @@
-"""The settings: where they come from, and what of the environment and nats3.toml is without effect or exposed."""
+"""The settings, and the ways to servers that they name: what is without effect, exposed, or sent unencrypted?"""
 
 import os
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from nats3_dagster.archive.health.finding import Finding
+from nats3_dagster.catalog.connection import may_be_unencrypted
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.names import unknown_variables
 
@@ -25,8 +28,8 @@ def check(settings: Settings) -> Iterator[Finding]:
 
 
 def _readers(file: Path) -> str | None:
-    """Who beside its owner can read the file; None if no other user can. A file of a read-only file system, as a secret
-    that a container gets, has the mode that its maker gave it."""
+    """Returns the other users who can read the file; None if only its owner can. A file of a read-only file system, as
+    a secret that a container gets, has the mode that its maker gave it."""
     try:
         mode, is_fixed = file.stat().st_mode, os.statvfs(file).f_flag & os.ST_RDONLY
     except OSError:
@@ -34,3 +37,47 @@ def _readers(file: Path) -> str | None:
     if is_fixed or not mode & 0o077:
         return None
     return "Every user of this machine" if mode & 0o007 else "Every user of its group"
+
+
+def check_transport(settings: Settings) -> Iterator[Finding]:
+    """Checks the settings: a server may still ask for TLS by itself. Loopback and sockets are no network."""
+    if settings.nats_url and not (options := settings.nats).wants_tls and (options.password or options.token):
+        # A seed never leaves this machine: it signs what the server sends.
+        for server in options.servers:
+            if is_elsewhere(urlsplit(server).hostname):
+                yield _unencrypted(
+                    f"The NATS login may go to {urlsplit(server).hostname} unencrypted: nats:// takes TLS only if the "
+                    "server asks for it",
+                    "Write tls:// in NATS3_NATS_URL, or log in by a creds file",
+                )
+    for host in may_be_unencrypted(settings.postgres) if settings.postgres_url else ():
+        if is_elsewhere(host):
+            yield _unencrypted(
+                f"What goes to Postgres at {host} may be unencrypted: its sslmode does not ask for TLS",
+                "Add sslmode=verify-full to NATS3_POSTGRES_URL",
+            )
+    for url, secret, what, hint in (
+        (settings.server_url, settings.server_token, "The token of the API", "Write https:// in NATS3_SERVER_URL"),
+        (
+            settings.s3_endpoint,
+            settings.s3_session_token,
+            "The S3 session token",
+            "Write https:// in AWS_ENDPOINT_URL_S3",
+        ),
+    ):
+        if url and secret and url.startswith("http://") and is_elsewhere(host := urlsplit(url).hostname):
+            yield _unencrypted(f"{what} goes to {host} unencrypted", hint)
+
+
+def is_elsewhere(host: str | None) -> bool:
+    """True if a connection to the host leaves this machine."""
+    if not host or host.startswith("/") or host == "localhost":
+        return False
+    try:
+        return not ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return True
+
+
+def _unencrypted(what: str, hint: str) -> Finding:
+    return Finding("warn", AREA, what, hint)

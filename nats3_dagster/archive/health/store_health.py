@@ -1,22 +1,29 @@
-"""The store: does it take, give back and delete objects, and does one of many concurrent creations win?"""
+"""The store: does a bucket hold what it is given, and do archives own their folders and have their chunks there?"""
 
 import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from nats3_dagster.archive.health.finding import Finding
-from nats3_dagster.errors import StoreError
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.errors import Nats3Error, StoreError
+from nats3_dagster.model import Archive
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, delete_versions, identity
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
 
 AREA = "store"
-# A store without the lock lets 1 to 8 of 8 win (Swift without ours); in one round of four it is one, by luck: in all
-# eight that is one doctor of 65,000. Five rounds of 64 writers prove as much, and take four times as long.
+# A store without the lock lets 1 to 8 of 8 win (Swift without the project's fix); in one round of four it is one, by
+# luck: in all eight that is one doctor of 65,000. Five rounds of 64 writers prove as much, and take four times as long.
 WRITERS, ROUNDS = 8, 8
 # Tried at a time.
 BUCKETS = 4
+# Archives that are looked at, and chunks of each: one HEAD for a chunk.
+ARCHIVES, CHUNKS_LOOKED_AT = 200, 3
+FOLDERS = 8
 
 
 def check(settings: Settings, buckets: Sequence[str]) -> Iterator[Finding]:
@@ -84,10 +91,11 @@ def _try(options: StoreOptions, name: str) -> Iterator[Finding]:
         left = delete_versions(options, name, f"{folder}/")
     if left:
         yield Finding(
-            "ok", AREA,
+            "ok",
+            AREA,
             f"Bucket {name} keeps versions, and these credentials may not delete them: {left} of {folder}/ stay until "
             "the bucket's own rules remove them",
-        )  # fmt: skip
+        )
 
 
 def _race(bucket: Bucket, keys: list[str], data: bytes) -> Finding:
@@ -100,8 +108,30 @@ def _race(bucket: Bucket, keys: list[str], data: bytes) -> Finding:
             once = f"of {WRITERS} concurrent create-only PUTs one wins, {ROUNDS} times of {ROUNDS}"
             return Finding("ok", AREA, f"Bucket {bucket.name}: {once}")
     return Finding(
-        "warn", AREA,
+        "warn",
+        AREA,
         f"Bucket {bucket.name}: of {WRITERS} concurrent create-only PUTs {winners} won: If-None-Match is no lock "
         "here. Postgres still holds the promise: no overlapping chunk can be committed, and a key names its content",
         "Nothing is at stake for nats3; do not let other software rely on create-only PUTs here",
-    )  # fmt: skip
+    )
+
+
+def check_folders(workspace: Workspace) -> Iterator[Finding]:
+    """A finding for each archive with something wrong, and one for all the others. Nothing is written."""
+    archives = workspace.catalog.archives.all()[:ARCHIVES]
+    with ThreadPoolExecutor(FOLDERS, thread_name_prefix="doctor-folder") as pool:
+        problems = list(filter(None, pool.map(partial(_folder_problem, workspace), archives)))
+    yield from problems
+    if right := len(archives) - len(problems):
+        yield Finding("ok", AREA, f"{right} archives own their folders, and have the chunks that were looked for")
+
+
+def _folder_problem(workspace: Workspace, archive: Archive) -> Finding | None:
+    try:
+        folder.inspect(workspace, archive)
+        bucket = workspace.bucket(archive.spec.bucket)
+        for chunk in workspace.catalog.chunks.select(archive, limit=CHUNKS_LOOKED_AT, with_minutes=False):
+            bucket.head(chunk.meta.key)
+    except Nats3Error as error:
+        return Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
+    return None

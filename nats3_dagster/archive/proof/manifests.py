@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive import folder
 from nats3_dagster.archive.proof.verify import verify_seals
-from nats3_dagster.archive.remove import remove_objects
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks.manifest import (
     Manifest,
     ManifestChunk,
@@ -115,17 +115,27 @@ def build_manifest(
 def _part(workspace: Workspace, archive: Archive, hour: str, part: HourPart) -> ManifestPart:
     chunks = workspace.catalog.chunks.of_hour(archive, hour, part.incarnation)
     return ManifestPart(
-        part.incarnation.created_ns, part.seqs.first, part.seqs.last,
+        part.incarnation.created_ns,
+        part.seqs.first,
+        part.seqs.last,
         tuple(
             ManifestChunk(
-                key=m.key, sha256=m.sha256, stored_bytes=m.stored_bytes, first_seq=m.covers.first,
-                last_seq=m.covers.last, messages=m.messages, payload_bytes=m.payload_bytes,
-                first_ns=m.first_ns, last_ns=m.last_ns, absent_reason=m.absent_reason,
-            ) for m in (c.meta for c in chunks)
+                key=m.key,
+                sha256=m.sha256,
+                stored_bytes=m.stored_bytes,
+                first_seq=m.covers.first,
+                last_seq=m.covers.last,
+                messages=m.messages,
+                payload_bytes=m.payload_bytes,
+                first_ns=m.first_ns,
+                last_ns=m.last_ns,
+                absent_reason=m.absent_reason,
+            )
+            for m in (c.meta for c in chunks)
         ),
         tuple(
             ManifestGap(*gap.seqs, gap.reason, gap.first_hour, gap.last_hour, gap.after_ns, gap.before_ns)
             for gap in part.gaps
         ),
         tuple(ManifestOther(*other.seqs, other.hour) for other in part.others),
-    )  # fmt: skip
+    )

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nats3_dagster.archive import folder
-from nats3_dagster.archive.captures.capture import CaptureJob
-from nats3_dagster.archive.captures.range_capture import RangeCapture
-from nats3_dagster.archive.proof.adopt import adopt, fill, messages_of
-from nats3_dagster.archive.proof.orphans import Orphans
+from nats3_dagster.archive.captures.adopt import adopt, fill, messages_of
+from nats3_dagster.archive.captures.orphans import Orphans
+from nats3_dagster.archive.captures.plan import CaptureJob
+from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.proof.verify import Verified
-from nats3_dagster.archive.remove import remove_objects
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import open_chunk
 from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError
 from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState, clipped
@@ -28,7 +28,7 @@ from nats3_dagster.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What can be done about bad chunks."""
+    """The possible repair of bad chunks."""
 
     # The stream is asked what it has of these.
     bad: tuple[Chunk, ...]
@@ -38,7 +38,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What became of a bad chunk."""
+    """The result of a repair of a bad chunk."""
 
     chunk: Chunk
     # Messages that the stream still has of it, or an object that no chunk lists.
@@ -66,8 +66,8 @@ class _Objects:
 
 
 def plan_repair(workspace: Workspace, archive: Archive, bad: Sequence[Verified], *, every: int | None = None) -> Repair:
-    """What can be done about chunks that could not be verified. `every`: how many chunks the archive has, where all of
-    them were verified.
+    """Returns the possible repair of chunks that could not be verified. `every`: how many chunks the archive has, where
+    all of them were verified.
 
     Raises StoreError; OperatorError when none of all objects is there: that is another store."""
     missing = sum(isinstance(verified.error, ObjectMissing) for verified in bad)
@@ -84,7 +84,7 @@ def plan_repair(workspace: Workspace, archive: Archive, bad: Sequence[Verified],
 def repair(
     workspace: Workspace, archive: Archive, state: StreamState, planned: Repair, *, accept_loss: bool = False
 ) -> Iterator[Repaired]:
-    """Repair each chunk of which the stream, or objects that no chunk lists, still have every message; with
+    """Repairs each chunk if the stream, or objects that no chunk lists, still have every message of it; with
     `accept_loss` also the others, whose lost messages are then gaps. Raises Nats3Error, but goes on after a Conflict;
     StoreError, and nothing was written, where the archive does not own its folder."""
     if planned.bad:
@@ -119,8 +119,8 @@ def repair(
 def _capture(
     workspace: Workspace, archive: Archive, state: StreamState, chunk: Chunk, *, given_up: bool = False
 ) -> tuple[_Objects, list[ChunkMeta | Gap]]:
-    """What a capture of the chunk's sequences gives now, with its objects, which are not put yet. `given_up`: whether
-    messages that the stream no longer has are lost, and not deleted by somebody."""
+    """Returns the result of a capture of the chunk's sequences now, with its objects, which are not put yet.
+    `given_up`: true if messages that the stream no longer has are lost, and not deleted on purpose."""
     meta, settings, captured = chunk.meta, workspace.settings, _Objects()
     # Gone with its stream, or removed from a work queue as acknowledged.
     if meta.incarnation != state.incarnation or state.config.get("retention") == "workqueue":
@@ -132,16 +132,27 @@ def _capture(
     spec = replace(archive.spec, bucket=meta.bucket, prefix=prefix)
     removing = workspace.catalog.coverage.removing_settings(state.incarnation)
     job = CaptureJob(
-        spec, state, meta.hour, settings.nats, settings.store, removing=removing, former_filters=archive.former_filters,
+        spec,
+        state,
+        meta.hour,
+        settings.nats,
+        settings.store,
+        removing=removing,
+        former_filters=archive.former_filters,
         given_up=given_up,
-    )  # fmt: skip
+    )
     return captured, list(RangeCapture(job, meta.covers, workspace.link, captured).outcomes())
 
 
 def _put_in_place(
-    workspace: Workspace, archive: Archive, chunk: Chunk, metas: Sequence[ChunkMeta], gaps: Sequence[Gap],
-    objects: dict[str, bytes], orphans: Orphans | None,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    archive: Archive,
+    chunk: Chunk,
+    metas: Sequence[ChunkMeta],
+    gaps: Sequence[Gap],
+    objects: dict[str, bytes],
+    orphans: Orphans | None,
+) -> None:
     """`orphans`: what fills sequences that the new chunks do not have."""
     old, chunks = chunk.meta, workspace.catalog.chunks
     bucket, begun = workspace.bucket(old.bucket), workspace.catalog.now()
@@ -184,14 +195,14 @@ def _taken_away(chunk: Chunk) -> Conflict:
 
 
 def _has_more_absences(metas: Sequence[ChunkMeta], old: ChunkMeta) -> bool:
-    """Whether sequences between messages are absent now that the old chunk may have had. Under a filter the catalog
+    """True if sequences between messages are absent now that the old chunk may have had. Under a filter the catalog
     does not say which it had."""
     known = old.deleted or ()
     return any(meta.absent > sum(part.size for part in clipped(known, meta.covers)) for meta in metas)
 
 
 def _as_lost(gap: Gap) -> Gap:
-    """The gap of a repair: its messages were captured once, so nobody's will took them from the archive."""
+    """Returns the gap of a repair: its messages were captured once, so they did not leave the archive on purpose."""
     return replace(gap, reason="missing") if gap.reason in NOT_MISSING else gap
 
 

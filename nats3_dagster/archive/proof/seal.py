@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster import objects
-from nats3_dagster.archive import folder
-from nats3_dagster.archive.captures.windows import first_at
-from nats3_dagster.archive.clocks import ask_clocks
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.source.clocks import ask_clocks
+from nats3_dagster.archive.source.windows import first_at
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.chunks.manifest import manifest_number
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
@@ -26,7 +26,8 @@ from nats3_dagster.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What decides which hours can be sealed, apart from the stream: while it stands still, so do they."""
+    """The facts that decide which hours can be sealed, apart from the stream: while they do not change, neither do the
+    hours."""
 
     # An archive that is made again under its name has another id.
     archive: int
@@ -86,7 +87,7 @@ def sealable(workspace: Workspace, archive: Archive, first: str, limit: int = 1_
     if first > at.closed:
         return Sealable(at, (), clocks=ask_clocks(workspace).difference)
     try:
-        state = observe_source(workspace, archive)
+        state = accept_source(workspace, archive)
         clocks = ask_clocks(workspace, state)
         at = replace(at, closed=min(at.closed, newest_closed(clocks.earliest_ns)))
         bound = _last_sequence(workspace, archive, state, at.closed)
@@ -129,7 +130,7 @@ def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: st
 
     Raises as `seal_hours` does, and Nats3Error when the stream cannot say where the hours end."""
     archive = workspace.catalog.archives.get(name)
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     clocks = ask_clocks(workspace, state)
     closed = newest_closed(clocks.earliest_ns)
     bound = _last_sequence(workspace, archive, state, closed)
@@ -156,9 +157,7 @@ def check_sealed(hours: Iterable[str], sealed: Iterable[str], archive: str, clos
     )
 
 
-def _last_sequence(
-    workspace: Workspace, archive: Archive, state: StreamState, hour: str
-) -> tuple[Incarnation, int]:
+def _last_sequence(workspace: Workspace, archive: Archive, state: StreamState, hour: str) -> tuple[Incarnation, int]:
     """The last sequence of the stream that was stored before the hour ended: so far an archive must be complete. Raises
     SourceError."""
     return state.incarnation, first_at(workspace.link, archive.spec, hour_bounds(hour)[1]) - 1
@@ -171,8 +170,8 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     manifest = build_manifest(workspace, archive, hour, row.number, parts)
     data, key = manifest.encode()
     if highest := highest_manifests(workspace, archive, hour, at_least=row.number):
-        # The catalog does not know it: sealing was killed, or the catalog is an older one. One with these very bytes is
-        # ours; above any other goes the next number, for the highest one says how the hour is.
+        # The catalog does not know it: sealing was killed, or the catalog is an older one. One with the same bytes is
+        # this seal's; above any other it gets the next number, because the highest one is valid.
         manifest = replace(manifest, number=manifest_number(highest[0]))
         data, key = manifest.encode()
         if highest != [key]:
@@ -183,10 +182,19 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     workspace.bucket(bucket).put_new(key, data, sha256)
     fault_point("seal.object_put")
     seal = Seal(
-        hour=hour, number=manifest.number, revision=row.revision, chunks=row.chunks, losses=manifest.losses,
-        messages=manifest.messages, gaps=manifest.gap_size, bucket=bucket, key=key, sha256=sha256,
-        stored_bytes=len(data), dagster_run_id=run_id,
-    )  # fmt: skip
+        hour=hour,
+        number=manifest.number,
+        revision=row.revision,
+        chunks=row.chunks,
+        losses=manifest.losses,
+        messages=manifest.messages,
+        gaps=manifest.gap_size,
+        bucket=bucket,
+        key=key,
+        sha256=sha256,
+        stored_bytes=len(data),
+        dagster_run_id=run_id,
+    )
     catalog.seals.add(archive, seal, begun=begun)
     fault_point("seal.added")
     return seal

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.archive import folder
-from nats3_dagster.archive.proof.rewrite import Origin, merge, table_of, write_chunks
+from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.archive.proof.verify import AHEAD, chunks_to_verify
-from nats3_dagster.archive.read.fetch import fetch_each
-from nats3_dagster.archive.remove import remove_objects
-from nats3_dagster.archive.source import observe_source
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.fetch import fetch_each
+from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of
@@ -51,16 +51,17 @@ class Compared:
 
 
 def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Compared]:
-    """Each chunk and each range of a gap of which the stream may still have messages. What was retired is left out, and
-    so are objects that cannot be read: see `verify_chunks`. Raises StreamChanged, SourceError, StoreError."""
-    state = observe_source(workspace, archive)
-    # A change of its subjects that this does not show is for sequences behind the window.
+    """Yields each chunk and each range of a gap whose messages the stream may still have. What was retired is left out,
+    and so are objects that cannot be read: see `verify_chunks`. Raises StreamChanged, SourceError, StoreError."""
+    state = accept_source(workspace, archive)
+    # A change of its subjects that this does not show is for sequences after the window.
     archive = workspace.catalog.archives.settled(archive)
     window = SeqRange(max(state.first_seq, 1), state.last_seq)
     chunks = (
-        chunk for chunk in chunks_to_verify(workspace, archive, hours)
+        chunk
+        for chunk in chunks_to_verify(workspace, archive, hours)
         if chunk.meta.incarnation == state.incarnation and clipped([chunk.meta.covers], window)
-    )  # fmt: skip
+    )
     for chunk, reader in fetch_each(workspace.bucket, chunks, AHEAD):
         try:
             opened = reader.result()
@@ -106,9 +107,13 @@ def _compare_chunk(
         differs |= ~pc.or_(same, nothing).to_numpy()
     found = streamed.filter(pa.array(~np.isin(numbers, known)))
     return Compared(
-        seqs, streamed.num_rows, chunk=chunk, wrong=ranges_of(_seqs(found).tolist()),
-        different=ranges_of(both[differs].tolist()), found=found,
-    )  # fmt: skip
+        seqs,
+        streamed.num_rows,
+        chunk=chunk,
+        wrong=ranges_of(_seqs(found).tolist()),
+        different=ranges_of(both[differs].tolist()),
+        found=found,
+    )
 
 
 def _compare_gap(
@@ -135,7 +140,7 @@ def _gaps(workspace: Workspace, archive: Archive, state: StreamState, hours: Seq
 def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[ChunkMeta]:
     """Chunks of the messages that were found in a gap, one for each hour in which they were stored. What lies between
     two messages stays absent for the gap's reason, and what lies outside stays a gap."""
-    state = observe_source(workspace, archive)
+    state = accept_source(workspace, archive)
     bucket = workspace.bucket(archive.spec.bucket)
     hours = compared.found.column("time_ns").to_numpy() // HOUR_NS
     cuts = [0, *(np.flatnonzero(np.diff(hours)) + 1).tolist(), len(hours)]
@@ -150,7 +155,7 @@ def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[
 
 
 def _read(workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqRange) -> pa.Table:
-    """What the stream has of these sequences that the archive takes."""
+    """Returns the stream's messages of these sequences that the archive selects."""
     subjects = _subjects(archive, state, seqs)
     if state.config.get("retention") == "workqueue":  # it refuses a consumer beside the archive's own
         return messages_of(workspace.link, state.incarnation, seqs, subjects)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nats3_dagster.archive import folder
-from nats3_dagster.archive.proof.adopt import adopt, messages_of, missing_in
-from nats3_dagster.archive.proof.orphans import Orphans
-from nats3_dagster.archive.proof.rewrite import merge
-from nats3_dagster.archive.remove import remove_objects
+from nats3_dagster.archive.captures.adopt import adopt, messages_of, missing_in
+from nats3_dagster.archive.captures.orphans import Orphans
+from nats3_dagster.archive.captures.rewrite import merge
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.model import Archive, Gap, Incarnation, SeqRange, clipped
 from nats3_dagster.model.numbers import Int64s
@@ -47,7 +47,7 @@ def examine(workspace: Workspace, archive: Archive, orphans: Orphans | None = No
 
 
 def unlisted_orphans(workspace: Workspace, archive: Archive) -> Orphans:
-    """What `examine` and `adopt_unlisted` look at; both may share it."""
+    """Returns the orphans for `examine` and `adopt_unlisted`; both may share them."""
     return Orphans(workspace, archive, with_deleted=True)
 
 

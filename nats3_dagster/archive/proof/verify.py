@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from nats3_dagster.archive.captures.absence import lost_by_reason
-from nats3_dagster.archive.read.fetch import fetch_each
+from nats3_dagster.archive.source.absence import lost_by_reason
+from nats3_dagster.archive.stored.fetch import fetch_each
 from nats3_dagster.catalog.subjects import SubjectIndex
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.manifest import decode_manifest
@@ -62,9 +62,13 @@ def chunks_to_verify(workspace: Workspace, archive: Archive, hours: Sequence[str
     page: tuple[Chunk, ...] | None = None
     while page is None or len(page) == PAGE:
         page = workspace.catalog.chunks.select(
-            archive, hours=hours or None, with_subjects=True, with_deleted=True,
-            after=(page[-1].meta.incarnation, page[-1].meta.covers.last) if page else None, limit=PAGE,
-        )  # fmt: skip
+            archive,
+            hours=hours or None,
+            with_subjects=True,
+            with_deleted=True,
+            after=(page[-1].meta.incarnation, page[-1].meta.covers.last) if page else None,
+            limit=PAGE,
+        )
         yield from page
 
 
@@ -118,10 +122,12 @@ def find_holes(workspace: Workspace, archive: Archive) -> Holes:
     reasons: tuple[Reason, ...] = get_args(Reason)
     lost = lost_by_reason(gaps, parts)
     return Holes(
-        tuple(ranges), gone, {reason: sum(g.size for g in gaps if g.reason == reason) for reason in reasons},
+        tuple(ranges),
+        gone,
+        {reason: sum(g.size for g in gaps if g.reason == reason) for reason in reasons},
         {reason: lost.get(reason, 0) for reason in LOSSES},
         tuple((part.incarnation, part.unknown_after) for part in parts if part.unknown_after is not None),
-    )  # fmt: skip
+    )
 
 
 def _compare(seen: ChunkMeta, expected: ChunkMeta) -> None:

@@ -23,7 +23,7 @@ class Page:
     """Some messages of a selection, in the order of the stream."""
 
     messages: tuple[Message, ...]
-    # The cursor behind them.
+    # The cursor after them.
     cursor: str
     # Whether there may be more now. If not, the cursor goes on with what is archived later.
     has_more: bool
@@ -52,12 +52,12 @@ def get(
 
 
 def next_of(workspace: Workspace, name: str, subject: str, after: int, *, incarnation: str | None = None) -> Message:
-    """The first message of a subject filter behind a sequence. Raises NotArchived, and as `subjects.next_of`."""
+    """Returns the first message of a subject filter after a sequence. Raises NotArchived, and as `subjects.next_of`."""
     archive = status.find(workspace, name)
     life = _life(workspace, archive, incarnation)
     message = subjects.next_of(workspace, archive, subject, after, life)
     if message is None:
-        raise _nothing(archive, f"of {subject} behind sequence {after}")
+        raise _nothing(archive, f"of {subject} after sequence {after}")
     return message
 
 
@@ -94,18 +94,25 @@ def resumed(workspace: Workspace, name: str, token: str) -> Cursor:
     found = Cursor.resume(workspace, token)
     if found.archive.name != archive.name:
         raise OperatorError(
-            f"The cursor is of archive {found.archive.name}, not of {archive.name}", "Begin a new cursor",
+            f"The cursor is of archive {found.archive.name}, not of {archive.name}",
+            "Begin a new cursor",
             field="cursor",
-        )  # fmt: skip
+        )
     return found
 
 
 def page(
-    workspace: Workspace, name: str, selection: Selection | None, token: str | None, *, over_gaps: bool = False,
-    limit: int, most_bytes: int,
-) -> Page:  # fmt: skip
-    """The first messages of a selection, or those behind a cursor: at most `limit`, and so many that they are not over
-    `most_bytes` of headers and payload, but at least one. Raises OperatorError if both are given, and as `cursor` and
+    workspace: Workspace,
+    name: str,
+    selection: Selection | None,
+    token: str | None,
+    *,
+    over_gaps: bool = False,
+    limit: int,
+    most_bytes: int,
+) -> Page:
+    """Returns the first messages of a selection, or those after a cursor: at most `limit`, and at most `most_bytes` of
+    headers and payload, but at least one message. Raises OperatorError if both are given, and as `cursor` and
     `resumed`."""
     if selection is not None and token is not None:
         raise OperatorError("A cursor has its own selection", "Give the cursor alone", field="cursor")
@@ -127,7 +134,7 @@ def page(
     except Nats3Error:
         if not messages:
             raise
-        # What comes before it was read; the next page says what is wrong behind it.
+        # The earlier messages were read; the next page reports the error after them.
         return Page(tuple(messages), reading.token(), has_more=True, removed=removed)
     return Page(tuple(messages), reading.token(), has_more=False, removed=removed)
 
@@ -148,9 +155,10 @@ def _life(workspace: Workspace, archive: Archive, token: str | None) -> Incarnat
         if life.token == token:
             return life
     raise Unknown(
-        f"Archive {archive.name} has no incarnation {token}", f"It has {', '.join(life.token for life in lives)}",
+        f"Archive {archive.name} has no incarnation {token}",
+        f"It has {', '.join(life.token for life in lives)}",
         field="incarnation",
-    )  # fmt: skip
+    )
 
 
 def _nothing(archive: Archive, what: str) -> NotArchived:

@@ -12,7 +12,8 @@ from nats3_dagster.chunks.bloom import probe
 from nats3_dagster.model import Archive, Incarnation
 from nats3_dagster.subjects import matches
 
-# Of a filter with wildcards so many chunks are looked at before all of its subjects are: mostly the first one has one.
+# For a filter with wildcards this number of chunks is looked at before all of its subjects are: usually the first one
+# has one.
 _NEAR = 4
 
 
@@ -20,9 +21,14 @@ class Candidates:
     """For one read: it keeps what it has asked."""
 
     def __init__(
-        self, catalog: Catalog, archive: Archive, incarnation: Incarnation, subject_filter: str, *,
+        self,
+        catalog: Catalog,
+        archive: Archive,
+        incarnation: Incarnation,
+        subject_filter: str,
+        *,
         at_ns: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`at_ns`: only chunks with a message stored at this time or before."""
         self._subjects, self._archive, self._life = catalog.subjects, archive, incarnation
         self._filter, self._at_ns = subject_filter, at_ns
@@ -39,7 +45,7 @@ class Candidates:
         self._near_done = False
 
     def next(self, after: int) -> Place | None:
-        """The first candidate that may have a message behind sequence `after`."""
+        """Returns the first candidate that may have a message after sequence `after`."""
         since = self._subjects.begin_of(self._archive, self._life, after + 1)
         if not self._exact and not self._near_done:
             self._near_done = True

@@ -10,12 +10,12 @@ from typing import Self
 import pyarrow as pa
 
 from nats3_dagster.archive.read import live
-from nats3_dagster.archive.read.ahead import Ahead, Position, ahead, is_over
-from nats3_dagster.archive.read.fetch import fetch_chunks
 from nats3_dagster.archive.read.lookup import chunks_of, listed, uncovered, with_subjects
+from nats3_dagster.archive.read.next_chunks import NextChunks, Position, is_over, next_chunks
 from nats3_dagster.archive.read.progress import Progress
-from nats3_dagster.archive.read.ranged import open_ranged
 from nats3_dagster.archive.read.removed import Removed, removed
+from nats3_dagster.archive.stored.fetch import fetch_chunks
+from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
 from nats3_dagster.steps import Next
@@ -38,9 +38,7 @@ class Cursor:
         self._few = False
 
     @classmethod
-    def begin(
-        cls, workspace: Workspace, archive: Archive, selection: Selection, *, over_gaps: bool = False
-    ) -> Self:
+    def begin(cls, workspace: Workspace, archive: Archive, selection: Selection, *, over_gaps: bool = False) -> Self:
         """A cursor before the first message of the selection. `over_gaps`: pass what was lost."""
         return cls(workspace, archive, Progress.begin(archive, selection, over_gaps=over_gaps))
 
@@ -85,7 +83,7 @@ class Cursor:
 
     @property
     def incarnation(self) -> Incarnation:
-        """Of the last batch."""
+        """Returns the incarnation of the last batch."""
         return self._progress.incarnation
 
     def removed(self) -> tuple[Removed, ...]:
@@ -98,10 +96,10 @@ class Cursor:
         self._progress.advance(upto)
 
     def batches(self, *, follow: bool = False, few: bool = False) -> Iterator[pa.RecordBatch]:
-        """Batches of MESSAGES, none empty, in the order of the stream. It ends with what is archived of the selection;
-        with `follow` it goes on with what the stream has behind it, waits for new messages, and ends only with the
-        selection, if that has an end. Of an archive that takes its messages from a queue it reads the archive alone.
-        `few`: a part of a chunk will do; it is read row group by row group, and none ahead.
+        """Batches of MESSAGES, none empty, in the order of the stream. It ends with the last archived message of the
+        selection; with `follow` it continues with the stream's later messages, waits for new ones, and ends only with
+        the selection, if that has an end. Of an archive that takes its messages from a queue it reads the archive
+        alone. `few`: a part of a chunk will do; it is read row group by row group, and none ahead.
 
         Raises LostMessages for what is missing, unless the cursor goes over gaps; StreamChanged if the stream is
         another one or forgot messages; OperatorError for `follow` of hours; SourceError, StoreError, CatalogError.
@@ -110,7 +108,7 @@ class Cursor:
         self._progress.forget()
         if self.selection.hours:
             if follow:
-                raise OperatorError("Hours have an end: nothing comes behind them", "Give a time instead")
+                raise OperatorError("A selection by hours has an end and cannot be followed", "Give a time instead")
             yield from self._hours()
             return
         stuck_since: float | None = None
@@ -148,16 +146,18 @@ class Cursor:
             catalog.rest()
             time.sleep(live.POLL_S)
 
-    def _ahead(self, archive: Archive) -> Ahead:
-        """What the archive has behind the position. A chunk that was read in part comes again."""
+    def _ahead(self, archive: Archive) -> NextChunks:
+        """Returns the archive's chunks after the position. A chunk that was read in part comes again."""
         after, seq = self.position, 0
         if after is not None:
             life, seq = after
             after = life, self._workspace.catalog.subjects.begin_of(archive, life, seq + 1) - 1
-        found = ahead(self._workspace, archive, self.selection, after, over_gaps=self._progress.over_gaps, limit=ROUND)
+        found = next_chunks(
+            self._workspace, archive, self.selection, after, over_gaps=self._progress.over_gaps, limit=ROUND
+        )
         if found.lost and after and after[1] < seq and all(lost.last <= seq for lost in found.lost):
             # They lie in the part that was read.
-            return ahead(self._workspace, archive, self.selection, after, over_gaps=True, limit=1)
+            return next_chunks(self._workspace, archive, self.selection, after, over_gaps=True, limit=1)
         return found
 
     def _read(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
@@ -185,7 +185,7 @@ class Cursor:
             self._progress.move(life, max(covers.last, done))
 
     def _hours(self) -> Iterator[pa.RecordBatch]:
-        """What is archived of a selection with hours, until nothing more of it comes."""
+        """Yields the archived messages of a selection with hours, until it has no more of them."""
         while True:
             archive = self._current()
             chunks = chunks_of(self._workspace, archive, self.selection)
@@ -216,5 +216,6 @@ class Cursor:
 def _lost(archive: Archive, lost: Sequence[SeqRange]) -> LostMessages:
     return LostMessages(
         f"Sequences of the selection are not in archive {archive.name}: {listed(lost)}",
-        Next.CAPTURE_OR_READ_OVER_GAPS(), ranges=tuple(lost),
-    )  # fmt: skip
+        Next.CAPTURE_OR_READ_OVER_GAPS(),
+        ranges=tuple(lost),
+    )

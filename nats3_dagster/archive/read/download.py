@@ -1,6 +1,6 @@
 """Download: a chunk's object as a file, proven before the file appears.
 
-Invariant: a file of ours is whole and what was written, or it is not there; no file is ever overwritten.
+Invariant: a fetched file is whole and as it was written, or it does not exist; no file is ever overwritten.
 """
 
 import errno

@@ -14,18 +14,18 @@ from nats3_dagster.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a selection takes of one chunk."""
+    """The selected part of one chunk."""
 
     chunk: Chunk
-    # Messages that are selected; at most so many unless `is_exact`.
+    # Messages that are selected; an upper bound unless `is_exact`.
     messages: int
     is_exact: bool
-    # Bytes of their subjects, header blocks and payloads; at most so many unless `is_whole` and `is_exact`.
+    # Bytes of their subjects, header blocks and payloads; an upper bound unless `is_whole` and `is_exact`.
     payload_bytes: int
 
     @property
     def is_whole(self) -> bool:
-        """Whether every message of the chunk is, or may be, selected."""
+        """True if every message of the chunk is, or may be, selected."""
         return self.messages == self.chunk.meta.messages
 
 
@@ -57,13 +57,15 @@ def bounds(parts: Sequence[Part], selection: Selection) -> Bounds:
     # Only the end of a chunk has a time in the catalog.
     cut_first, cut_last = seqs is not None and seqs.first > first_seq, seqs is not None and seqs.last < last_seq
     return Bounds(
-        seqs.first if seqs and cut_first else first_seq, seqs.last if seqs and cut_last else last_seq,
-        None if cut_first else first_ns, None if cut_last else last_ns,
-    )  # fmt: skip
+        seqs.first if seqs and cut_first else first_seq,
+        seqs.last if seqs and cut_last else last_seq,
+        None if cut_first else first_ns,
+        None if cut_last else last_ns,
+    )
 
 
 def part_of(chunk: Chunk, selection: Selection) -> Part:
-    """What is selected of a chunk with its counts by subject, by what the chunk says of itself."""
+    """Returns the selected part of a chunk with its counts by subject, by the chunk's own metadata."""
     meta, counts = chunk.meta, list(_counts(chunk.meta, selection))
     # Each condition by itself: together they take no more than the one that takes the fewest.
     messages, exact = min(counts, default=(meta.messages, True), key=lambda count: count[0])
@@ -76,7 +78,7 @@ def part_of(chunk: Chunk, selection: Selection) -> Part:
 
 
 def _counts(meta: ChunkMeta, selection: Selection) -> Iterator[tuple[int, bool]]:
-    """How many messages each condition that cuts the chunk takes at most, and whether exactly so many."""
+    """Yields for each condition that cuts the chunk the maximum of its messages, and whether that is exact."""
     if _cuts(selection.sequences, meta.covers):
         assert selection.sequences
         (within,) = clipped([meta.covers], selection.sequences) or [SeqRange(1, 0)]
@@ -94,7 +96,7 @@ def _counts(meta: ChunkMeta, selection: Selection) -> Iterator[tuple[int, bool]]
 
 
 def _in_time(meta: ChunkMeta, from_ns: int, to_ns: int) -> tuple[int, bool]:
-    """By the messages of each minute; a minute that the time cuts may give all of its messages or none."""
+    """Counts by the messages of each minute; a minute that the time cuts may give all of its messages or none."""
     if meta.minutes is None:
         return meta.messages, False
     start, messages, exact = hour_start(meta.hour), 0, True

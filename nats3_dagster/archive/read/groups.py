@@ -1,7 +1,7 @@
 """Groups: row groups of many chunks, read ahead: only those that are wanted, and of these only the wanted columns.
 
-Invariant: the messages come in the order of the chunks, each once. What cannot be read is an error, and nothing behind
-it is given.
+Invariant: the messages come in the order of the chunks, each once. Unreadable data is an error, and no message after it
+is returned.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from nats3_dagster.archive.read.ranged import RangedChunk, open_parts
+from nats3_dagster.archive.stored.ranged import RangedChunk, open_parts
 from nats3_dagster.chunks.columns import ROW_GROUP_BYTES
 from nats3_dagster.errors import ChunkError, Conflict, ObjectMissing
 from nats3_dagster.model import Chunk, SeqRange
@@ -42,10 +42,15 @@ class _Part(NamedTuple):
 
 
 def read_groups(
-    workspace: Workspace, chunks: Iterable[Chunk], columns: Sequence[str],
-    wanted: Callable[[RangedChunk], Sequence[int]], *, seqs: SeqRange | None = None,
-    times: tuple[int, int] | None = None, count: Callable[[int], object] | None = None,
-) -> Generator[tuple[Chunk, pa.RecordBatch]]:  # fmt: skip
+    workspace: Workspace,
+    chunks: Iterable[Chunk],
+    columns: Sequence[str],
+    wanted: Callable[[RangedChunk], Sequence[int]],
+    *,
+    seqs: SeqRange | None = None,
+    times: tuple[int, int] | None = None,
+    count: Callable[[int], object] | None = None,
+) -> Generator[tuple[Chunk, pa.RecordBatch]]:
     """The messages of the chunks, a batch for each row group that has any. `wanted` names the row groups of a chunk
     that are read, by index, ascending; `columns`, `seqs` and `times` as `ChunkReader.batches` has them. `count` is
     called with the bytes of each request, from several threads. Raises StoreError, ObjectMissing or ChunkError, and
@@ -124,9 +129,12 @@ def _bytes(part: _Part) -> int:
 
 
 def _ahead(
-    pool: ThreadPoolExecutor, work: Callable[[Item], Done], items: Iterable[Item], cost: Callable[[Item], int],
+    pool: ThreadPoolExecutor,
+    work: Callable[[Item], Done],
+    items: Iterable[Item],
+    cost: Callable[[Item], int],
     most: int,
-) -> Generator[tuple[Item, Done]]:  # fmt: skip
+) -> Generator[tuple[Item, Done]]:
     """Each item with what `work` makes of it, in order. Items whose costs are at most `most` together are worked on, or
     wait to be taken; one at least."""
     waiting: deque[tuple[Item, Future[Done]]] = deque()

@@ -1,7 +1,7 @@
-"""Live: what the stream has behind the archive, read as a capture reads it.
+"""Live: the stream's messages after the archive, read as a capture reads them.
 
-Invariant: a sequence is passed without a message only where the stream's leader has none, nothing but somebody's will
-may have removed it, and the archive does not have it either.
+Invariant: a sequence is passed without a message only if the stream's leader has none, it can only have been deleted on
+purpose, and the archive does not have it either.
 """
 
 import time
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.captures.absence import Absences
 from nats3_dagster.archive.read.progress import Progress
-from nats3_dagster.archive.source import made_again, rewritten, shorter, source_state
+from nats3_dagster.archive.source.absence import Absences
+from nats3_dagster.archive.source.observe import source_state
+from nats3_dagster.archive.source.stream_changes import ends_before_error, recreated_error, rewritten_error
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import LOSSES, Archive, Coverage, Incarnation, Selection, SeqRange, StreamState
@@ -27,23 +28,23 @@ POLL_S, LOOK_S = 0.25, 10.0
 def tail(
     workspace: Workspace, archive: Archive, progress: Progress, coverages: Sequence[Coverage], *, is_open: bool
 ) -> Generator[pa.RecordBatch, None, SeqRange | None]:
-    """Read the stream behind what is archived, for a while; what only the archive can tell of ends it, and is the
-    generator's value. `coverages`: as they were before the archive was read. `is_open`: there is a hole, which a
-    capture may fill. Raises StreamChanged, SourceError."""
+    """Reads the stream after the archived messages, for a while; a range that must be read from the archive ends it,
+    and is the generator's value. `coverages`: as they were before the archive was read. `is_open`: there is a hole,
+    which a capture may fill. Raises StreamChanged, SourceError."""
     newest, selection = coverages[-1], progress.selection
     life = newest.incarnation
     began = time.monotonic()
     while not progress.is_at_end:
         state = source_state(workspace, archive)
-        if changed := made_again(archive, coverages, state):
+        if changed := recreated_error(archive, coverages, state):
             raise changed
         if state.incarnation != life:
             return None
         done = progress.done_of(life)
         if done is not None:
-            if changed := shorter(archive, state, done):
+            if changed := ends_before_error(archive, state, done):
                 raise changed
-            if progress.witness and (changed := rewritten(workspace.link, archive, state, progress.witness)):
+            if progress.witness and (changed := rewritten_error(workspace.link, archive, state, progress.witness)):
                 raise changed
         behind = newest.start if done is None else done + 1
         first, last = max(behind, newest.last + 1), state.last_seq
@@ -93,10 +94,10 @@ class _Part:
 def _read(
     workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqRange, *, over_gaps: bool
 ) -> Generator[_Part, None, SeqRange | None]:
-    """The messages of these sequences, which the stream has reached, ascending, that the archive takes. The generator's
-    value: sequences behind the last part of which only the archive can tell, because the stream no longer has them or
-    the archive has them by now; None where all were read. `state`: the stream before this read. `over_gaps`: pass what
-    was lost. Raises StreamChanged, SourceError."""
+    """The messages of these sequences, which the stream has reached, ascending, that the archive takes. Returns the
+    range after the last part that must be read from the archive, because the stream no longer has it or the archive has
+    it by now; None if all was read. `state`: the stream before this read. `over_gaps`: pass what was lost. Raises
+    StreamChanged, SourceError."""
     life = state.incarnation
     removing = workspace.catalog.coverage.removing_settings(life)
     for part, filters in archive.filters(life, seqs):
@@ -127,10 +128,15 @@ def _read(
 
 
 def _unsure(
-    workspace: Workspace, archive: Archive, life: Incarnation, absences: Absences, absent: list[SeqRange],
-    within: SeqRange, over_gaps: bool,
-) -> SeqRange | None:  # fmt: skip
-    """The first of the absent sequences, and what follows, of which only the archive can tell; None where nothing is
+    workspace: Workspace,
+    archive: Archive,
+    life: Incarnation,
+    absences: Absences,
+    absent: list[SeqRange],
+    within: SeqRange,
+    over_gaps: bool,
+) -> SeqRange | None:
+    """Returns the range from the first absent sequence on that must be read from the archive; None if nothing is
     missing. `within`: what was read. The stream and the archive are asked after the absence was seen."""
     state = same_stream(workspace.link, life)
     absences.look(state)
@@ -150,4 +156,3 @@ def _lost(absences: Absences, state: StreamState, absent: list[SeqRange]) -> Ite
             yield seqs
         elif seqs.first < state.first_seq or state.damaged:
             yield from (part for part, reason in absences.gaps(seqs) if reason in LOSSES)
-

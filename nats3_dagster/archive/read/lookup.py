@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from nats3_dagster.archive.read.edges import expired, times_of, uncaptured, without_chunks
-from nats3_dagster.archive.restored import archived_stream
+from nats3_dagster.archive.read.boundary_gaps import expired, times_of, uncaptured, without_chunks
+from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.catalog.subjects import Probe
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import format_time, hour_start, hours_between

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from nats3_dagster.archive.read.ranged import open_ranged
+from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.catalog.points import SequenceRow
 from nats3_dagster.errors import ChunkError, NotArchived, ObjectMissing, OperatorError, Unknown
 from nats3_dagster.hours import LAST_NS, format_time
@@ -24,7 +24,7 @@ R = TypeVar("R")
 _NEXT: Final = "Ask for the next message after it"
 # Why there is no message, after "Sequence 7 is not in archive logs: ".
 _WHY: Final[Mapping[Reason, str]] = {
-    "deleted": "somebody deleted it from the stream before it was captured",
+    "deleted": "it was deleted from the stream before it was captured",
     "expired": "a limit of the stream, or a purge, had removed it before it was captured",
     "superseded": "newer messages of its subject had replaced it before it was captured",
     "ttl": "its time to live had ended before it was captured",
@@ -54,7 +54,7 @@ def by_sequence(workspace: Workspace, archive: Archive, seq: int, incarnation: I
 
 def first_at(workspace: Workspace, archive: Archive, time_ns: int) -> Message | None:
     """The first message, in the order of the stream, whose store time is `time_ns` or later; None when there is none.
-    Clocks step back: messages behind it may be older. Raises OperatorError for what cannot be a time, StoreError,
+    Clocks step back: later messages may be older. Raises OperatorError for what cannot be a time, StoreError,
     ObjectMissing and ChunkError."""
     if not -LAST_NS <= time_ns <= LAST_NS:
         raise OperatorError(f"{time_ns} is not a time", f"Nanoseconds in 64 bits end at {format_time(LAST_NS)}")
@@ -89,8 +89,9 @@ def _located(workspace: Workspace, archive: Archive, seq: int, incarnation: Inca
             lives = ", ".join(r.incarnation.token for r in rows)
             raise Unknown(
                 f"Archive {archive.name} has no {incarnation.stream} of {incarnation.token}",
-                f"It has {lives}", field="incarnation",
-            )  # fmt: skip
+                f"It has {lives}",
+                field="incarnation",
+            )
         row = of_life[0]
     if row.chunk_id is not None and row.absent is None:
         chunk = workspace.catalog.points.chunk(row.chunk_id)
@@ -101,8 +102,9 @@ def _located(workspace: Workspace, archive: Archive, seq: int, incarnation: Inca
 
 
 def read_live(ask: Callable[[], C], read: Callable[[C], R]) -> R:
-    """What `read` makes of the chunk that `ask` finds in the catalog; once more where the object is gone because the
-    chunk was retired, and swept, in between. Raises as both do, and ChunkError with the chunk's id and key."""
+    """Returns the result of `read` for the chunk that `ask` finds in the catalog; tries once more if the object is gone
+    because the chunk was retired, and swept, in between. Raises as both do, and ChunkError with the chunk's id and
+    key."""
     chunk = ask()
     try:
         return _read(chunk, read)
@@ -150,18 +152,19 @@ def _absent(archive: Archive, seq: int, row: SequenceRow, earlier: Incarnation |
 
 
 def _because(
-    archive: Archive, seq: int, reason: Reason | None, absent: SeqRange | None = None,
+    archive: Archive,
+    seq: int,
+    reason: Reason | None,
+    absent: SeqRange | None = None,
     earlier: Incarnation | None = None,
-) -> NotArchived:  # fmt: skip
+) -> NotArchived:
     why = _WHY[reason or "unselected"]
     if absent is not None and absent.size > 1:
         why += f" (so are the sequences {absent})"
     return _not_archived(archive, seq, why, earlier, _NEXT)
 
 
-def _not_archived(
-    archive: Archive, seq: int, why: str, earlier: Incarnation | None, hint: str | Step
-) -> NotArchived:
+def _not_archived(archive: Archive, seq: int, why: str, earlier: Incarnation | None, hint: str | Step) -> NotArchived:
     what = f"Sequence {seq} is not in archive {archive.name}: {why}"
     if earlier is not None:
         made = format_time(earlier.created_ns)

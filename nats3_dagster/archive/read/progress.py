@@ -1,4 +1,4 @@
-"""Progress: how far a cursor came through its selection, and the text of which another process takes it up.
+"""Progress: the position of a cursor in its selection, and the text that another process continues from.
 
 Invariant: a text that was cut or changed is refused; it is never another position.
 """
@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from nats3_dagster.archive.read.ahead import Position
+from nats3_dagster.archive.read.next_chunks import Position
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, Witness
 from nats3_dagster.model.messages import selected
@@ -24,7 +24,7 @@ _CHECK_BYTES = 4
 
 @dataclass(slots=True)
 class Progress:
-    """What is saved of a cursor, and the batch that its caller has."""
+    """The saved state of a cursor, and the batch that its caller has."""
 
     # The archive by its name, and by the id that one of the same name which is made later does not have.
     archive: str
@@ -46,7 +46,8 @@ class Progress:
 
     @classmethod
     def parse(cls, token: str) -> Self:
-        """What was saved as `token`. Raises OperatorError if it is none, is damaged, or has another format."""
+        """Returns the state that was saved as `token`. Raises OperatorError if it is none, is damaged, or has another
+        format."""
         try:
             saved = _loads(token)
             given = dict(saved.get("selection", {}))
@@ -56,10 +57,13 @@ class Progress:
                 given["sequences"] = SeqRange(*given["sequences"])
             position, witness = saved.get("position"), saved.get("witness")
             return cls(
-                str(saved["archive"]), str(saved["id"]), Selection(**given), bool(saved.get("over_gaps")),
+                str(saved["archive"]),
+                str(saved["id"]),
+                Selection(**given),
+                bool(saved.get("over_gaps")),
                 (Incarnation(position[0], position[1]), int(position[2])) if position else None,
                 Witness(*map(int, witness)) if witness else None,
-            )  # fmt: skip
+            )
         except (binascii.Error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             what = f"{token[:40]!r} is not a cursor, or one that was cut or changed"
             hint = "Give the whole text that was saved, or begin a new cursor"
@@ -69,23 +73,26 @@ class Progress:
         """The progress as text, safe in URLs: a checksum and JSON, in base64. It holds no secret."""
         selection = asdict(self.selection)
         value = {
-            "format": _FORMAT, "archive": self.archive, "id": self.job_id,
-            "over_gaps": self.over_gaps, "selection": {k: v for k, v in selection.items() if v},
+            "format": _FORMAT,
+            "archive": self.archive,
+            "id": self.job_id,
+            "over_gaps": self.over_gaps,
+            "selection": {k: v for k, v in selection.items() if v},
             "position": self.position and [self.position[0].stream, self.position[0].created_ns, self.position[1]],
             "witness": self.witness and [self.witness.seq, self.witness.time_ns],
-        }  # fmt: skip
+        }
         return _dumps({key: item for key, item in value.items() if item})
 
     @property
     def incarnation(self) -> Incarnation:
-        """Of the last batch."""
+        """Returns the incarnation of the last batch."""
         at = self._pending[0] if self._pending else self.position
         assert at is not None
         return at[0]
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the last sequence of the selection was read, if it has one."""
+        """True if the last sequence of the selection was read, if it has one."""
         sequences = self.selection.sequences
         return sequences is not None and self.position is not None and self.position[1] >= sequences.last
 
@@ -95,7 +102,7 @@ class Progress:
         return self.position[1] if self.position and self.position[0] == life else None
 
     def has_ahead(self, chunk: Chunk) -> bool:
-        """Whether the chunk has sequences behind the position."""
+        """True if the chunk has sequences after the position."""
         if self.position is None:
             return True
         life, seq = self.position

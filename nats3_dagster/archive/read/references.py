@@ -1,4 +1,4 @@
-"""References: where a message's bytes are in the store, and a URL by which anybody may read them for a while."""
+"""References: where a message's bytes are in the store, and a URL that reads them for a while without a login."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -6,7 +6,7 @@ from string import Template
 from typing import Final
 
 from nats3_dagster.archive.read.points import locate, not_selected, read_live
-from nats3_dagster.archive.read.ranged import open_ranged
+from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, Chunk, Incarnation, SeqRange
 from nats3_dagster.workspace import Workspace
@@ -17,7 +17,8 @@ MAX_EXPIRES_S: Final = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """How to read one message from the store, without us. Who has `url` may read the whole object until it expires."""
+    """The way to read one message from the store, without nats3. Who has `url` may read the whole object until it
+    expires."""
 
     incarnation: Incarnation
     seq: int
@@ -56,9 +57,10 @@ def reference(
     some are absent there. Raises OperatorError, and as `points.by_sequence`."""
     if not 1 <= expires_s <= MAX_EXPIRES_S:
         raise OperatorError(
-            f"A URL cannot expire after {expires_s} seconds", f"Give from 1 second to 7 days, {MAX_EXPIRES_S} seconds",
+            f"A URL cannot expire after {expires_s} seconds",
+            f"Give from 1 second to 7 days, {MAX_EXPIRES_S} seconds",
             field="expires_s",
-        )  # fmt: skip
+        )
 
     def read(chunk: Chunk) -> Reference:
         return _of(workspace, archive, chunk, seq, expires_s)
@@ -83,19 +85,38 @@ def _of(workspace: Workspace, archive: Archive, chunk: Chunk, seq: int, expires_
     start, length = reader.span(index)
     is_file = workspace.settings.store.folder is not None
     values = {
-        "url": signed.url, "size": meta.stored_bytes, "group_start": start, "group_end": start + length - 1,
-        "footer_start": reader.footer_start, "footer_end": meta.stored_bytes - 1, "row_group": index, "row": row,
+        "url": signed.url,
+        "size": meta.stored_bytes,
+        "group_start": start,
+        "group_end": start + length - 1,
+        "footer_start": reader.footer_start,
+        "footer_end": meta.stored_bytes - 1,
+        "row_group": index,
+        "row": row,
         "seq": seq,
-    }  # fmt: skip
+    }
     read, program = (_HOW_FILE, _PYTHON_FILE) if is_file else (_HOW, _PYTHON)
     return Reference(
-        incarnation=meta.incarnation, seq=seq, url=signed.url, expires_at=signed.expires_at,
-        note=_FILE_NOTE if is_file else _TEMPORARY_NOTE if signed.is_temporary else "", bucket=meta.bucket,
-        key=meta.key, size=meta.stored_bytes, sha256=meta.sha256, row_group=index, first_seq=group.first_seq,
-        last_seq=group.last_seq, row=row, group_start=start, group_bytes=length, footer_start=reader.footer_start,
-        footer_bytes=meta.stored_bytes - reader.footer_start, how=read.substitute(values),
+        incarnation=meta.incarnation,
+        seq=seq,
+        url=signed.url,
+        expires_at=signed.expires_at,
+        note=_FILE_NOTE if is_file else _TEMPORARY_NOTE if signed.is_temporary else "",
+        bucket=meta.bucket,
+        key=meta.key,
+        size=meta.stored_bytes,
+        sha256=meta.sha256,
+        row_group=index,
+        first_seq=group.first_seq,
+        last_seq=group.last_seq,
+        row=row,
+        group_start=start,
+        group_bytes=length,
+        footer_start=reader.footer_start,
+        footer_bytes=meta.stored_bytes - reader.footer_start,
+        how=read.substitute(values),
         python=program.substitute(values | {"url": repr(signed.url)}),
-    )  # fmt: skip
+    )
 
 
 _FILE_NOTE: Final = "The store is a folder: the URL is that of a file on its machine, and does not end"
@@ -105,7 +126,7 @@ _HOW: Final = Template(
     "The object is Parquet. Get the bytes $group_start-$group_end and $footer_start-$footer_end by HTTP Range, put "
     "them at these places of a file of $size bytes, and read row $row of row group $row_group, both counted from 0"
 )
-_PYTHON_FILE: Final = Template('''\
+_PYTHON_FILE: Final = Template("""\
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -118,8 +139,8 @@ group = pq.ParquetFile(path, page_checksum_verification=True).read_row_group($ro
 message = group.slice($row, 1).to_pylist()[0]
 assert message["seq"] == $seq
 print(message)
-''')
-_PYTHON: Final = Template('''\
+""")
+_PYTHON: Final = Template("""\
 import tempfile
 import urllib.request
 
@@ -140,4 +161,4 @@ with tempfile.TemporaryFile() as file:  # of $size bytes, empty but for these ra
 message = group.slice($row, 1).to_pylist()[0]
 assert message["seq"] == $seq
 print(message)
-''')
+""")

@@ -24,8 +24,10 @@ def removed(workspace: Workspace, archive: Archive, selection: Selection) -> tup
     """The removed messages of the selection, by replay. Asks the catalog alone. What was captured or adopted again
     since does not count."""
     rows = workspace.catalog.gaps.removed(
-        archive, selection.sequences or SeqRange(1, MAX_SEQUENCE), [selection.times or (-LAST_NS, LAST_NS)],
+        archive,
+        selection.sequences or SeqRange(1, MAX_SEQUENCE),
+        [selection.times or (-LAST_NS, LAST_NS)],
         selection.hours or None,
-    )  # fmt: skip
+    )
     takes_all = not selection.subjects or ">" in selection.subjects
     return tuple(Removed(archive.name, r.replay_id, r.messages, r.is_exact and takes_all) for r in rows)

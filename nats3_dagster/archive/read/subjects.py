@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from nats3_dagster.archive.read.candidates import Candidates
 from nats3_dagster.archive.read.points import message_of
-from nats3_dagster.archive.read.ranged import open_ranged
+from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.catalog.subjects import Place
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ObjectMissing, Unknown
@@ -23,16 +23,17 @@ from nats3_dagster.workspace import Workspace
 
 # Enough to find a message; the other columns come when it is found.
 _KEYS = ["seq", "time_ns", "subject", "subject_bytes"]
-# A row group of so many bytes is rather read as a whole: it takes no longer than another request.
+# A row group of at most this size is read as a whole: it takes no longer than another request.
 _SMALL_BYTES = 128 << 10
 
 
 def next_of(
     workspace: Workspace, archive: Archive, subject_filter: str, after: int, incarnation: Incarnation | None = None
 ) -> Message | None:
-    """The first archived message behind sequence `after` whose subject the filter takes; None if there is none.
-    Sequences are those of one incarnation, by default the newest one that the archive has begun. Raises OperatorError
-    for a bad filter, Unknown for an incarnation that the archive does not have, StoreError, CatalogError."""
+    """Returns the first archived message after sequence `after` whose subject matches the filter; None if there is
+    none. Sequences are those of one incarnation, by default the newest one that the archive has begun. Raises
+    OperatorError for a bad filter, Unknown for an incarnation that the archive does not have, StoreError,
+    CatalogError."""
     check_filter(subject_filter)
     lives = [coverage.incarnation for coverage in _newest_first(workspace, archive)]
     if incarnation is not None and incarnation not in lives:
@@ -56,15 +57,13 @@ def next_of(
     return None
 
 
-def last_of(
-    workspace: Workspace, archive: Archive, subject_filter: str, at_ns: int | None = None
-) -> Message | None:
+def last_of(workspace: Workspace, archive: Archive, subject_filter: str, at_ns: int | None = None) -> Message | None:
     """The newest archived message whose subject the filter takes; None if there is none.
 
     `at_ns`: the last one in the order of the stream that was stored at this time or before. A clock that stepped back
-    leaves older times behind newer ones; the order of the stream counts. Of several incarnations the newest one that
-    has such a message counts. What deletes a key of a key-value bucket (header KV-Operation) is a message like others.
-    Raises as `next_of`."""
+    leaves older times after newer ones; stream order counts. Of several incarnations the newest one that has such a
+    message counts. What deletes a key of a key-value bucket (header KV-Operation) is a message like others. Raises as
+    `next_of`."""
     return next(last_values(workspace, archive, subject_filter, at_ns, _limit=1), None)
 
 
@@ -113,9 +112,18 @@ def _opened(workspace: Workspace, chunk: Chunk) -> ChunkReader | None:
 
 
 def _scan(
-    chunk: Chunk, reader: ChunkReader, groups: Iterable[int], place: Place, subject_filter: str, *, after: int = 0,
-    at_ns: int | None = None, newest: bool = False, seen: set[str] | None = None, wanted: Set[str] | None = None,
-) -> Iterator[Message]:  # fmt: skip
+    chunk: Chunk,
+    reader: ChunkReader,
+    groups: Iterable[int],
+    place: Place,
+    subject_filter: str,
+    *,
+    after: int = 0,
+    at_ns: int | None = None,
+    newest: bool = False,
+    seen: set[str] | None = None,
+    wanted: Set[str] | None = None,
+) -> Iterator[Message]:
     """The messages of the row groups of these numbers whose subject is taken: in order the first one of each subject,
     or with `newest` from the last one on. A subject in `seen` is left out, and one that was met is put there. It ends
     when all of `wanted` were met."""

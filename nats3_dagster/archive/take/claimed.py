@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.captures.absence import Absences
+from nats3_dagster.archive.source.absence import Absences
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.jetstream.take.claim import Claimed
 from nats3_dagster.model import ArchiveSpec, Gap, SeqRange, StreamState
@@ -30,7 +30,7 @@ class Receipt:
     # As in `Claimed`.
     full: bool
     elsewhere: int
-    # The same of messages that are given back: other tasks have messages before and behind them.
+    # The same for messages that are given back: other tasks have messages before and after them.
     late: pa.Array
     # Deliveries of the messages that can be acknowledged which the catalog does not account for yet, and the most that
     # one of them took.
@@ -39,8 +39,8 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
-    """What the tasks hold that pulled before this one."""
+class PreviousTasks:
+    """The messages that the tasks hold which pulled before this one."""
 
     # The last one of their messages that are new to the archive, and its delivery as in `Claimed`; 0 for none.
     seq: int = 0
@@ -56,7 +56,7 @@ class Ahead:
 class Hole:
     """Sequences between two claimed messages, in no chunk and no gap."""
 
-    # The index of the message behind it.
+    # The index of the message after it.
     at: int
     seqs: SeqRange
     # Whether the durable's own deliveries prove that there was nothing.
@@ -64,7 +64,7 @@ class Hole:
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class Uncaptured:
     """The claimed messages that the catalog does not cover, in the order of the stream."""
 
     messages: pa.Table
@@ -73,22 +73,25 @@ class Fresh:
     hours: Int64s
     # The indexes of messages before which something covered lies.
     barriers: frozenset[int]
-    # The first one may lie before all messages, behind those of `ahead`.
+    # The first one may lie before all messages, after those of `ahead`.
     holes: tuple[Hole, ...]
     # For each claimed message, whether it does not come after those of the tasks before.
     late: np.ndarray[Any, np.dtype[np.bool_]]
     # For each claimed message, the deliveries of it that the catalog does not account for yet.
     deliveries: Int64s
     # For the task that pulls next.
-    ahead: Ahead
+    ahead: PreviousTasks
 
 
-def fresh(
-    claimed: Claimed, covered: tuple[SeqRange, ...], spans: tuple[tuple[str, SeqRange], ...], ahead: Ahead,
+def uncaptured(
+    claimed: Claimed,
+    covered: tuple[SeqRange, ...],
+    spans: tuple[tuple[str, SeqRange], ...],
+    ahead: PreviousTasks,
     most: int = 1,
-) -> Fresh:  # fmt: skip
-    """What of it is new to the archive. `covered`: ascending and disjoint. `spans`: see `assigned_hours`. `most`: the
-    most deliveries that a message took that is in the archive and not acknowledged."""
+) -> Uncaptured:
+    """Returns the part of it that is new to the archive. `covered`: ascending and disjoint. `spans`: see
+    `assigned_hours`. `most`: the most deliveries that a message took that is in the archive and not acknowledged."""
     seqs: Int64s = claimed.messages.column("seq").to_numpy()
     firsts = np.array([r.first for r in covered], np.int64)
     lasts = np.array([r.last for r in covered], np.int64)
@@ -111,23 +114,23 @@ def fresh(
     apart = np.flatnonzero(np.diff(stretch) != 0) + 1 - lead
     gaps = np.flatnonzero((np.diff(chain) > 1) & (np.diff(stretch) == 0))
     holes = tuple(
-        Hole(int(at) + 1 - lead, SeqRange(int(chain[at]) + 1, int(chain[at + 1]) - 1), bool(follows[at]))
-        for at in gaps
+        Hole(int(at) + 1 - lead, SeqRange(int(chain[at]) + 1, int(chain[at + 1]) - 1), bool(follows[at])) for at in gaps
     )
     held = ahead.held + len(claimed.messages)
     # Of what comes again, the catalog accounts for the deliveries before its commit: `most` of them, or fewer.
     counts = np.where(is_known, np.maximum(claimed.counts - most, 1), claimed.counts)
     accounted = ahead.accounted + int(counts.sum())
     if len(seqs):
-        ahead = Ahead(int(seqs[-1]), int(deliveries[-1]), int(times.max()))
+        ahead = PreviousTasks(int(seqs[-1]), int(deliveries[-1]), int(times.max()))
     ahead = replace(ahead, held=held, accounted=accounted)
-    return Fresh(messages, seqs, hours, frozenset(apart.tolist()), holes, late, counts, ahead)
+    return Uncaptured(messages, seqs, hours, frozenset(apart.tolist()), holes, late, counts, ahead)
 
 
 def assigned_hours(seqs: Int64s, times_ns: Int64s, spans: tuple[tuple[str, SeqRange], ...]) -> Int64s:
     """The hour of each message, in hours since 1970. It is the latest hour of it and of all before it: a clock that
-    steps back makes no earlier hour (docs/decisions.md, 1). It is never before the hour of what is archived before it,
-    nor after the one of what is archived behind it, so that hours tile the sequences where a message comes late.
+    steps back makes no earlier hour (docs/decisions.md, 1). It is never before the hour of the previous archived
+    message, nor after the one of the next archived message, so that hours tile the sequences where a message comes
+    late.
 
     `spans`: the hours of the archive's chunks, each with its first and last sequence, in the order of the stream."""
     hours = np.maximum.accumulate(times_ns // HOUR_NS) if len(times_ns) else times_ns
@@ -145,12 +148,17 @@ def assigned_hours(seqs: Int64s, times_ns: Int64s, spans: tuple[tuple[str, SeqRa
 
 
 def absence(
-    spec: ArchiveSpec, state: StreamState, removing: Mapping[str, Any], seqs: SeqRange, now: StreamState,
-    missed_seq: int, shared_seq: int,
-) -> Iterator[Gap]:  # fmt: skip
-    """Why the stream holds no message of the archive's in these sequences, none of which is in the archive. `state`:
-    when the run began. `now`: after the absence was seen. `removing`: settings that removed messages at any time.
-    `missed_seq`: as in Deliveries. `shared_seq`: up to it, another client may have acknowledged messages.
+    spec: ArchiveSpec,
+    state: StreamState,
+    removing: Mapping[str, Any],
+    seqs: SeqRange,
+    now: StreamState,
+    missed_seq: int,
+    shared_seq: int,
+) -> Iterator[Gap]:
+    """Yields the reasons why the stream holds no message of the archive's in these sequences; the archive has none of
+    them. `state`: when the run began. `now`: after the absence was seen. `removing`: settings that removed messages at
+    any time. `missed_seq`: as in Deliveries. `shared_seq`: up to it, another client may have acknowledged messages.
 
     A stream that keeps what was acknowledged has the rule of every archive (Absences). In another one an
     acknowledgement removes the message, and a message that no durable wants is not kept. What the archive's durable had

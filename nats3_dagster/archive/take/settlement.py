@@ -7,10 +7,10 @@ in the archive, or comes again. Whatever else the durable delivered went to anot
 import logging
 from dataclasses import dataclass, replace
 
-from nats3_dagster.archive.captures.capture import merged
-from nats3_dagster.archive.proof.adopt import adopt
+from nats3_dagster.archive.captures.adopt import adopt
+from nats3_dagster.archive.captures.commit import merged
+from nats3_dagster.archive.source.durables import consumer_missing_error, may_have_lost
 from nats3_dagster.archive.take.claimed import absence
-from nats3_dagster.archive.take.durables import gone, may_have_lost
 from nats3_dagster.errors import SourceError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS, format_time
@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What accounts for the sequences that no message came of."""
+    """The account of the sequences that no message came of."""
 
     # What earlier runs had put into the store, and no chunk had.
     chunks: tuple[ChunkMeta, ...] = ()
     gaps: tuple[Gap, ...] = ()
-    # Sequences of messages that the stream still holds and the archive lacks, the first one of each hole.
+    # Sequences of messages that the stream still holds and that are missing in the archive, the first one of each hole.
     held: tuple[int, ...] = ()
 
 
@@ -51,9 +51,11 @@ def noticed(workspace: Workspace, archive: Archive, durable: Durable) -> Deliver
         margin_ns = CLOCKS_S * SECOND_NS if client.info.get("cluster") or not client.is_own_jetstream else 0
         missed_seq = first_held_at(workspace.link, durable.stream, durable.created_ns + margin_ns) - 1
         log.warning(
-            "%s: consumer %s was made again at %s: what no consumer kept meanwhile is lost", archive.name, durable.name,
+            "%s: consumer %s was made again at %s: what no consumer kept meanwhile is lost",
+            archive.name,
+            durable.name,
             format_time(durable.created_ns),
-        )  # fmt: skip
+        )
     deliveries = Deliveries(
         durable.created_ns, durable.floor_consumer_seq, missed_seq=max(missed_seq, durable.floor_seq)
     )
@@ -105,14 +107,16 @@ def _absent(
         absent = [SeqRange(r.first, (seq or r.last + 1) - 1) for r, seq in zip(missing, held, strict=True)]
         reasons = (
             absence(archive.spec, state, removing, seqs, now, deliveries.missed_seq, shared_seq)
-            for seqs in absent if seqs.size
-        )  # fmt: skip
+            for seqs in absent
+            if seqs.size
+        )
         chunks, gaps = adopt(workspace, archive, merged([gap for parts in reasons for gap in parts]))
         # What the stream holds, and the durable has delivered: to a run that the catalog forgot, or to another client.
         lacking = tuple(
             SeqRange(seq, min(r.last, before.delivered_seq))
-            for r, seq in zip(missing, held, strict=True) if is_settled and seq and seq <= before.delivered_seq
-        )  # fmt: skip
+            for r, seq in zip(missing, held, strict=True)
+            if is_settled and seq and seq <= before.delivered_seq
+        )
         if lacking:
             chunks = (*chunks, *adopt(workspace, archive, [Gap(incarnation, lacking, "undelivered")])[0])
             is_settled = False
@@ -128,5 +132,5 @@ def _durable(workspace: Workspace, archive: Archive) -> Durable:
     """The archive's durable, also one that no longer fits. Raises UnknownConsumer."""
     durable = find_durable(workspace.link, archive.spec.stream, archive.spec.durable or "")
     if durable is None:
-        raise gone(archive)
+        raise consumer_missing_error(archive)
     return durable

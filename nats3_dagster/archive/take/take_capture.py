@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 
 import pyarrow as pa
 
-from nats3_dagster.archive.captures.absence import Absences
-from nats3_dagster.archive.take.claimed import Ahead, Fresh, Receipt, absence, fresh
-from nats3_dagster.archive.take.taking import TakeJob
+from nats3_dagster.archive.source.absence import Absences
+from nats3_dagster.archive.take.claimed import PreviousTasks, Receipt, Uncaptured, absence, uncaptured
+from nats3_dagster.archive.take.driver import TakeJob
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, hour_of
@@ -49,11 +49,11 @@ class TakeCapture:
                 if turn.state is None:
                     yield Receipt(_NOTHING, 0, turn.was_given, 0, _NOTHING)
                     return
-                ahead = Ahead(**turn.state)
+                ahead = PreviousTasks(**turn.state)
                 stack.enter_context(claim)
                 room = min(job.limits.messages, job.most_held - ahead.held)
                 claimed = claim.take(replace(job.limits, messages=room, held=ahead.held))
-                new = fresh(claimed, job.covered, job.spans, ahead, job.deliveries.most)
+                new = uncaptured(claimed, job.covered, job.spans, ahead, job.deliveries.most)
                 if claimed.full and new.ahead.held < job.most_held:
                     turn.next = asdict(new.ahead)
             fault_point("take.claimed")
@@ -63,11 +63,16 @@ class TakeCapture:
                 yield from self._chunks(new, ahead, claim.link, shared=rest > 0)
             replies, late = (claimed.replies.filter(pa.array(mask)) for mask in (~new.late, new.late))
             yield Receipt(
-                replies, len(replies) - len(new.seqs), claimed.full or len(late) > 0, claimed.elsewhere, late,
-                int(new.deliveries[~new.late].sum()), int(claimed.counts[~new.late].max(initial=1)),
-            )  # fmt: skip
+                replies,
+                len(replies) - len(new.seqs),
+                claimed.full or len(late) > 0,
+                claimed.elsewhere,
+                late,
+                int(new.deliveries[~new.late].sum()),
+                int(claimed.counts[~new.late].max(initial=1)),
+            )
 
-    def _chunks(self, new: Fresh, ahead: Ahead, link: Link, *, shared: bool) -> Iterator[ChunkMeta | Gap]:
+    def _chunks(self, new: Uncaptured, ahead: PreviousTasks, link: Link, *, shared: bool) -> Iterator[ChunkMeta | Gap]:
         """Chunks and gaps in the order of the stream. A chunk ends where the hour does, before something covered, and
         before a hole that it may not cover. `shared`: whether another client may have acknowledged messages."""
         cuts: dict[int, list[Gap]] = {at: [] for at in new.barriers} | self._cuts(new, link, shared=shared)
@@ -81,11 +86,11 @@ class TakeCapture:
             yield from self._write(new, at, end, first)
             first = int(new.seqs[end - 1]) + 1
 
-    def _cuts(self, new: Fresh, link: Link, *, shared: bool) -> dict[int, list[Gap]]:
+    def _cuts(self, new: Uncaptured, link: Link, *, shared: bool) -> dict[int, list[Gap]]:
         """The messages before which a chunk must end because of a hole, and the gaps in its place: none where another
         client holds the messages, which come later."""
         job = self._job
-        # On another server than the stream's leader the durable delivers that server's copy, which may lack messages
+        # On another server than the stream's leader the durable delivers that server's copy, which may miss messages
         # that the stream has: then its numbers prove nothing.
         of_leader = job.durable.server in ("", job.state.leader)
         unproven = [hole for hole in new.holes if not (hole.proven and of_leader)]
@@ -111,16 +116,22 @@ class TakeCapture:
             return cuts
         return cuts | gaps
 
-    def _write(self, new: Fresh, at: int, end: int, first: int) -> Iterator[ChunkMeta]:
+    def _write(self, new: Uncaptured, at: int, end: int, first: int) -> Iterator[ChunkMeta]:
         """The messages from `at` to before `end`, of one hour, as chunks that cover the sequences from `first` on."""
         spec, state = self._job.spec, self._job.state
         hour = hour_of(int(new.hours[at]) * HOUR_NS)
         batches = new.messages.slice(at, end - at).to_batches()
         while batches:
             writer = ChunkWriter(
-                spec.name, state.incarnation, hour, spec.bucket, spec.prefix, spec.zstd_level, dict(state.config),
+                spec.name,
+                state.incarnation,
+                hour,
+                spec.bucket,
+                spec.prefix,
+                spec.zstd_level,
+                dict(state.config),
                 spec.subjects,
-            )  # fmt: skip
+            )
             last = first
             while batches:
                 rows = writer.room(batches[0])

@@ -1,4 +1,4 @@
-"""What Alembic runs for every migration: on the connection that `schema.migrate` opened, in one transaction."""
+"""The environment of every Alembic migration: the connection that `schema.migrate` opened, in one transaction."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 -- name: archive_tables(archive)
--- The tables of archives, by the archive's name, or that of one archive: what was last written to each, and how many live
--- chunks it lacks and how many it has that are live no more.
+-- The tables of archives, by the archive's name, or that of one archive: the last write to each, the number of live
+-- chunks that it misses, and the number of its chunks that are no longer live.
 select t.*, a.name as archive, a.job_id, a.deleted_at is not null as archive_deleted, a.revision as archive_revision,
        greatest(coalesce(n.lacking, 0), coalesce(t.seen_lacking, 0)) as lacking,
        case when t.seen_surplus is not null then t.seen_surplus when t.chunks is null or t.revision = a.revision then 0 else
@@ -20,33 +20,33 @@ order by a.name, t.archive_id;
 select t.archive_id from nats3.archive_table t join nats3.archive a on a.id = t.archive_id
 where a.name = :name order by a.deleted_at is not null, a.id desc;
 
--- name: add_archive_table(archive, catalog, identifier)!
+-- name: add_archive_table(archive, catalog, identifier)
 -- Notes that the archive has a table.
 insert into nats3.archive_table (archive_id, catalog, identifier) values (:archive, :catalog, :identifier);
 
--- name: forget_table_of_deleted(catalog, identifier)!
+-- name: forget_table_of_deleted(catalog, identifier)
 -- Forgets this table if it is of a deleted archive.
 delete from nats3.archive_table t using nats3.archive a
 where a.id = t.archive_id and a.deleted_at is not null and t.catalog = :catalog and t.identifier = :identifier;
 
--- name: forget_archive_table(archive)!
+-- name: forget_archive_table(archive)
 -- Forgets the table of the archive.
 delete from nats3.archive_table where archive_id = :archive;
 
--- name: note_table_begun(archive, snapshot)!
+-- name: note_table_begun(archive, snapshot)
 -- Notes a snapshot before its commit; the newest 64 are kept.
 update nats3.archive_table
 set begun = (begun || :snapshot::bigint)[greatest(cardinality(begun) - 62, 1):]
 where archive_id = :archive;
 
--- name: note_table_seen(archive, changed, lacking, surplus)!
+-- name: note_table_seen(archive, changed, lacking, surplus)
 -- Notes what another program did to the table, as the Iceberg catalog says, null where it did nothing; and what a table that
--- was written with a newer copy of this database lacks and has besides, null for any other one.
+-- was written with a newer copy of this database misses and has besides, null for any other one.
 update nats3.archive_table
 set changed = :changed, seen_at = now(), seen_lacking = :lacking, seen_surplus = :surplus
 where archive_id = :archive;
 
--- name: note_table_synced(archive, revision, chunks, last_chunk, snapshot, former)!
+-- name: note_table_synced(archive, revision, chunks, last_chunk, snapshot, former)
 -- Notes what the table was made equal to, unless another process has noted something newer: a newer revision, or another
 -- snapshot than the one that this process began with.
 update nats3.archive_table
@@ -57,7 +57,7 @@ where archive_id = :archive
        or (revision = :revision and snapshot_id is not distinct from :former::bigint)
        or (revision = :revision and snapshot_id is not distinct from :snapshot::bigint));
 
--- name: note_table_failed(archive, error)!
+-- name: note_table_failed(archive, error)
 -- Notes why the table could not be made equal to its archive.
 update nats3.archive_table set error = :error, failed_at = now() where archive_id = :archive;
 
@@ -82,7 +82,7 @@ cross join lateral (
 where a.id = :archive;
 
 -- name: table_files(chunks, subjects)
--- What a table says of each of these chunks: its object, and the smallest and largest value of columns. The sequences are
+-- A table's entries for each of these chunks: its object, and the smallest and largest value of columns. The sequences are
 -- null where only the object itself has them; the subjects where they were not counted, or not asked for.
 select c.id, c.bucket, c.key, c.hour, i.stream, i.created_ns, c.messages, c.stored_bytes, c.first_ns, c.last_ns,
        lower(k.seqs) as first_seq, upper(k.seqs) - 1 as last_seq, s.first_subject, s.last_subject
@@ -94,7 +94,7 @@ cross join lateral (
                 when c.deleted is not null then range_merge(int8multirange(c.seqs) - c.deleted) end as seqs
 ) k
 left join lateral (
-    -- By the readable text, which is in the files, and not by the bytes that the stored text may end with.
+    -- Ordered by the readable text, which is in the files, and not by the bytes that the stored text may end with.
     select min(text) as first_subject, max(text) as last_subject
     from nats3.chunk_subject, lateral (select regexp_replace(subject, ' [0-9a-f]*$', '') collate "C" as text) readable
     where chunk_id = c.id

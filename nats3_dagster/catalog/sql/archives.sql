@@ -46,11 +46,11 @@ select id from nats3.archive where id = :archive and deleted_at is null for no k
 select * from nats3.archive where id = :archive and deleted_at is null for no key update;
 
 -- name: alone_with_filter(archive)
--- Waits until nobody plans a capture by the archive's filter, or changes it, until the transaction ends.
+-- Waits until no process plans a capture by the archive's filter, or changes it, until the transaction ends.
 select pg_advisory_xact_lock(hashtextextended('nats3.filter.' || :archive::bigint, 0)) is null;
 
 -- name: share_filter(archive)
--- Waits until nobody changes the archive's filter.
+-- Waits until no process changes the archive's filter.
 select pg_advisory_xact_lock_shared(hashtextextended('nats3.filter.' || :archive::bigint, 0)) is null;
 
 -- name: archive_by_id(archive)
@@ -68,11 +68,11 @@ where id = :archive returning *;
 -- The archive, its sensors stopped or started.
 update nats3.archive set paused = :paused where id = :archive and deleted_at is null returning *;
 
--- name: delete_archive(archive)!
+-- name: delete_archive(archive)
 -- Marks the archive as deleted, which frees its name.
 update nats3.archive set deleted_at = now() where id = :archive;
 
--- name: retire_archive(archive)!
+-- name: retire_archive(archive)
 -- Retires all live chunks of the archive.
 update nats3.chunk c set deleted_at = now(), retired_revision = a.revision + 1
 from nats3.archive a where a.id = :archive and c.archive_id = a.id and c.deleted_at is null;
@@ -91,7 +91,7 @@ left join (
 where a.deleted_at is null
 order by a.id;
 
--- name: former_archives()
+-- name: deleted_archive_names()
 -- The names and streams of deleted archives.
 select distinct name, stream from nats3.archive where deleted_at is not null;
 
@@ -120,15 +120,15 @@ where a.deleted_at is null and (:archive::bigint is null or a.id = :archive::big
 order by a.name;
 
 -- name: try_taking(archive)
--- Whether this connection alone now takes messages for the archive, until it ends.
+-- True if only this connection now takes messages for the archive, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.taking.' || :archive::bigint, 0));
 
 -- name: try_creating(name)
--- Whether this connection alone now creates an archive of this name, until it ends.
+-- True if only this connection now creates an archive of this name, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.creating.' || :name, 0));
 
 -- name: try_exporting(archive, name, hour)
--- Whether this connection alone now writes the files of an hour of an archive's export, until it ends.
+-- True if only this connection now writes the files of an hour of an archive's export, until it ends.
 select pg_try_advisory_lock(
     hashtextextended('nats3.exporting.' || :archive::bigint || '.' || :name || '.' || :hour, 0)
 );

@@ -13,11 +13,11 @@ from json_to_recordset(:chunks::json) as c(
 order by incarnation_id, first_seq
 returning id, bucket, key;
 
--- name: copy_subjects()#
+-- name: copy_subjects()
 -- Takes the messages of each chunk by subject: all of a chunk at once.
 copy nats3.chunk_subject (chunk_id, archive_id, incarnation_id, first_seq, subject, messages) from stdin (format binary);
 
--- name: copy_blooms()#
+-- name: copy_blooms()
 -- Takes the bloom filters of the subjects of chunks.
 copy nats3.chunk_bloom (chunk_id, blocks) from stdin (format binary);
 
@@ -27,7 +27,7 @@ select r.key from unnest(:buckets::text[], :keys::text[]) as o(bucket, key)
 join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
 
 -- name: list_chunks(archive, incarnation, hours, timed, first_ns, end_ns, first_seq, last_seq, after, limit_to, minutes)
--- The live chunks of one incarnation that meet all conditions given, by sequence: a page of them, behind `after`;
+-- The live chunks of one incarnation that meet all conditions given, by sequence: a page of them, after `after`;
 -- with their messages by minute where asked for. Small numbers come as smallint: a GiST index takes only its own type.
 select c.id, c.archive_id, c.archive, c.incarnation_id, c.stream, c.created_ns, c.hour, c.seqs, c.messages, c.first_ns,
        c.last_ns, c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key,

@@ -11,7 +11,7 @@ on conflict (stream, created_ns) do update set
 returning id;
 
 -- name: has_coverage(archive)
--- Whether the archive has begun an incarnation.
+-- True if the archive has begun an incarnation.
 select exists (select from nats3.coverage where archive_id = :archive);
 
 -- name: begin_coverage(archive, incarnation, created_ns, first_seq, born_at)
@@ -34,30 +34,30 @@ where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream
   and c.last_seq = :last_seq and c.messages = :messages
 returning c.incarnation_id;
 
--- name: extend_back(archive, stream, created_ns, start)!
+-- name: extend_back(archive, stream, created_ns, start)
 -- Lets the archive begin an incarnation with an earlier sequence.
 update nats3.coverage c set start_seq = :start
 from nats3.incarnation i
 where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
   and c.start_seq > :start;
 
--- name: record_unknown_end(archive, stream, created_ns, last)!
+-- name: record_unknown_end(archive, stream, created_ns, last)
 -- Keeps the last sequence that the removed stream was seen with.
 update nats3.coverage c set unknown_after = :last
 from nats3.incarnation i
 where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns;
 
 -- name: coverage_of(archive, stream, created_ns)
--- What the archive has of one incarnation.
+-- The archive's contents of one incarnation.
 select * from nats3.coverage_view
 where archive_id = :archive and stream = :stream and created_ns = :created_ns;
 
 -- name: coverages(archive)
--- What the archive has of each incarnation, oldest first.
+-- The archive's contents of each incarnation, oldest first.
 select * from nats3.coverage_view where archive_id = :archive order by created_ns;
 
 -- name: coverages_now(archives, streams, created, lasts)
--- What each of these archives has of each incarnation, oldest first; its witness, and what of an incarnation given is
+-- The contents of each of these archives by incarnation, oldest first; its witness, and what of an incarnation given is
 -- missing up to the sequence given, as the two statements below answer.
 select v.*, c.witness_seq, c.witness_ns,
        case when v.stream = q.stream and q.created_ns in (v.created_ns, v.restored_ns) then
@@ -70,12 +70,12 @@ join nats3.coverage c on c.archive_id = v.archive_id and c.incarnation_id = v.in
 order by v.archive_id, v.created_ns;
 
 -- name: witness(archive, stream, created_ns)
--- The newest captured sequence of which the store time is known, and that time.
+-- The newest captured sequence whose store time is known, and that time.
 select c.witness_seq as seq, c.witness_ns as time_ns
 from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
 where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns and c.witness_seq is not null;
 
--- name: keep_witness(archive, stream, created_ns, seq, time_ns)!
+-- name: keep_witness(archive, stream, created_ns, seq, time_ns)
 -- Keeps the store time of a captured sequence, unless that of a newer one is known.
 update nats3.coverage c set witness_seq = :seq, witness_ns = :time_ns
 from nats3.incarnation i

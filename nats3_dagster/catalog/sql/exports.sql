@@ -1,4 +1,4 @@
--- name: lock_export_places()!
+-- name: lock_export_places()
 -- Lets this transaction alone give exports their places, until it ends.
 select pg_advisory_xact_lock(hashtextextended('nats3.export_places', 0));
 
@@ -36,22 +36,22 @@ set spec = :spec::jsonb, place = :place, version = version + 1, updated_at = now
 where id = :export and version = :seen and deleted_at is null
 returning id, archive_id, name, spec, version, created_at, updated_at;
 
--- name: delete_export(export)!
+-- name: delete_export(export)
 -- Marks the export as deleted, which frees its name.
 update nats3.export set deleted_at = now(), change = nextval('nats3.export_change')
 where id = :export and deleted_at is null;
 
--- name: delete_exports(archive)!
+-- name: delete_exports(archive)
 -- Marks all exports of an archive as deleted.
 update nats3.export set deleted_at = now(), change = nextval('nats3.export_change')
 where archive_id = :archive and deleted_at is null;
 
--- name: former_exports()
+-- name: deleted_export_names()
 -- The names of deleted exports, with those of their archives.
 select distinct a.name as archive, e.name from nats3.export e join nats3.archive a on a.id = e.archive_id
 where e.deleted_at is not null;
 
--- name: former_exports_of(archive)
+-- name: deleted_export_names_of(archive)
 -- The names of the deleted exports of an archive.
 select distinct name from nats3.export where archive_id = :archive and deleted_at is not null;
 
@@ -85,7 +85,7 @@ select coalesce(sum(messages), 0)::bigint from nats3.retired_hours(:archive, :ho
 select hour, change from nats3.export_hour where export_id = :export and made_at is not null;
 
 -- name: export_totals(archive)
--- What the exports that are not deleted have made, by export; without an archive those of all.
+-- The totals of the exports that are not deleted, by export; without an archive those of all.
 select h.export_id, count(*) filter (where h.made_at is not null) as hours,
        count(*) filter (where h.failures > 0) as failed, coalesce(sum(h.files), 0)::bigint as files,
        coalesce(sum(h.messages), 0)::bigint as messages, coalesce(sum(h.undecoded), 0)::bigint as undecoded,
@@ -95,8 +95,8 @@ where e.deleted_at is null and (:archive::bigint is null or h.archive_id = :arch
 group by h.export_id;
 
 -- name: export_lags()
--- How many hours of each export of an archive that is not deleted are due, without and with a failure (see
--- nats3.valid_seals for which are sealed; one of which chunks were deleted after a replay is never due), how many are
+-- The hours of each export of an archive that is not deleted that are due, without and with a failure (see
+-- nats3.valid_seals for which are sealed; one with chunks deleted after a replay is never due), how many are
 -- without the messages of such chunks, its newest failure since its last success, and its undecoded messages.
 with declared as (
     select e.id, e.archive_id, a.name as archive, e.name as export
@@ -133,7 +133,7 @@ left join lateral (
 left join lateral (select sum(undecoded) as undecoded from nats3.export_hour where export_id = d.id) u on true
 order by d.archive, d.export;
 
--- name: add_export_hour(export, archive, hour, revision, chunks, version, files, messages, dropped, undecoded, bytes, manifest, run_id)!
+-- name: add_export_hour(export, archive, hour, revision, chunks, version, files, messages, dropped, undecoded, bytes, manifest, run_id)
 -- Adds what an hour's export was made of, or replaces what was made of it before.
 insert into nats3.export_hour (export_id, archive_id, hour, revision, chunks, version, files, messages, dropped, undecoded,
                                bytes, manifest, made_at, dagster_run_id)
@@ -145,11 +145,11 @@ on conflict (export_id, hour) do update set
     manifest = excluded.manifest, made_at = excluded.made_at, error_kind = null, error = null, failures = 0,
     failed_at = null, dagster_run_id = excluded.dagster_run_id, change = nextval('nats3.export_change');
 
--- name: reopen_export_hour(export, hour)!
+-- name: reopen_export_hour(export, hour)
 -- Lets the hour be due, whatever it is like: no hour has the revision -1.
 update nats3.export_hour set revision = -1 where export_id = :export and hour = :hour and made_at is not null;
 
--- name: add_export_failure(export, archive, hour, error_kind, error, run_id)!
+-- name: add_export_failure(export, archive, hour, error_kind, error, run_id)
 -- Notes that an hour could not be exported; what was made of it before stays.
 insert into nats3.export_hour as h (export_id, archive_id, hour, error_kind, error, failures, failed_at, dagster_run_id)
 values (:export, :archive, :hour, :error_kind, :error, 1, now(), :run_id)

@@ -1,5 +1,5 @@
 -- name: health()
--- What this Postgres is, how durable its commits are, which standbys it has (not the subscribers of a logical replication
+-- The version of this Postgres, how durable its commits are, which standbys it has (not the subscribers of a logical replication
 -- and backups; the states are null for a user without pg_read_all_stats), and whether it has the extension that the schema needs.
 select current_setting('server_version') as server, current_setting('server_version_num')::int as number,
        current_setting('fsync') as fsync, current_setting('synchronous_commit') as synchronous_commit,

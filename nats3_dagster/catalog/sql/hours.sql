@@ -18,7 +18,7 @@ order by h.hour, i.created_ns;
 select hour, max(revision) as revision from nats3.hour where archive_id = :archive group by hour order by hour;
 
 -- name: hours_around(archive, stream, created_ns, first, last)
--- The last hour with chunks before these sequences, and the first one behind them; null where there is none.
+-- The last hour with chunks before these sequences, and the first one after them; null where there is none.
 select (select max(h.hour) from nats3.hour h
         where h.archive_id = :archive and h.incarnation_id = i.id and h.last_seq < :first) as before,
        (select min(h.hour) from nats3.hour h
@@ -34,7 +34,7 @@ select count(distinct hour) from nats3.hour where archive_id = :archive;
 select revision from nats3.archive where id = :archive;
 
 -- name: hour_spans(archive, stream, created_ns, seq)
--- The hour in which the sequence lies, or the last one before it, and all behind, in the order of the stream.
+-- The hour of the sequence, or the last one before it, and all later ones, in stream order.
 select h.hour, h.first_seq, h.last_seq
 from nats3.hour h join nats3.incarnation i on i.id = h.incarnation_id
 where h.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns

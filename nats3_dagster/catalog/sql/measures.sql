@@ -11,8 +11,8 @@ from nats3.replay_attempt t join nats3.replay r on r.id = t.replay_id join nats3
 group by a.name, t.state;
 
 -- name: replay_counts()
--- How many replays each archive that is not deleted has in each state; `interrupted` are those of which
--- what should run them is gone.
+-- The number of replays of each archive that is not deleted, by state; `interrupted` are those whose
+-- process or run is gone.
 select a.name as archive, 'replays' as what, s.state as label, count(*) as value
 from nats3.replay r
 join nats3.archive a on a.id = r.archive_id
@@ -21,7 +21,7 @@ where r.deleted_at is null and a.deleted_at is null
 group by a.name, s.state;
 
 -- name: hour_counts(closed)
--- How many hours with messages each archive that is not deleted has: sealed, unsealed, and open behind the hour given.
+-- The number of hours with messages of each archive that is not deleted: sealed, unsealed, and open after this hour.
 -- A change of an hour raises its revision, and a seal has the one that it sealed.
 select a.name as archive, 'hours' as what,
        case when s.revision >= h.revision then 'sealed' when h.hour > :closed then 'open' else 'unsealed' end as label,
@@ -60,12 +60,12 @@ cross join lateral (
 ) c
 where a.deleted_at is null;
 
--- name: add_capture(archive, hour, started_at, messages, payload_bytes, error_kind, error, run_id)!
+-- name: add_capture(archive, hour, started_at, messages, payload_bytes, error_kind, error, run_id)
 -- Adds a capture that has ended now.
 insert into nats3.capture (archive_id, hour, started_at, messages, payload_bytes, error_kind, error, dagster_run_id)
 values (:archive, :hour, :started_at, :messages, :payload_bytes, :error_kind, :error, :run_id);
 
--- name: forget_captures(archive, keep)!
+-- name: forget_captures(archive, keep)
 -- Forgets all captures of the archive but the newest ones, and the newest that completed.
 delete from nats3.capture c
 where c.archive_id = :archive

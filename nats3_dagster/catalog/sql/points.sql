@@ -1,5 +1,5 @@
 -- name: sequence_in(archive, seq)
--- What each incarnation of the archive has of one sequence, oldest first: the live chunk that covers it, with the absent
+-- The record of each incarnation of the archive about one sequence, oldest first: the live chunk that covers it, with the absent
 -- sequences around it and why; or the gap that it lies in and why; or the hole that no capture has filled yet.
 select i.stream, i.created_ns, c.start_seq, c.last_seq, k.id as chunk_id,
        (select a from unnest(k.deleted) a where a @> :seq::bigint) as absent, k.absent_reason,

@@ -1,5 +1,5 @@
 -- name: lock_bucket(bucket)
--- Waits until nobody else removes objects of the bucket; this connection then does alone, until it ends.
+-- Waits until no other process removes objects of the bucket; only this connection may then, until it ends.
 select pg_advisory_lock(hashtextextended('nats3.removing.' || :bucket, 0));
 
 -- name: lock_removals()
@@ -19,7 +19,7 @@ on conflict (bucket, key) do update set claimed_at = now(), removed_at = null
 returning key;
 
 -- name: known_objects(bucket, keys, with_deleted)
--- Those of the keys that a chunk has or had, or that somebody removes. What was removed since its chunk was retired, and
+-- Those of the keys that a chunk has or had, or that a process removes. What was removed since its chunk was retired, and
 -- is there again, was put by a capture that did not commit. Unless with_deleted, chunks that were live until their archive
 -- was deleted do not count.
 select key from unnest(:keys::text[]) as o(key)
@@ -31,11 +31,11 @@ where exists (
             select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at))
    or exists (select from nats3.removal r where r.bucket = :bucket and r.key = o.key and r.removed_at is null);
 
--- name: release_removals(bucket, keys)!
+-- name: release_removals(bucket, keys)
 -- Gives up the claims of objects that were not deleted.
 delete from nats3.removal where bucket = :bucket and key = any(:keys::text[]) and removed_at is null;
 
--- name: finish_removals(bucket, keys)!
+-- name: finish_removals(bucket, keys)
 -- Marks claimed objects as removed from the store.
 update nats3.removal set removed_at = clock_timestamp()
 where bucket = :bucket and key = any(:keys::text[]) and removed_at is null;
@@ -66,7 +66,7 @@ order by c.id
 limit :limit_to;
 
 -- name: sweepable(grace_s, bucket, limit_to)
--- Objects that are no longer needed for so many seconds and that are not removed yet, of all buckets or one, the oldest
+-- Objects that have not been needed for these seconds and that are not removed yet, of all buckets or one, the oldest
 -- first: those of chunks that were retired by themselves, and manifests of seals after which the hour was sealed again. An
 -- archive that was deleted keeps what it had then.
 select * from (
@@ -97,7 +97,7 @@ order by dead_at, bucket, key
 limit :limit_to;
 
 -- name: unswept(archive)
--- What an archive's retired chunks still have in the store: how many, their bytes, and when the last one was retired.
+-- The objects that an archive's retired chunks still have in the store: their number, their bytes, and when the last one was retired.
 select count(*) as objects, coalesce(sum(c.stored_bytes), 0)::bigint as bytes, max(c.deleted_at) as newest
 from nats3.chunk c
 where c.archive_id = :archive and c.deleted_at is not null

@@ -1,4 +1,4 @@
--- name: create_replay(replay, archive, spec, chunks, run_id, job, job_name)!
+-- name: create_replay(replay, archive, spec, chunks, run_id, job, job_name)
 -- Records a replay.
 insert into nats3.replay (id, archive_id, spec, chunks, dagster_run_id, job_id, job_name)
 values (:replay, :archive, :spec::jsonb, :chunks, :run_id, coalesce(:job::uuid, gen_random_uuid()), :job_name);
@@ -12,7 +12,7 @@ join nats3.chunk c on c.id = p.chunk_id and c.archive_id = :archive and c.delete
 order by p.position;
 
 -- name: extend_replay(replay, chunks)
--- Adds chunks behind those that the replay has, in the order given; those that are no longer live are left out.
+-- Adds chunks after those that the replay has, in the order given; those that are no longer live are left out.
 insert into nats3.replay_chunk (replay_id, chunk_id, position, planned)
 select r.id, c.id, r.chunks + p.position, c.messages
 from unnest(:chunks::bigint[]) with ordinality as p(chunk_id, position)
@@ -20,8 +20,8 @@ join nats3.replay r on r.id = :replay
 join nats3.chunk c on c.id = p.chunk_id and c.archive_id = r.archive_id and c.deleted_at is null
 order by p.position;
 
--- name: count_chunks(replay, chunks)!
--- The replay has so many chunks more.
+-- name: count_chunks(replay, chunks)
+-- Adds this number of chunks to the replay's total.
 update nats3.replay set chunks = chunks + :chunks where id = :replay;
 
 -- name: replay_end(replay)
@@ -33,7 +33,7 @@ order by p.position desc
 limit 1;
 
 -- name: chunks_behind(replay)
--- How many live chunks the replay's archive has behind the last one of the replay: within its times and sequences, of
+-- The number of live chunks of the archive after the last one of the replay: within its times and sequences, of
 -- any subject.
 select count(*) from nats3.replay r
 left join lateral (
@@ -80,7 +80,7 @@ order by r.created_at desc
 limit :limit_to;
 
 -- name: replay_deleted(replay)
--- Whether the replay was deleted; no row if there never was one.
+-- True if the replay was deleted; no row if there never was one.
 select deleted_at is not null from nats3.replay where id = :replay;
 
 -- name: replay_progress(replay)
@@ -94,7 +94,7 @@ from nats3.replay r left join nats3.replay_attempt t on t.replay_id = r.id and t
 where r.id = :replay;
 
 -- name: claim_launch(replay, launch, attempt, queued)
--- Counts another start of a run or process for the replay, unless somebody did so, or began an attempt, since these; its
+-- Counts another start of a run or process for the replay, unless another process did so, or began an attempt, since; its
 -- number.
 update nats3.replay set launch = launch + 1, launch_begun = false, launched_at = case when not :queued then now() end,
     state = case state when 'succeeded' then state else 'planned' end,
@@ -103,24 +103,24 @@ where id = :replay and launch = :launch and attempt = :attempt and deleted_at is
 returning launch;
 
 -- name: begin_launch(replay, launch)
--- What was started for the replay under this number has begun; no row if another one was started since.
+-- Marks the start under this number as begun; no row if another one was started since.
 update nats3.replay set launch_begun = true where id = :replay and launch = :launch and deleted_at is null
 returning launch;
 
--- name: fail_launch(replay, launch, error)!
--- What was started did not begin an attempt, and why.
+-- name: fail_launch(replay, launch, error)
+-- Records that a start did not begin an attempt, and why.
 update nats3.replay set state = 'failed', error = :error, finished_at = now()
 where id = :replay and launch = :launch and state = 'planned';
 
--- name: revoke_launch(replay)!
--- What was started for the replay, and has not begun, may not begin any more.
+-- name: revoke_launch(replay)
+-- Revokes the start of the replay that has not begun.
 update nats3.replay set launch = launch + 1 where id = :replay;
 
--- name: change_pace(replay, pace)!
+-- name: change_pace(replay, pace)
 -- The pace of the replay's later attempts.
 update nats3.replay set spec = jsonb_set(spec, '{pace}', :pace::jsonb) where id = :replay and deleted_at is null;
 
--- name: raise_attempt(replay, attempt)!
+-- name: raise_attempt(replay, attempt)
 -- Makes this the replay's newest attempt unless a later one is known.
 update nats3.replay set attempt = greatest(attempt, :attempt) where id = :replay and deleted_at is null;
 
@@ -135,31 +135,31 @@ update nats3.replay set state = 'running', attempt = attempt + 1, error = null, 
 where id = :replay
 returning attempt;
 
--- name: lose_attempts(replay)!
+-- name: lose_attempts(replay)
 -- Marks attempts that never ended as lost: they were killed.
 update nats3.replay_attempt set state = 'lost', finished_at = now() where replay_id = :replay and state = 'running';
 
--- name: add_attempt(replay, attempt, run_id)!
+-- name: add_attempt(replay, attempt, run_id)
 -- Records the attempt that began.
 insert into nats3.replay_attempt (replay_id, attempt, dagster_run_id, began_with)
 select id, :attempt, :run_id, published + found from nats3.replay where id = :replay;
 
--- name: end_attempt(replay, attempt, state, error)!
+-- name: end_attempt(replay, attempt, state, error)
 -- Ends the attempt, unless it is lost.
 update nats3.replay_attempt set state = :state, error = :error, finished_at = now()
 where replay_id = :replay and attempt = :attempt and state = 'running';
 
--- name: keep_progress(replay, attempt, published, found)!
+-- name: keep_progress(replay, attempt, published, found)
 -- Replaces what is known of the chunks that are not done, while the attempt runs.
 update nats3.replay set progress_published = :published, progress_found = :found
 where id = :replay and attempt = :attempt and state = 'running';
 
--- name: end_replay(replay, attempt, state, error)!
+-- name: end_replay(replay, attempt, state, error)
 -- Ends the replay, unless a later attempt has begun or it has succeeded.
 update nats3.replay set state = :state, error = :error, finished_at = now()
 where id = :replay and attempt = :attempt and state <> 'succeeded';
 
--- name: delete_replay(replay)!
+-- name: delete_replay(replay)
 -- Takes the replay out of all lists.
 update nats3.replay set deleted_at = now() where id = :replay and deleted_at is null;
 
@@ -207,7 +207,7 @@ where p.replay_id = :replay and p.state = 'done' and (:chunks::bigint[] is null 
 order by p.position;
 
 -- name: replay_chunks(replay)
--- What became of each chunk of the replay, in the order of its plan.
+-- The result of each chunk of the replay, in the order of its plan.
 select p.*, c.hour from nats3.replay_chunk p join nats3.chunk c on c.id = p.chunk_id
 where p.replay_id = :replay
 order by p.position;
@@ -236,24 +236,24 @@ where d.chunks = (
 order by d.replay, d.hour;
 
 -- name: published_by(chunk)
--- What became of a chunk in each replay, newest replay first.
+-- The result of a chunk in each replay, newest replay first.
 select p.*, c.hour
 from nats3.replay_chunk p join nats3.replay r on r.id = p.replay_id join nats3.chunk c on c.id = p.chunk_id
 where p.chunk_id = :chunk and r.deleted_at is null
 order by r.created_at desc;
 
 -- name: try_lock(replay)
--- Whether this connection now holds the replay, until it ends.
+-- True if this connection now holds the replay, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.replay.' || :replay, 0));
 
--- name: lock_launch(replay, launch)!
+-- name: lock_launch(replay, launch)
 -- From now on, until it ends, this connection shows that what was started under this number lives (is_lost).
 select pg_advisory_lock_shared(hashtextextended('nats3.launch.' || :replay || '.' || :launch, 0));
 
--- name: listen_for_pause()!
+-- name: listen_for_pause()
 -- From now on this connection hears of replays that are to pause.
 listen nats3_pause;
 
 -- name: ask_pause(replay)
--- Asks whoever waits for new chunks of the replay to pause it.
+-- Asks the process that waits for new chunks of the replay to pause it.
 select pg_notify('nats3_pause', :replay);

@@ -1,6 +1,6 @@
 -- name: unsealed_hours(archive, stream, created_ns, bound, first_hour, last_hour, limit_to)
 -- The hours from first to last that touch no hole, and have no seal or changed since theirs.
--- A hole touches the hours of the chunks before and behind it, those whose chunks lie around it, and all between. `bound`
+-- A hole touches the hours of the chunks before and after it, those whose chunks lie around it, and all between. `bound`
 -- is the last sequence that the archive must account for of the incarnation given.
 with hole as (
     select c.incarnation_id, h as seqs
@@ -66,7 +66,7 @@ select coalesce(max(h.revision), 0) as revision, coalesce(sum(h.chunks), 0)::big
 from nats3.hour h where h.archive_id = :archive and h.hour = :hour;
 
 -- name: windows_of_hour(archive, hour)
--- The sequences of each incarnation between which the hour's chunks and losses lie: from behind the chunk before them to
+-- The sequences of each incarnation that the hour's chunks and losses span: from after the previous chunk to
 -- the last of them.
 with own as (
     select incarnation_id, min(first_seq) as first_seq, max(last_seq) as last_seq
@@ -118,7 +118,7 @@ order by lower(o.seqs);
 select pg_advisory_xact_lock_shared(hashtextextended('nats3.removal', 0));
 
 -- name: object_claimed(bucket, key)
--- Whether the object is being removed from the store.
+-- True if the object is being removed from the store.
 select exists (select from nats3.removal where bucket = :bucket and key = :key and removed_at is null);
 
 -- name: add_seal(archive, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256, stored_bytes, dagster_run_id)

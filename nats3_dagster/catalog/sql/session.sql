@@ -1,4 +1,4 @@
--- name: set_session()!
+-- name: set_session()
 -- Times are in UTC, and no statement waits for a lock for long.
 set time zone 'UTC';
 -- A commit that waits longer than this for another one of the same archive waits for a process that hangs.
@@ -9,7 +9,7 @@ set lock_timeout = '60s';
 select version_num from nats3.alembic_version;
 
 -- name: has_tables()
--- Whether the database has the tables of a catalog.
+-- True if the database has the tables of a catalog.
 select to_regclass('nats3.archive') is not null;
 
 -- name: now()

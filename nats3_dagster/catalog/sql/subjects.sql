@@ -58,7 +58,7 @@ cross join lateral (
 ) n;
 
 -- name: next_counted(archive, stream, created_ns, subjects, since)
--- For each subject its first live chunk that begins at `since` or behind it.
+-- For each subject its first live chunk that begins at `since` or after it.
 select s.subject, n.first_seq, n.chunk_id, n.messages
 from unnest(:subjects::text[]) as s(subject)
 cross join lateral (
@@ -84,7 +84,7 @@ order by lower(c.seqs) desc
 limit 1;
 
 -- name: next_uncounted(archive, stream, created_ns, since, place, bits)
--- The first live chunk without counts that begins at `since` or behind it and may have the subject of these bits (any, if
+-- The first live chunk without counts that begins at `since` or after it and may have the subject of these bits (any, if
 -- null).
 select ''::text as subject, lower(c.seqs) as first_seq, c.id as chunk_id, null::bigint as messages
 from nats3.chunk c left join nats3.chunk_bloom b on b.chunk_id = c.id
@@ -106,7 +106,7 @@ where b.chunk_id = any(:chunks::bigint[])
   );
 
 -- name: near_chunks(archive, stream, created_ns, since, limit_to)
--- The first live chunks that begin at `since` or behind it, each with its subjects; null where they are not counted.
+-- The first live chunks that begin at `since` or after it, each with its subjects; null where they are not counted.
 select c.first_seq, c.chunk_id, (
     select array_agg(s.subject) from nats3.chunk_subject s where s.chunk_id = c.chunk_id
 ) as subjects
@@ -136,7 +136,7 @@ from (
 order by c.first_seq desc;
 
 -- name: subject_index_of(chunk)
--- What lookups by subject have of a live chunk: its bloom filter; how many subjects were counted; and how many of these
+-- The subject index of a live chunk: its bloom filter; the number of counted subjects; and the number of these
 -- a lookup finds at the place where the chunk is.
 select b.blocks as bloom, c.subjects as counted, (
     select count(*) from nats3.chunk_subject s

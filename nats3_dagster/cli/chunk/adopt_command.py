@@ -14,7 +14,7 @@ from nats3_dagster.workspace import Workspace
 
 
 def adopt(name: ArchiveName, output: Output = Format.table) -> None:
-    """Put messages into the archive that objects of its bucket hold and that it says are absent, as after a catalog was
+    """Adopt absent messages of an archive from objects in its bucket that no chunk lists, as after a catalog was
     restored from a backup; also what an archive of this name had that was deleted without --purge. What the stream
     contradicts is left out, and named. Exit status 1 if messages are left."""
     with Workspace(Settings.load()) as workspace:
@@ -28,8 +28,12 @@ def adopt(name: ArchiveName, output: Output = Format.table) -> None:
         note(f"Not adopted: {item.key}: {item.reason}")
     missing = sum(item.missing for item in unlisted)
     view: dict[str, Any] = {
-        "archive": name, "adopted": adopted, "unlisted": len(unlisted), "refused": len(refused), "missing": missing,
-    }  # fmt: skip
+        "archive": name,
+        "adopted": adopted,
+        "unlisted": len(unlisted),
+        "refused": len(refused),
+        "missing": missing,
+    }
     show_one(output, view, view)
     if missing:
         raise ChunkError(

@@ -11,8 +11,8 @@ from nats3_dagster.cli.remote import server
 from nats3_dagster.cli.terminal.options import ArchiveName, ChunkName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, show, show_one
 from nats3_dagster.cli.terminal.watch import Watch, watched
+from nats3_dagster.documents.chunks import Chunk, ChunkDetail
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import chunks as documents
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -28,7 +28,7 @@ def list_(name: ArchiveName, hour: Hours = None, watch: Watch = None, output: Ou
             if api:
                 return api.chunks(name, hour)
         with Workspace(settings) as workspace:
-            return [documents.summary(c) for c in status.chunks(workspace, name, hour)]
+            return [Chunk.of(c).plain() for c in status.chunks(workspace, name, hour)]
 
     watched(watch, output, look, lambda items: show(output, items, views.LIST))
 
@@ -40,6 +40,6 @@ def get(name: ArchiveName, chunk: ChunkName, watch: Watch = None, output: Output
 
     def look() -> dict[str, Any]:
         with Workspace(settings) as workspace:
-            return documents.chunk(status.chunk(workspace, name, chunk), workspace.settings.dagster_url)
+            return ChunkDetail.of_report(status.chunk(workspace, name, chunk), workspace.settings.dagster_url).plain()
 
     watched(watch, output, look, lambda view: show_one(output, view, views.lines(view)))

@@ -1,4 +1,4 @@
-"""What `nats3 chunk` shows in a table: columns and lines, made from documents (views.chunks)."""
+"""Tables of `nats3 chunk`: columns and lines, made from documents (documents.chunks)."""
 
 from typing import Any
 
@@ -21,18 +21,25 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
     some = [f"{subject} ({count:,})" for subject, count in list((view["subjects"] or {}).items())[:10]]
     more = len(view["subjects"] or {}) - len(some)
     lines: dict[str, object] = {
-        "chunk": str(view["id"]), "archive": view["archive"], "hour": view["hour"],
+        "chunk": str(view["id"]),
+        "archive": view["archive"],
+        "hour": view["hour"],
         "stream": f"{view['stream']}, created {view['stream_created']}",
         "sequences": f"{view['first_seq']}-{view['last_seq']}",
         "messages": view["messages"],
         "absent": f"{view['absent']:,} {view['absent_reason']}" if view["absent"] else 0,
         "size": Size(view["payload_bytes"]),
-        "stored": Size(view["stored_bytes"]), "ratio": view["ratio"], "first": view["first_time"],
+        "stored": Size(view["stored_bytes"]),
+        "ratio": view["ratio"],
+        "first": view["first_time"],
         "last": view["last_time"],
-        "object": f"{view['bucket']}/{view['key']}", "sha256": view["sha256"], "committed": when(view["committed_at"]),
-        "dagster run": view["dagster_run_url"] or view["dagster_run"], "partition": view["dagster_partition_url"],
+        "object": f"{view['bucket']}/{view['key']}",
+        "sha256": view["sha256"],
+        "committed": when(view["committed_at"]),
+        "dagster run": view["dagster_run_url"] or view["dagster_run"],
+        "partition": view["dagster_partition_url"],
         "subjects": ", ".join(some) + (f" and {more:,} more" if more else "") or None,
-    }  # fmt: skip
+    }
     for replay in view["replays"]:
         lines[f"replay {replay['replay']}"] = (
             f"{replay['state']}: {replay['published']:,} published, {replay['found']:,} found there, "

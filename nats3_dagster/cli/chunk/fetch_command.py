@@ -42,13 +42,20 @@ def fetch(
                 return
             file = download(workspace, found, None if to is None else Path(to))
     view = {
-        "archive": name, "id": found.id, "file": str(file.absolute()), "messages": found.meta.messages,
-        "stored_bytes": found.meta.stored_bytes, "sha256": found.meta.sha256,
-    }  # fmt: skip
+        "archive": name,
+        "id": found.id,
+        "file": str(file.absolute()),
+        "messages": found.meta.messages,
+        "stored_bytes": found.meta.stored_bytes,
+        "sha256": found.meta.sha256,
+    }
     lines = {
-        "file": view["file"], "chunk": str(found.id), "messages": found.meta.messages,
-        "size": Size(found.meta.stored_bytes), "sha256": found.meta.sha256,
-    }  # fmt: skip
+        "file": view["file"],
+        "chunk": str(found.id),
+        "messages": found.meta.messages,
+        "size": Size(found.meta.stored_bytes),
+        "sha256": found.meta.sha256,
+    }
     show_one(output, view, lines)
     note(f"To read it: {_reading(file)}")
 
@@ -69,5 +76,6 @@ def _python() -> str:
 
 
 def _line(*words: str) -> str:
-    return " ".join(f'"{word}"' if re.fullmatch(r"[\w./, ()';=:-]+", word) and " " in word else shlex.quote(word)
-        for word in words)
+    return " ".join(
+        f'"{word}"' if re.fullmatch(r"[\w./, ()';=:-]+", word) and " " in word else shlex.quote(word) for word in words
+    )

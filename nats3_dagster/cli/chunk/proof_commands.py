@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from nats3_dagster.archive import status
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.proof import repair as repairs
 from nats3_dagster.archive.proof import seal as sealing
 from nats3_dagster.archive.proof import source_check
 from nats3_dagster.archive.proof.manifests import repair_manifests, stray_manifests
 from nats3_dagster.archive.proof.unlisted import Unlisted, examine
 from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
-from nats3_dagster.archive.source import observe_source
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
@@ -60,7 +60,7 @@ def verify(
         bool, typer.Option("--source", help="Compare chunks and gaps with what the stream still has of them.")
     ] = False,
     correct: Annotated[
-        bool, typer.Option("--repair", help="Put messages that the stream has and the archive lacks into the archive.")
+        bool, typer.Option("--repair", help="Put messages that the stream has and the archive misses into the archive.")
     ] = False,
     output: Output = Format.table,
 ) -> None:
@@ -84,17 +84,21 @@ def verify(
         note(f"Manifest {stray.number} of {stray.hour} has no seal in the catalog: {stray.key}")
     view = _verified_view(name, chunks, seals, bad_chunks, bad_seals) | {
         "unlisted": {
-            "objects": len(unlisted), "stored_bytes": sum(item.stored_bytes for item in unlisted),
-            "messages": sum(item.messages for item in unlisted), "missing": sum(item.missing for item in unlisted),
+            "objects": len(unlisted),
+            "stored_bytes": sum(item.stored_bytes for item in unlisted),
+            "messages": sum(item.messages for item in unlisted),
+            "missing": sum(item.missing for item in unlisted),
         },
         "stray_manifests": [{"hour": stray.hour, "number": stray.number, "key": stray.key} for stray in strays],
         "source": from_stream,
     }
     lines = {f"source {key}": count for key, count in (from_stream or {}).items()}
     shown = view | {
-        "stored_bytes": Size(view["stored_bytes"]), "bad": len(view["bad"]), "unlisted": len(unlisted),
+        "stored_bytes": Size(view["stored_bytes"]),
+        "bad": len(view["bad"]),
+        "unlisted": len(unlisted),
         "stray_manifests": len(strays),
-    }  # fmt: skip
+    }
     show_one(output, view, {key: value for key, value in shown.items() if key != "source"} | lines)
     if bad := len(bad_chunks) + len(bad_seals):
         raise ChunkError(
@@ -131,7 +135,7 @@ def repair(
         manifests = [seal.hour for seal in repair_manifests(workspace, archive, hour)]
         for manifest_hour in manifests:
             note(f"The manifest of {manifest_hour} was written again")
-        state = observe_source(workspace, archive)
+        state = accept_source(workspace, archive)
         chunks, bad = _verify(workspace, archive, hour)
         planned = repairs.plan_repair(workspace, archive, bad, every=None if hour else len(chunks))
         repaired: list[repairs.Repaired] = []
@@ -150,9 +154,14 @@ def repair(
     refused = [one for one in repaired if not one.done and not one.conflict]
     lost = sum(one.lost for one in done)
     view: dict[str, Any] = {
-        "archive": name, "chunks": len(chunks), "bad": len(bad), "repaired": len(done),
-        "manifests_repaired": len(manifests), "messages": sum(one.messages for one in done), "lost": lost,
-    }  # fmt: skip
+        "archive": name,
+        "chunks": len(chunks),
+        "bad": len(bad),
+        "repaired": len(done),
+        "manifests_repaired": len(manifests),
+        "messages": sum(one.messages for one in done),
+        "lost": lost,
+    }
     show_one(output, view, view)
     if planned.as_written:
         raise ChunkError(
@@ -235,7 +244,7 @@ def _note_unlisted(name: str, unlisted: Sequence[Unlisted]) -> None:
         "catalog is older than the bucket, or an archive of this name was deleted without --purge"
     )
     for item in unlisted[:_NAMED]:
-        held = f"{item.messages:,} messages, of which the archive misses {item.missing:,}"
+        held = f"{item.messages:,} messages; the archive misses {item.missing:,} of them"
         note(f"  {item.key}: {item.reason or held}")
     if missing:
         note(f"The archive misses {missing:,} messages that they hold: nats3 chunk adopt {name}")
@@ -248,23 +257,33 @@ def _some(ranges: Sequence[SeqRange]) -> str:
 def _sealed_view(name: str, sealed_now: int, seals: Sequence[Seal], ended: int) -> dict[str, Any]:
     """`seals`: all that are valid. `ended`: hours of the archive that have ended."""
     return {
-        "archive": name, "sealed_now": sealed_now, "sealed": len(seals), "not_complete": ended - len(seals),
-        "with_losses": sum(s.losses > 0 for s in seals), "messages": sum(s.messages for s in seals),
+        "archive": name,
+        "sealed_now": sealed_now,
+        "sealed": len(seals),
+        "not_complete": ended - len(seals),
+        "with_losses": sum(s.losses > 0 for s in seals),
+        "messages": sum(s.messages for s in seals),
         "manifest_bytes": sum(s.stored_bytes for s in seals),
         "last_sealed": seals[-1].hour if seals else None,
-    }  # fmt: skip
+    }
 
 
 def _verified_view(
-    name: str, chunks: Sequence[Chunk], seals: Sequence[Seal],
-    bad_chunks: Sequence[Verified], bad_seals: Sequence[tuple[Seal, Nats3Error]],
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    chunks: Sequence[Chunk],
+    seals: Sequence[Seal],
+    bad_chunks: Sequence[Verified],
+    bad_seals: Sequence[tuple[Seal, Nats3Error]],
+) -> dict[str, Any]:
     bad = [_bad(v.chunk.id, v.chunk.meta.hour, v.chunk.meta.key, v.error) for v in bad_chunks if v.error]
     return {
-        "archive": name, "chunks": len(chunks), "manifests": len(seals),
-        "messages": sum(c.meta.messages for c in chunks), "stored_bytes": sum(c.meta.stored_bytes for c in chunks),
+        "archive": name,
+        "chunks": len(chunks),
+        "manifests": len(seals),
+        "messages": sum(c.meta.messages for c in chunks),
+        "stored_bytes": sum(c.meta.stored_bytes for c in chunks),
         "bad": bad + [_bad(None, seal.hour, seal.key, error) for seal, error in bad_seals],
-    }  # fmt: skip
+    }
 
 
 def _bad(id_: int | None, hour: str, key: str, error: Nats3Error) -> dict[str, Any]:

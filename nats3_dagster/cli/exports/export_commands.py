@@ -13,20 +13,26 @@ from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.store.store_views import changed_text
 from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
-from nats3_dagster.cli.terminal.creation import FromJson, body_of
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show, show_one, text_of
 from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.cli.terminal.request_body import FromJson, body_of
 from nats3_dagster.cli.terminal.spec_options import Given, required_options, with_settings
 from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.documents.exports import (
+    ChangedExport,
+    DeclaredExport,
+    Export,
+    ExportDetail,
+    ExportedHour,
+    PlannedHour,
+)
 from nats3_dagster.errors import Nats3Error, OperatorError, StoreError
 from nats3_dagster.exports import status
-from nats3_dagster.exports.hours import asked, state_of, states
+from nats3_dagster.exports.hours import select_hours, state_of, states
 from nats3_dagster.model import ExportSpec
-from nats3_dagster.model.spec_table import by_key, cleared, to_document
+from nats3_dagster.model.spec_table import by_key, cleared
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import exports as documents
-from nats3_dagster.views.archives import difference
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -38,9 +44,13 @@ ExportName = Annotated[
 @app.command()
 @with_settings(ExportSpec, but="name")
 def create(
-    context: typer.Context, archive: ArchiveName, name: ExportName, given: Given, from_json: FromJson = None,
+    context: typer.Context,
+    archive: ArchiveName,
+    name: ExportName,
+    given: Given,
+    from_json: FromJson = None,
     output: Output = Format.table,
-) -> None:  # fmt: skip
+) -> None:
     """Declare an export. Its sensor in Dagster exports each hour when it is sealed; see also `nats3 export run`."""
     from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
 
@@ -50,7 +60,7 @@ def create(
     with Workspace(Settings.load()) as workspace:
         made = declare.create(workspace, archive, body.spec(name))
         _note_owner(workspace, made)
-    view = documents.export(made)
+    view = DeclaredExport.of_listed(made).plain()
     show_one(output, view, views.export_lines(view))
     note(f"Declared. To export what is sealed now: nats3 export run {made.archive.name} {name}")
     note(reload_dagster(workspace.settings))
@@ -59,14 +69,16 @@ def create(
 @app.command("list")
 def list_(
     archive: Annotated[
-        str | None, typer.Argument(metavar="[ARCHIVE]", help="Of this archive; of all without it.",
-                                   autocompletion=completing.archives),
+        str | None,
+        typer.Argument(
+            metavar="[ARCHIVE]", help="Of this archive; of all without it.", autocompletion=completing.archives
+        ),
     ] = None,
     output: Output = Format.table,
-) -> None:  # fmt: skip
+) -> None:
     """All exports: what they have made, and how many of their hours are due and failed."""
     with Workspace(Settings.load()) as workspace:
-        items = [documents.state(*one) for one in states(workspace, archive)]
+        items = [Export.of(*one).plain() for one in states(workspace, archive)]
     show(output, items, views.LIST)
 
 
@@ -100,10 +112,10 @@ def run(
         bool,
         typer.Option(
             "--over-retired",
-            help="With --hour: export what is left of an hour whose chunks were deleted after a replay.",
+            help="With --hour: export the rest of an hour whose chunks were deleted after a replay.",
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which hours, and export nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the hours, and export nothing.")] = False,
     output: Output = Format.table,
 ) -> None:
     """Export now: the hours that are due, or those named by --hour, exported before or not. Exporting an hour again
@@ -113,11 +125,11 @@ def run(
     if hour and (first or last):
         raise OperatorError("--hour and --from-hour or --to-hour exclude each other", "Give hours, or a range of them")
     with Workspace(Settings.load()) as workspace:
-        of, export, chosen = asked(
+        of, export, chosen = select_hours(
             workspace, archive, name, hours=hour or (), first=first, last=last, over_retired=over_retired
         )
     if dry_run:
-        show(output, [documents.planned(one) for one in chosen], views.PLANNED)
+        show(output, [PlannedHour.of(one).plain() for one in chosen], views.PLANNED)
         note(f"Nothing was exported: this was a dry run of {counted(len(chosen), 'hour')}")
         return
     if not chosen:
@@ -128,7 +140,7 @@ def run(
     try:
         names = [one.hour for one in chosen]
         for result in export_hours(workspace.settings, of.name, export.name, names, over_retired=over_retired):
-            results.append(documents.exported(result))
+            results.append(ExportedHour.of(result).plain())
     except (Nats3Error, KeyboardInterrupt):
         if results:  # these hours are recorded
             show(output, results, views.RUN)
@@ -138,10 +150,8 @@ def run(
 
 
 @app.command("set")
-@with_settings(ExportSpec, but="name")
-def set_(
-    archive: ArchiveName, name: ExportName, given: Given, output: Output = Format.table
-) -> None:  # fmt: skip
+@with_settings(ExportSpec, but="name", changes=True)
+def set_(archive: ArchiveName, name: ExportName, given: Given, output: Output = Format.table) -> None:
     """Change settings of an export, for hours that are exported from then on. `--subject '>'` is every subject; an
     empty text takes --schema, --key and --column back."""
     from nats3_dagster.exports import declare  # it imports NATS, Arrow and the store's client
@@ -151,17 +161,17 @@ def set_(
     wanted = cleared(ExportSpec, by_key(ExportSpec, given))
     with Workspace(Settings.load()) as workspace:
         done = declare.change(workspace, archive, name, wanted)
-    changes = [difference(one) for one in done.differences]
-    view = {"archive": done.archive.name} | to_document(done.after.spec) | {
-        "version": done.after.version, "changes": changes,
-    }  # fmt: skip
+    view = ChangedExport.of(done.archive.name, done.after, done.differences).plain()
+    changes = view["changes"]
     lines = {one["field"]: changed_text(one) for one in changes}
     show_one(output, view, {"export": f"{done.archive.name}/{name}"} | lines)
     if not changes:
         note(f"Nothing was changed: export {name} has this already")
         return
-    note("Changed, for hours that are exported from now on. What was exported stays as it is; to export an hour "
-         f"again: nats3 export run {done.archive.name} {name} --hour HOUR")  # fmt: skip
+    note(
+        "Changed, for hours that are exported from now on. What was exported stays as it is; to export an hour "
+        f"again: nats3 export run {done.archive.name} {name} --hour HOUR"
+    )
 
 
 @app.command()
@@ -171,17 +181,27 @@ def delete(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Out
 
     with Workspace(Settings.load()) as workspace:
         of, export = status.find(workspace, archive, name)
-        confirm(f"This deletes export {export.name} of archive {of.name}; the files at {export.spec.destination} stay",
-                yes)  # fmt: skip
+        confirm(
+            f"This deletes export {export.name} of archive {of.name}; the files at {export.spec.destination} stay", yes
+        )
         gone = declare.delete(workspace, archive, name)
     view = {
-        "archive": of.name, "name": name, "deleted": True, "hours_exported": gone.totals.hours,
+        "archive": of.name,
+        "name": name,
+        "deleted": True,
+        "hours_exported": gone.totals.hours,
         "files_kept": gone.totals.files,
-    }  # fmt: skip
-    show_one(output, view, {
-        "deleted": f"{of.name}/{name}", "hours exported": gone.totals.hours, "files kept": gone.totals.files,
-        "size": Size(gone.totals.bytes),
-    })  # fmt: skip
+    }
+    show_one(
+        output,
+        view,
+        {
+            "deleted": f"{of.name}/{name}",
+            "hours exported": gone.totals.hours,
+            "files kept": gone.totals.files,
+            "size": Size(gone.totals.bytes),
+        },
+    )
     note(reload_dagster(workspace.settings))
 
 
@@ -197,8 +217,11 @@ def take_over(archive: ArchiveName, name: ExportName, yes: Yes = False, output: 
         owner = places.other_owner(workspace, of, export)
         if owner is None:
             note(f"Nothing was changed: no other export owns {export.spec.destination}")
-            show_one(output, {"archive": of.name, "name": name, "former": None, "former_hours": 0},
-                     {"export": f"{of.name}/{name}"})  # fmt: skip
+            show_one(
+                output,
+                {"archive": of.name, "name": name, "former": None, "former_hours": 0},
+                {"export": f"{of.name}/{name}"},
+            )
             return
         confirm(
             f"{places.foreign_text(owner, export.spec.destination)}. That one is refused from now on, wherever it "
@@ -208,10 +231,15 @@ def take_over(archive: ArchiveName, name: ExportName, yes: Yes = False, output: 
         taken = places.take_over(workspace, of, export)
     former = taken and {"archive": taken.former.archive, "name": taken.former.export, "id": taken.former.archive_id}
     count = taken.hours if taken else 0
-    show_one(output, {"archive": of.name, "name": name, "former": former, "former_hours": count}, {
-        "export": f"{of.name}/{name}", "taken over from": former and f"{former['archive']}/{former['name']}",
-        "hours with its files": count,
-    })  # fmt: skip
+    show_one(
+        output,
+        {"archive": of.name, "name": name, "former": former, "former_hours": count},
+        {
+            "export": f"{of.name}/{name}",
+            "taken over from": former and f"{former['archive']}/{former['name']}",
+            "hours with its files": count,
+        },
+    )
     if count:
         note("Each of these hours is replaced when this export makes it; the files of the others stay where they are")
 
@@ -233,10 +261,11 @@ def _note_owner(workspace: Workspace, made: status.Listed) -> None:
 
 def _status(archive: str, name: str) -> dict[str, Any]:
     with Workspace(Settings.load()) as workspace:
-        return documents.status(*state_of(workspace, archive, name))
+        return ExportDetail.of_hours(*state_of(workspace, archive, name)).plain()
 
 
 def _note_undecoded(results: Sequence[dict[str, Any]]) -> None:
     if undecoded := sum(one["undecoded"] for one in results):
-        note(f"{text_of(undecoded)} messages did not decode: they and the reasons are in the files of undecoded "
-             "messages")  # fmt: skip
+        note(
+            f"{text_of(undecoded)} messages did not decode: they and the reasons are in the files of undecoded messages"
+        )

@@ -1,4 +1,4 @@
-"""What `nats3 export` shows in a table: columns and lines, made from documents (views.exports)."""
+"""Tables of `nats3 export`: columns and lines, made from documents (documents.exports)."""
 
 from typing import Any
 
@@ -59,9 +59,11 @@ def export_lines(view: dict[str, Any]) -> dict[str, object]:
         return lines
     lines |= {
         "hours": f"{view['hours_done']:,} done, {view['hours_due']:,} due, {view['hours_failed']:,} failed",
-        "messages": view["messages"], "undecoded": view["undecoded"], "files": view["files"],
+        "messages": view["messages"],
+        "undecoded": view["undecoded"],
+        "files": view["files"],
         "size": Size(view["bytes"]),
-    }  # fmt: skip
+    }
     if retired := view["hours_retired"]:
         lines["not complete"] = f"{counted(retired, 'hour')}: chunks were deleted after a replay, before their export"
     if changed := view["hours_changed"]:

@@ -16,7 +16,7 @@ import typer
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from nats3_dagster.cli.embedded import addresses, open_stack, running, serve, what_next
-from nats3_dagster.cli.ending import take_interrupts
+from nats3_dagster.cli.exit_status import take_interrupts
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.terminal.options import Output
@@ -29,10 +29,12 @@ from nats3_dagster.workspace import grant as grant_role
 from nats3_dagster.workspace import migrate as migrate_catalog
 
 app = typer.Typer(
-    cls=LazyGroup, invoke_without_command=True, add_completion=False,
+    cls=LazyGroup,
+    invoke_without_command=True,
+    add_completion=False,
     epilog="Everything is in the folder that NATS3_HOME names (default: .nats3 in the working directory): data, logs, "
-    "and stack.json, by which nats3 finds the servers.",
-)  # fmt: skip
+    "and stack.json, which tells nats3 where the servers are.",
+)
 Port = Annotated[int, typer.Option("--port", help="Port of the Dagster UI; another one is taken if it is not free.")]
 _STATUS: Columns = {
     "SERVER": lambda s: s["server"],
@@ -124,7 +126,11 @@ def resync(output: Output = Format.table) -> None:
         resynced = resync_dagster(Settings.load(), on_progress)
     items = [
         {
-            "archive": r.archive, "chunks": r.chunks, "sealed": r.sealed, "replay": r.replay, "exports": r.exports,
+            "archive": r.archive,
+            "chunks": r.chunks,
+            "sealed": r.sealed,
+            "replay": r.replay,
+            "exports": r.exports,
             "wiped": list(r.wiped),
         }
         for r in resynced
@@ -141,7 +147,8 @@ def migrate(
     grant: Annotated[
         str | None,
         typer.Option(
-            "--grant", metavar="ROLE",
+            "--grant",
+            metavar="ROLE",
             help="Then let this role of Postgres use the catalog and Dagster's tables, which are made if they are "
             "missing. It may change neither. Needed again after each migration.",
         ),
@@ -171,9 +178,12 @@ def _reached(migrate: Callable[[], str], wait_s: float) -> str:
             note(f"{state.outcome.exception()}. Trying again")
 
     return Retrying(
-        retry=retry_if_exception_type(CatalogUnreachable), stop=stop_after_delay(wait_s), wait=wait_fixed(1),
-        before_sleep=say, reraise=True,
-    )(migrate)  # fmt: skip
+        retry=retry_if_exception_type(CatalogUnreachable),
+        stop=stop_after_delay(wait_s),
+        wait=wait_fixed(1),
+        before_sleep=say,
+        reraise=True,
+    )(migrate)
 
 
 def demo(

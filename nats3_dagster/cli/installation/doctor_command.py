@@ -1,4 +1,4 @@
-"""`nats3 doctor`: is everything there, does it fit, and what to do where it does not."""
+"""`nats3 doctor`: checks all dependencies, and names the fix for each problem."""
 
 import sys
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive.health import output_health, settings_health
+from nats3_dagster.archive.health import catalog_health, settings_health
 from nats3_dagster.archive.health.examination import examine
 from nats3_dagster.archive.health.finding import Finding, findings
 from nats3_dagster.cli.terminal.options import Output
@@ -30,7 +30,9 @@ def doctor(
     spark: Annotated[bool, typer.Option("--spark", help="Start a Spark session as well (5 to 10 s).")] = False,
     output: Output = Format.table,
 ) -> None:
-    """Look at NATS, Postgres, the store, Java and Spark, and say what to do. Exit status 1 if something fails."""
+    """Check NATS, Postgres, the store, Java and Spark, and name the fix for each problem.
+
+    Exit status 1 if a check fails."""
     settings, faults = Settings.examine()
     wrong = [Finding("fail", settings_health.AREA, fault, "Correct it where it is set") for fault in faults]
     with step("Looking at NATS, Postgres, the store, Java and Spark"):
@@ -56,7 +58,7 @@ def _engines(settings: Settings, start: bool) -> Iterator[Finding]:
 
 
 def _tables(settings: Settings) -> Iterator[Finding]:
-    """Asks the Iceberg catalogs for the tables. A catalog of ours that cannot be asked is a finding elsewhere."""
+    """Asks the Iceberg catalogs for the tables. A catalog of tables that cannot be asked is a finding elsewhere."""
     try:
         with Workspace(settings) as workspace:
             seen = observe(workspace, workspace.catalog.tables.all())
@@ -65,13 +67,15 @@ def _tables(settings: Settings) -> Iterator[Finding]:
     for table in seen:
         if table.error:
             what = f"The table {table.table.identifier} cannot be compared: {table.error.what}"
-            yield Finding("warn", output_health.TABLES, what, table.error.hint)
+            yield Finding("warn", catalog_health.TABLES, what, table.error.hint)
         elif table.was_unguarded:
             yield Finding(
-                "warn", output_health.TABLES, f"The table {table.table.identifier} did not have gc.enabled=false, "
+                "warn",
+                catalog_health.TABLES,
+                f"The table {table.table.identifier} did not have gc.enabled=false, "
                 "which keeps other engines from deleting chunks: it is set back",
                 "Find out which program set it, and verify the chunks",
-            )  # fmt: skip
+            )
 
 
 def _lines(finding: Finding) -> Iterator[tuple[str, str, str]]:

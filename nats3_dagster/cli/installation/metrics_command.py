@@ -1,8 +1,8 @@
 """`nats3 metrics`: what `/metrics` answers, without a server."""
 
-from nats3_dagster.replay.measure import measure
+from nats3_dagster.documents.metrics import Exposition
+from nats3_dagster.replay.metrics_snapshot import measure
 from nats3_dagster.settings import Settings
-from nats3_dagster.views.metrics import Exposition
 from nats3_dagster.workspace import Workspace
 
 

@@ -21,17 +21,15 @@ def permissions(
         typer.Option("--write-subject", metavar="SUBJECT", help="Also replay to these subjects, as load create does."),
     ] = None,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="STREAM", help="The stream that takes what is replayed.")
+        str | None, typer.Option("--into", metavar="STREAM", help="The stream that captures the replayed messages.")
     ] = None,
-    create_stream: Annotated[
-        bool, typer.Option("--create-stream", help="Replays may create that stream.")
-    ] = False,
+    create_stream: Annotated[bool, typer.Option("--create-stream", help="Replays may create that stream.")] = False,
     only_replay: Annotated[
-        bool, typer.Option("--only-replay", help="For a user that replays, and captures nothing.")
+        bool, typer.Option("--only-replay", help="Only permissions for replays, none for captures.")
     ] = False,
     output: Output = Format.table,
 ) -> None:
-    """What a NATS user needs to be allowed, and nothing else: a block for the configuration of a nats-server."""
+    """Print exactly the permissions that a NATS user needs: a block for the configuration of a nats-server."""
     if (write_subject is None) != (into is None):
         raise OperatorError("A replay has subjects and a stream", "Give both --write-subject and --into, or neither")
     if (only_replay or create_stream) and write_subject is None:

@@ -26,6 +26,8 @@ def serve(
     settings = Settings.load()
     from_listen = address(listen) if listen else settings.api_address
     serve_api(
-        settings, host or from_listen[0], from_listen[1] if port is None else port,
+        settings,
+        host or from_listen[0],
+        from_listen[1] if port is None else port,
         lambda url: note(f"The API answers at {url}; its document is at {url}/docs"),
-    )  # fmt: skip
+    )

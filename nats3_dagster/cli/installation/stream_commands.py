@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nats3_dagster.archive import streams
+from nats3_dagster.archive.source import streams
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.options import Output, parse_duration, parse_size
@@ -13,8 +13,8 @@ from nats3_dagster.cli.terminal.output import Columns, Format, Prose, Size, coun
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.terminal.watch import Watch, watched
 from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.documents.streams import Stream
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import streams as documents
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -31,7 +31,7 @@ class Storage(StrEnum):
 
 
 class Retention(StrEnum):
-    """What a stream keeps its messages for."""
+    """The purpose that a stream keeps its messages for."""
 
     limits = "limits"
     interest = "interest"
@@ -39,7 +39,7 @@ class Retention(StrEnum):
 
 
 class Discard(StrEnum):
-    """What goes when a stream is full."""
+    """The message that is discarded when a stream is full."""
 
     old = "old"
     new = "new"
@@ -67,7 +67,7 @@ def list_(watch: Watch = None, output: Output = Format.table) -> None:
 
     def look() -> list[dict[str, Any]]:
         with Workspace(settings) as workspace:
-            return [documents.stream(report, WORDS) for report in streams.report(workspace)]
+            return [Stream.of(report, WORDS).plain() for report in streams.report(workspace)]
 
     watched(watch, output, look, lambda views: _show_list(output, views))
 
@@ -88,7 +88,7 @@ def info(name: StreamName, watch: Watch = None, output: Output = Format.table) -
 
     def look() -> dict[str, Any]:
         with Workspace(settings) as workspace:
-            return documents.stream(streams.find(workspace, name), WORDS)
+            return Stream.of(streams.find(workspace, name), WORDS).plain()
 
     watched(watch, output, look, lambda view: show_one(output, view, _lines(view)))
 
@@ -117,22 +117,23 @@ def subjects(
 def create(
     name: StreamName,
     subject: Annotated[
-        list[str], typer.Option("--subject", metavar="SUBJECT", help="What it captures (NATS filter). May be repeated.")
+        list[str],
+        typer.Option(
+            "--subject", metavar="SUBJECT", help="The subjects that it captures (NATS filter). May be repeated."
+        ),
     ],
-    storage: Annotated[Storage, typer.Option("--storage", help="Where it is stored.")] = Storage.file,
-    retention: Annotated[
-        Retention, typer.Option("--retention", help="What it keeps messages for.")
-    ] = Retention.limits,
-    replicas: Annotated[int, typer.Option("--replicas", metavar="COUNT", help="Servers that have it.")] = 1,
+    storage: Annotated[Storage, typer.Option("--storage", help="Storage of the messages.")] = Storage.file,
+    retention: Annotated[Retention, typer.Option("--retention", help="Retention policy.")] = Retention.limits,
+    replicas: Annotated[int, typer.Option("--replicas", metavar="COUNT", help="Number of replicas.")] = 1,
     max_msgs: Annotated[
         int | None, typer.Option("--max-msgs", metavar="COUNT", help="Keep at most this many messages.")
     ] = None,
     max_bytes: Annotated[
-        int | None, typer.Option("--max-bytes", parser=parse_size, metavar="SIZE", help="Keep at most this much.")
+        int | None, typer.Option("--max-bytes", parser=parse_size, metavar="SIZE", help="Keep at most this size.")
     ] = None,
     max_age: Annotated[
         int | None,
-        typer.Option("--max-age", parser=parse_duration, metavar="DURATION", help="Keep messages for so long."),
+        typer.Option("--max-age", parser=parse_duration, metavar="DURATION", help="Keep messages for this time."),
     ] = None,
     max_msgs_per_subject: Annotated[
         int | None,
@@ -145,21 +146,34 @@ def create(
     duplicate_window: Annotated[
         int | None,
         typer.Option(
-            "--duplicate-window", parser=parse_duration, metavar="DURATION", help="Know messages by id for so long."
+            "--duplicate-window",
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Detect duplicate message ids for this time.",
         ),
     ] = None,
-    discard: Annotated[Discard, typer.Option("--discard", help="What goes when it is full.")] = Discard.old,
-    description: Annotated[str, typer.Option("--description", metavar="TEXT", help="What it is for.")] = "",
+    discard: Annotated[Discard, typer.Option("--discard", help="Discard policy of a full stream.")] = Discard.old,
+    description: Annotated[str, typer.Option("--description", metavar="TEXT", help="Description of the stream.")] = "",
     output: Output = Format.table,
 ) -> None:
     """Create a stream. One with this very configuration is left as it is."""
     request = streams.StreamRequest(
-        name=name, subjects=tuple(subject), storage=storage.value, retention=retention.value, replicas=replicas,
-        max_msgs=max_msgs, max_bytes=max_bytes, max_age_s=max_age, max_msgs_per_subject=max_msgs_per_subject,
-        max_msg_size=max_msg_size, duplicate_window_s=duplicate_window, discard=discard.value, description=description,
-    )  # fmt: skip
+        name=name,
+        subjects=tuple(subject),
+        storage=storage.value,
+        retention=retention.value,
+        replicas=replicas,
+        max_msgs=max_msgs,
+        max_bytes=max_bytes,
+        max_age_s=max_age,
+        max_msgs_per_subject=max_msgs_per_subject,
+        max_msg_size=max_msg_size,
+        duplicate_window_s=duplicate_window,
+        discard=discard.value,
+        description=description,
+    )
     with Workspace(Settings.load()) as workspace:
-        view = documents.stream(streams.create(workspace, request), WORDS)
+        view = Stream.of(streams.create(workspace, request), WORDS).plain()
     show_one(output, view, _lines(view))
     if not view["archives"]:
         mode = "" if view["archive_mode"] == "stream" else f" --mode {view['archive_mode']}"
@@ -170,17 +184,29 @@ def _lines(view: dict[str, Any]) -> dict[str, object]:
     archives = view["archives"]
     duration = {key: f"{view[key]:,.0f} s" if view[key] else None for key in ("max_age_s", "duplicate_window_s")}
     return {
-        "stream": view["name"], "subjects": view["subjects"], "mirror of": view["mirror"],
+        "stream": view["name"],
+        "subjects": view["subjects"],
+        "mirror of": view["mirror"],
         "sources": view["sources"] or None,
         "archives": "not known: the catalog cannot be asked" if archives is None else archives or "none",
         "archived by": f"--mode {view['archive_mode']}" if view["archive_mode"] else "cannot be archived",
         "note": Prose(". ".join(view["archive_notes"])) if view["archive_notes"] else None,
-        "messages": view["messages"], "size": Size(view["bytes"]),
+        "messages": view["messages"],
+        "size": Size(view["bytes"]),
         "sequences": f"{view['first_seq']}-{view['last_seq']}" if view["last_seq"] else None,
-        "first": when(view["first_time"]), "last": when(view["last_time"]), "retention": view["retention"],
-        "limit on messages": view["max_msgs"], "limit on size": view["max_bytes"] and Size(view["max_bytes"]),
-        "limit on age": duration["max_age_s"], "limit per subject": view["max_msgs_per_subject"],
-        "limit on a message": view["max_msg_size"] and Size(view["max_msg_size"]), "when full": view["discard"],
-        "duplicate window": duration["duplicate_window_s"], "storage": view["storage"], "replicas": view["replicas"],
-        "leader": view["leader"], "consumers": view["consumers"], "created": when(view["created_at"]),
-    }  # fmt: skip
+        "first": when(view["first_time"]),
+        "last": when(view["last_time"]),
+        "retention": view["retention"],
+        "limit on messages": view["max_msgs"],
+        "limit on size": view["max_bytes"] and Size(view["max_bytes"]),
+        "limit on age": duration["max_age_s"],
+        "limit per subject": view["max_msgs_per_subject"],
+        "limit on a message": view["max_msg_size"] and Size(view["max_msg_size"]),
+        "when full": view["discard"],
+        "duplicate window": duration["duplicate_window_s"],
+        "storage": view["storage"],
+        "replicas": view["replicas"],
+        "leader": view["leader"],
+        "consumers": view["consumers"],
+        "created": when(view["created_at"]),
+    }

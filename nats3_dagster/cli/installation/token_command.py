@@ -20,9 +20,9 @@ def token() -> None:
 
 @app.command()
 def create(
-    read: Annotated[bool, typer.Option("--read", help="It may only read.")] = False, output: Output = Format.table
+    read: Annotated[bool, typer.Option("--read", help="Create a read token.")] = False, output: Output = Format.table
 ) -> None:
-    """Print a new token, and the setting by which the server knows it. It is stored nowhere.
+    """Print a new token, and the setting for the server. It is stored nowhere.
 
     Only its SHA-256 is in the settings. To replace a token, put the new one beside the old one, joined by a comma."""
     value, digest = new_token()

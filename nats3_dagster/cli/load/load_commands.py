@@ -8,16 +8,17 @@ from nats3_dagster.cli.load import load_views as views
 from nats3_dagster.cli.load.load_run import Detach, ReplayId, run_replay
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.remote import server
-from nats3_dagster.cli.terminal.asking import Interactive, pick
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import JobId, Output, one_of
 from nats3_dagster.cli.terminal.output import Format, counted, show, show_one
 from nats3_dagster.cli.terminal.progress import step
+from nats3_dagster.cli.terminal.prompts import Interactive, pick
 from nats3_dagster.cli.terminal.watch import Watch, watched
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.documents.replays import DeletedReplay, Replay
 from nats3_dagster.replay import control, jobs, status
 from nats3_dagster.runs.processes import log_of
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import replays as documents
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -48,16 +49,19 @@ def list_(
             if api:
                 return api.replays(archive, limit)
         with Workspace(settings) as workspace:
-            return [documents.replay(r) for r in status.statuses(workspace, archive, limit)]
+            return [Replay.of(r, WORDS).plain() for r in status.statuses(workspace, archive, limit)]
 
     watched(watch, output, look, lambda items: show(output, items, views.LIST))
 
 
 @app.command()
 def get(
-    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, watch: Watch = None,
+    context: typer.Context,
+    replay_id: ReplayId = None,
+    job_id: JobId = None,
+    watch: Watch = None,
     output: Output = Format.table,
-) -> None:  # fmt: skip
+) -> None:
     """One replay: state, counts, targets, and what went wrong."""
     chosen, settings = one_of(replay_id, job_id, context, "ID"), Settings.load()
 
@@ -66,19 +70,22 @@ def get(
             if api:
                 return api.replay(chosen)
         with Workspace(settings) as workspace:
-            view = documents.replay(jobs.named(workspace, chosen))
-        log = log_of(view["id"])
-        return view | {"log": str(log) if log.exists() else None}
+            return Replay.of(jobs.named(workspace, chosen), WORDS).plain()
 
-    watched(watch, output, look, lambda view: show_one(output, view, views.lines(view)))
+    # What a server started has its log there.
+    log = (lambda _: None) if settings.server_url else log_of
+    watched(watch, output, look, lambda view: show_one(output, view, views.lines(view, log(view["replay"]))))
 
 
 @app.command()
 def resume(
-    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None, detach: Detach = False,
+    context: typer.Context,
+    replay_id: ReplayId = None,
+    job_id: JobId = None,
+    detach: Detach = False,
     launch: Annotated[int | None, typer.Option("--launch", hidden=True)] = None,  # what runs.loads starts
     output: Output = Format.table,
-) -> None:  # fmt: skip
+) -> None:
     """Resume a replay that was paused or interrupted, or failed. What it has published is not published again."""
     chosen, settings = one_of(replay_id, job_id, context, "ID"), Settings.load()
     # What a server has started is the work itself: it never asks a server.
@@ -111,25 +118,29 @@ def pause(
         replay_id = jobs.named(workspace, chosen).replay.id
         with step("Waiting until it has stopped"):
             paused = control.pause(workspace, replay_id, "Paused by nats3 load pause")
-        view = documents.replay(status.ReplayStatus(paused, paused.state)) | {"log": None}
+        view = Replay.of(status.settled(workspace, paused), WORDS).plain()
     show_one(output, view, views.lines(view))
 
 
 @app.command()
 def delete(
-    context: typer.Context, replay_id: ReplayId = None, job_id: JobId = None,
-    interactive: Interactive = False, yes: Yes = False, output: Output = Format.table,
-) -> None:  # fmt: skip
+    context: typer.Context,
+    replay_id: ReplayId = None,
+    job_id: JobId = None,
+    interactive: Interactive = False,
+    yes: Yes = False,
+    output: Output = Format.table,
+) -> None:
     """Take a replay out of the list. What it published stays; one that is not finished cannot be resumed then."""
     settings = Settings.load()
     with server(settings) as api:
         if api:
             if interactive and replay_id is None and job_id is None:
-                replay_id = pick("Replay to delete:", [one["id"] for one in api.replays(None, 1000)])
+                replay_id = pick("Replay to delete:", [one["replay"] for one in api.replays(None, 1000)])
             view = api.replay(one_of(replay_id, job_id, context, "ID"))
-            _confirm_delete(view["id"], view["state"], view["chunks_done"], view["chunks"], yes)
-            api.delete_replay(view["job_id"])
-            show_one(output, {"id": view["id"], "deleted": True}, {"deleted": view["id"]})
+            _confirm_delete(view["replay"], view["state"], view["chunks_done"], view["chunks"], yes)
+            api.delete_replay(view["id"])
+            _show_deleted(DeletedReplay(id=view["id"], replay=view["replay"]), output)
             return
     with Workspace(settings) as workspace:
         if interactive and replay_id is None and job_id is None:
@@ -138,4 +149,8 @@ def delete(
         replay_id = found.replay.id
         _confirm_delete(replay_id, found.state, found.replay.chunks_done, found.replay.chunks, yes)
         control.delete(workspace, replay_id)
-    show_one(output, {"id": replay_id, "deleted": True}, {"deleted": replay_id})
+    _show_deleted(DeletedReplay(id=str(found.replay.job_id), replay=replay_id), output)
+
+
+def _show_deleted(gone: DeletedReplay, output: Format) -> None:
+    show_one(output, gone.plain(), {"deleted": gone.replay})

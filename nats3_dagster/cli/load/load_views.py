@@ -1,19 +1,20 @@
-"""What `nats3 load` shows in a table: columns and lines, made from documents (views.replays)."""
+"""Tables of `nats3 load`: columns and lines, made from documents (documents.replays)."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from nats3_dagster.cli.terminal.output import Columns, Size, counted, text_of, when
 
 LIST: Columns = {
-    "ID": lambda r: r["id"],
+    "ID": lambda r: r["replay"],
     "STATE": lambda r: r["state"],
     "ARCHIVE": lambda r: r["archive"],
     # Replay.acknowledged: at least these while it runs, and after it was stopped.
     "PUBLISHED": lambda r: r["published"],
-    "CREATED": lambda r: when(r["created_at"]),
+    "CREATED": lambda r: when(r["created"]),
     "CHUNKS": lambda r: f"{r['chunks_done']:,} of {r['chunks']:,}",
-    # Of a replay that follows its archive: how far it is behind.
+    # For a replay that follows its archive: its lag.
     "INTO": lambda r: r["targets"],
     "SUBJECTS": lambda r: f"{r['read_subject']} to {r['write_subject']}",
     "ATTEMPT": lambda r: r["attempt"],
@@ -21,38 +22,59 @@ LIST: Columns = {
 }
 
 
-def lines(view: dict[str, Any]) -> dict[str, object]:
-    """One replay as a table has it; what was not asked for is left out."""
+def lines(view: dict[str, Any], log: Path | None = None) -> dict[str, object]:
+    """One replay as a table has it; what was not asked for is left out. `log`: of what ran it in the background."""
     return {
-        "replay": view["id"], "archive": view["archive"], "state": _state(view),
-        "error": view["error"], "subjects": f"{view['read_subject']} to {view['write_subject']}",
-        "hours": view["hours"] or None, "from": view["from_time"], "to": view["to_time"],
-        "sequences": "-".join(map(str, view["sequences"])) if view["sequences"] else None, "order": view["order"],
-        "messages a second": view["rate"], "bytes a second": view["byte_rate"], "speed": view["speed"],
-        "headers": headers_of(view), "into": view["targets"], "attempt": view["attempt"],
+        "replay": view["replay"],
+        "archive": view["archive"],
+        "state": _state(view),
+        "error": view["error"],
+        "subjects": f"{view['read_subject']} to {view['write_subject']}",
+        "hours": view["hours"] or None,
+        "from": view["from_time"],
+        "to": view["to_time"],
+        "sequences": "-".join(map(str, view["sequences"])) if view["sequences"] else None,
+        "order": view["order"],
+        "messages a second": view["rate"],
+        "bytes a second": view["byte_rate"],
+        "speed": view["speed"],
+        "headers": headers_of(view),
+        "into": view["targets"],
+        "attempt": view["attempt"],
         "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
         "chunks waiting": view["chunks_waiting"],
-        "looks for chunks every": f"{view['poll_interval_s']:g} s" if view["poll_interval_s"] else None,
-        "selected": view["selected"], "published": view["published"], "found by a later attempt": view["found"] or None,
-        "duplicates": view["duplicates"], "expired": view["expired"] or None,
+        "looks for chunks every": _seconds(view["poll_interval"]),
+        "selected": view["selected"],
+        "published": view["published"],
+        "found by a later attempt": view["found"] or None,
+        "duplicates": view["duplicates"],
+        "expired": view["expired"] or None,
         "dagster runs": view["dagster_runs"] or None,
-        "created": when(view["created_at"]),
-        "started": when(view["started_at"]), "finished": when(view["finished_at"]), "log": view["log"],
-    }  # fmt: skip
+        "created": when(view["created"]),
+        "started": when(view["started"]),
+        "finished": when(view["finished"]),
+        "log": str(log) if log and log.exists() else None,
+    }
 
 
 def progress_lines(view: dict[str, Any]) -> dict[str, object]:
-    """How far a load job is (views.load_jobs.progress) as a table has it."""
+    """How far a load job is (documents.replays) as a table has it."""
     state, eta = view["state"], view["eta_seconds"]
     return {
-        "state": _state(view), "error": view["error"],
+        "state": _state(view),
+        "error": view["error"],
         "messages": f"{view['messages_done']:,} of {view['messages']:,}{' at most' if state != 'succeeded' else ''}",
-        "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}", "published": view["published"],
-        "found by a later attempt": view["found"] or None, "expired": view["expired"] or None,
-        "behind": _behind(view) if view["follows"] else None, "attempt": view["attempt"],
-        "seconds": view["seconds"] if view["attempt"] else None, "messages a second": view["rate"],
-        "ends in": None if eta is None else str(timedelta(seconds=round(eta))), "updated": when(view["updated"]),
-    }  # fmt: skip
+        "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
+        "published": view["published"],
+        "found by a later attempt": view["found"] or None,
+        "expired": view["expired"] or None,
+        "behind": _behind(view) if view["follows"] else None,
+        "attempt": view["attempt"],
+        "seconds": view["seconds"] if view["attempt"] else None,
+        "messages a second": view["rate"],
+        "ends in": None if eta is None else str(timedelta(seconds=round(eta))),
+        "updated": when(view["updated"]),
+    }
 
 
 def _state(view: dict[str, Any]) -> str:
@@ -60,10 +82,14 @@ def _state(view: dict[str, Any]) -> str:
     state = view["state"]
     if state not in _RESUMABLE:
         return state
-    resume = f"to go on: nats3 load resume {view['id']}"
+    resume = f"to go on: nats3 load resume {view['replay']}"
     if state in ("interrupted", "failed") and view.get("dagster_runs"):
         return f"{state}; Dagster re-executes it as its run retries say, and if it does not, {resume}"
     return f"{state}; {resume}"
+
+
+def _seconds(interval: dict[str, int] | None) -> str | None:
+    return f"{interval['secs'] + interval['nanos'] / 1e9:g} s" if interval else None
 
 
 def _behind(view: dict[str, Any]) -> str:
@@ -71,7 +97,7 @@ def _behind(view: dict[str, Any]) -> str:
 
 
 def headers_of(view: dict[str, Any]) -> str | None:
-    """What becomes of headers, where it is not the usual."""
+    """Returns a note on the treatment of headers, if it is not the usual one."""
     return ("live" if view["marks"] else "live, without marks") if view["live"] else None
 
 
@@ -80,19 +106,25 @@ _RESUMABLE = ("planned", "interrupted", "failed", "canceled", "paused")
 
 
 def plan_lines(view: dict[str, Any]) -> dict[str, object]:
-    """A plan (replay.plan.describe) as a table has it."""
+    """A plan (documents.replay_plans) as a table has it."""
     most = "" if view["messages_exact"] else "at most "
     created = view["creates_stream"]
     lines: dict[str, object] = {
-        "archive": view["archive"], "chunks": view["chunks"], "messages": f"{most}{view['messages']:,}",
+        "archive": view["archive"],
+        "chunks": view["chunks"],
+        "messages": f"{most}{view['messages']:,}",
         "size": f"{'' if view['payload_bytes_exact'] else 'at most '}{text_of(Size(view['payload_bytes']))}",
-        "first": _end(view["first_seq"], view["first_time"]), "last": _end(view["last_seq"], view["last_time"]),
+        "first": _end(view["first_seq"], view["first_time"]),
+        "last": _end(view["last_seq"], view["last_time"]),
         "subjects": f"{view['read_subject']} to {view['write_subject']}",
         "into": f"{created} (to be created)" if created else view["targets"],
-        "without": view["creates_without"] or None, "headers": headers_of(view), "order": view["order"],
-        "mode": view["mode"], "for example": [f"{pair['from']} to {pair['to']}" for pair in view["sample_subjects"]],
+        "without": view["creates_without"] or None,
+        "headers": headers_of(view),
+        "order": view["order"],
+        "mode": view["mode"],
+        "for example": [f"{pair['from']} to {pair['to']}" for pair in view["sample_subjects"]],
         "note": view["notes"] or None,
-    }  # fmt: skip
+    }
     if view["timing_seconds"] is not None:
         lines["timing"] = f"at most {timedelta(seconds=round(view['timing_seconds']))}"
     if view["deletes_chunks"]:
@@ -107,15 +139,26 @@ def _end(seq: int | None, time: str | None) -> str | None:
 
 
 def result_lines(view: dict[str, Any]) -> dict[str, object]:
+    """A replay after an attempt; of one that had only chunks left to delete that number."""
     attempt = view["this_attempt"]
+    if attempt is None:
+        return {name: view[name] for name in ("replay", "archive", "state")} | {
+            "chunks deleted": view["chunks_deleted"]
+        }
     lines = {
-        "replay": view["id"], "archive": view["archive"], "state": view["state"], "chunks": view["chunks"],
-        "selected": view["selected"], "published": view["published"], "duplicates": view["duplicates"],
+        "replay": view["replay"],
+        "archive": view["archive"],
+        "state": view["state"],
+        "chunks": view["chunks_done"],
+        "selected": view["selected"],
+        "published": view["published"],
+        "duplicates": view["duplicates"],
         "expired": view["expired"] or None,
-    }  # fmt: skip
+    }
     if view["attempt"] > 1 or attempt["found"]:
         lines["this attempt"] = f"published {attempt['published']:,}, found {attempt['found']:,} there already"
     return lines | {
-        "seconds": attempt["seconds"], "messages a second": attempt["messages_per_s"],
-        "chunks deleted": view.get("chunks_deleted"),
-    }  # fmt: skip
+        "seconds": attempt["seconds"],
+        "messages a second": attempt["messages_per_s"],
+        "chunks deleted": view["chunks_deleted"],
+    }

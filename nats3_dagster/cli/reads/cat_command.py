@@ -51,11 +51,11 @@ def cat(
     subject: Subjects = None,
     over_gaps: OverGaps = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on into the live stream, and wait for what comes.")
+        bool, typer.Option("--follow", "-f", help="Continue into the live stream, and wait for new messages.")
     ] = False,
     cursor: Annotated[
         Path | None,
-        typer.Option("--cursor", metavar="FILE", help="Keep in this file how far it came, and go on from there."),
+        typer.Option("--cursor", metavar="FILE", help="Save the position in this file, and continue from there."),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, metavar="COUNT", help="At most this many messages.")
@@ -63,7 +63,7 @@ def cat(
     text: Text = False,
     output: output_of.Output = MessageFormat.table,
 ) -> None:
-    """All messages of a selection, in the order of the stream; in json one a line."""
+    """Print all messages of a selection, in stream order; in json one per line."""
     selection = selection_of(hour, from_time, to_time, sequences, subject)
     with Workspace(Settings.load()) as workspace:
         saved = _saved(cursor)
@@ -107,10 +107,8 @@ def _write(part: bytes) -> None:
         rest = rest[os.write(sys.stdout.fileno(), rest) :]
 
 
-def _parts(
-    messages: Iterator[Message], render: Callable[[Message], bytes]
-) -> Iterator[tuple[bytes, tuple[int, int]]]:
-    """What is to be printed, with sequence and store time of its last message."""
+def _parts(messages: Iterator[Message], render: Callable[[Message], bytes]) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    """Yields the output, with sequence and store time of its last message."""
     part, last = bytearray(), (0, 0)
     for message in messages:
         part += render(message)
@@ -190,5 +188,5 @@ def _check_same(saved: Selection, given: Selection, from_time: str | None, to_ti
     ):
         raise OperatorError(
             "The cursor is of another selection than the options give",
-            "Leave the options out to go on with it, or give another file to begin anew",
+            "Leave the options out to go on with it, or give another file to start again",
         )

@@ -11,26 +11,26 @@ from nats3_dagster.cli.reads.message_output import MessageFormat, Text
 from nats3_dagster.cli.remote import server
 from nats3_dagster.cli.terminal.options import ArchiveName, Output, UsageFault, parse_duration
 from nats3_dagster.cli.terminal.output import Format, Size, show_one
+from nats3_dagster.documents.base import time_of
+from nats3_dagster.documents.messages import MessageReference
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import messages as documents
-from nats3_dagster.views.values import time_of
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 Incarnation = Annotated[
     str | None,
     typer.Option(
-        "--incarnation", metavar="TOKEN", help="Of this life of the stream, as keys of chunks name it; else the newest."
+        "--incarnation",
+        metavar="TOKEN",
+        help="The incarnation of the stream, as in keys of chunks (default: the newest).",
     ),
 ]
 Subject = Annotated[str, typer.Option("--subject", metavar="FILTER", help="A subject, or a NATS filter.")]
 Seq = Annotated[int | None, typer.Option("--seq", metavar="SEQUENCE", help="The sequence in the stream.")]
 _HOUR_S = 3600
-AsOf = Annotated[
-    str | None, typer.Option("--at", metavar="TIME", help="As it was then: 2026-11-21T07:00:00Z or -2h.")
-]
+AsOf = Annotated[str | None, typer.Option("--at", metavar="TIME", help="As of this time: 2026-11-21T07:00:00Z or -2h.")]
 
 
 @app.command()
@@ -39,7 +39,7 @@ def get(
     name: ArchiveName,
     seq: Seq = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="Or the first message that was stored then or later.")
+        str | None, typer.Option("--at", metavar="TIME", help="Or the first message stored at this time or later.")
     ] = None,
     incarnation: Incarnation = None,
     text: Text = False,
@@ -62,13 +62,13 @@ def next_(
     name: ArchiveName,
     subject: Subject,
     after: Annotated[
-        int, typer.Option("--after", min=0, metavar="SEQUENCE", help="Behind this sequence; 0 for the first one.")
+        int, typer.Option("--after", min=0, metavar="SEQUENCE", help="After this sequence; 0 for the first one.")
     ] = 0,
     incarnation: Incarnation = None,
     text: Text = False,
     output: output_of.Output = MessageFormat.table,
 ) -> None:
-    """The next message of a subject, or of a filter, behind a sequence."""
+    """The next message of a subject, or of a filter, after a sequence."""
     settings = Settings.load()
     with server(settings) as api:
         if api:
@@ -85,7 +85,7 @@ def last(
     subject: Subject,
     at: AsOf = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Of each subject that the filter takes: a snapshot of key and value.")
+        bool, typer.Option("--all", help="The last message of each subject that matches: a key-value snapshot.")
     ] = False,
     text: Text = False,
     output: output_of.Output = MessageFormat.table,
@@ -114,8 +114,10 @@ def ref(
     expires: Annotated[
         int | None,
         typer.Option(
-            "--expires", metavar="DURATION", parser=parse_duration, help="How long the URL is good, 7d at most."
-            "  [default: 1h]"
+            "--expires",
+            metavar="DURATION",
+            parser=parse_duration,
+            help="Validity of the URL, at most 7d.  [default: 1h]",
         ),
     ] = None,
     incarnation: Incarnation = None,
@@ -123,7 +125,7 @@ def ref(
 ) -> None:
     """A reference to one message: a URL of its object, and how to read it from there without nats3.
 
-    Who has the URL may read the whole object until it expires."""
+    Anyone with the URL can read the whole object until it expires."""
     if seq is None:
         raise UsageFault("Missing option '--seq'", context)
     expires, settings = _HOUR_S if expires is None else expires, Settings.load()
@@ -133,19 +135,26 @@ def ref(
             show_one(output, view, _lines(view))
             return
     with Workspace(settings) as workspace:
-        view = documents.reference(answers.reference(workspace, name, seq, expires, incarnation=incarnation))
+        view = MessageReference.of(answers.reference(workspace, name, seq, expires, incarnation=incarnation)).plain()
     show_one(output, view, _lines(view))
 
 
 def _lines(view: dict[str, Any]) -> dict[str, object]:
     first, last = view["range"]
     return {
-        "message": str(view["seq"]), "url": view["url"], "expires": view["expires_at"],
-        "object": f"{view['bucket']}/{view['key']}", "size": Size(view["size"]),
-        "bytes": f"{first}-{last}", "footer": f"{view['footer_range'][0]}-{view['footer_range'][1]}",
-        "row group": str(view["row_group"]), "row": str(view["row"]), "how": view["how"],
-        "note": view["note"] or None, "program": "python in -o json prints the message",
-    }  # fmt: skip
+        "message": str(view["seq"]),
+        "url": view["url"],
+        "expires": view["expires_at"],
+        "object": f"{view['bucket']}/{view['key']}",
+        "size": Size(view["size"]),
+        "bytes": f"{first}-{last}",
+        "footer": f"{view['footer_range'][0]}-{view['footer_range'][1]}",
+        "row group": str(view["row_group"]),
+        "row": str(view["row"]),
+        "how": view["how"],
+        "note": view["note"] or None,
+        "program": "python in -o json prints the message",
+    }
 
 
 def _time(text: str | None) -> int | None:

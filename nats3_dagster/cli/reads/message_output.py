@@ -6,18 +6,19 @@ Invariant: payloads go out as they are, byte by byte.
 import json
 import sys
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nats3_dagster.cli.terminal.options import format_of
 from nats3_dagster.cli.terminal.output import as_yaml
+from nats3_dagster.documents.messages import Message as MessageDocument
+from nats3_dagster.documents.messages import as_nats_prints, with_text
 from nats3_dagster.model import Message
-from nats3_dagster.views import messages as documents
 
 
 class MessageFormat(StrEnum):
-    """What `-o` takes of commands that print messages."""
+    """The values of `-o` for commands that print messages."""
 
     table = "table"
     json = "json"
@@ -28,7 +29,9 @@ class MessageFormat(StrEnum):
 Output = Annotated[
     MessageFormat,
     typer.Option(
-        "--output", "-o", callback=format_of(MessageFormat),
+        "--output",
+        "-o",
+        callback=format_of(MessageFormat),
         help="table as the nats command prints it; json or yaml, headers and data in base64; raw the payload alone.",
     ),
 ]
@@ -43,14 +46,17 @@ def write(output: MessageFormat, message: Message, text: bool, *, many: bool = F
 
 
 def rendered(output: MessageFormat, message: Message, text: bool, *, many: bool = False) -> bytes:
-    """What `write` writes."""
+    """Returns the bytes that `write` writes."""
     match output:
         case MessageFormat.raw:
             return message.data
         case MessageFormat.table:
-            return documents.as_nats_prints(message)
+            return as_nats_prints(message)
         case MessageFormat.json:
-            document = documents.message(message, text=text)
-            return json.dumps(document, indent=None if many else 2).encode() + b"\n"
+            return json.dumps(_document(message, text), indent=None if many else 2).encode() + b"\n"
         case MessageFormat.yaml:
-            return b"---\n" * many + as_yaml(documents.message(message, text=text)).encode()
+            return b"---\n" * many + as_yaml(_document(message, text)).encode()
+
+
+def _document(message: Message, text: bool) -> dict[str, Any]:
+    return with_text(message) if text else MessageDocument.of(message).plain()

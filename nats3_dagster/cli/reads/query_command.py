@@ -22,10 +22,10 @@ from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.options import Hours, format_of, parse_size
 from nats3_dagster.cli.terminal.output import Format, Size, counted, print_document, show
 from nats3_dagster.cli.terminal.progress import note, step
+from nats3_dagster.documents import rows as views
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.query import engine
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import rows as views
 from nats3_dagster.workspace import Workspace
 
 # What a value of CSV is quoted for.
@@ -33,7 +33,7 @@ _TO_QUOTE = {",", '"', "\n", "\r"}
 
 
 class Rows(StrEnum):
-    """What `-o` takes of `query`."""
+    """The values of `-o` for `query`."""
 
     table = "table"
     json = "json"
@@ -45,7 +45,8 @@ def query(
     first: Annotated[
         str | None,
         typer.Argument(
-            metavar="ARCHIVE", help="The archive that the statement calls messages; any other it has by name.",
+            metavar="ARCHIVE",
+            help="The archive to call messages in the statement; all archives are available by name.",
             autocompletion=completing.archives,
         ),
     ] = None,
@@ -61,7 +62,9 @@ def query(
     memory: Annotated[
         int | None,
         typer.Option(
-            "--memory", parser=parse_size, metavar="SIZE",
+            "--memory",
+            parser=parse_size,
+            metavar="SIZE",
             help="For joins, groups and sorts. By default 1GiB; what does not fit goes to a temporary folder.",
         ),
     ] = None,
@@ -71,8 +74,10 @@ def query(
     temp_size: Annotated[
         int | None,
         typer.Option(
-            "--temp-size", parser=parse_size, metavar="SIZE",
-            help="The most that is written there. By default nine tenths of what is free on its disk.",
+            "--temp-size",
+            parser=parse_size,
+            metavar="SIZE",
+            help="Maximum size of temporary files (default: nine tenths of the free disk space).",
         ),
     ] = None,
     output: Annotated[
@@ -80,7 +85,7 @@ def query(
         typer.Option("--output", "-o", callback=format_of(Rows), help="table for people, the others for programs."),
     ] = Rows.table,
 ) -> None:
-    """Run SQL over archives, with DuckDB: only chunks that may have what is asked for are fetched.
+    """Run SQL over archives with DuckDB; only chunks that may match are fetched.
 
     Columns: seq, time, time_ns, subject, subject_bytes, headers, data, hour, incarnation. Macros: as_text(data),
     as_json(data), header(headers, 'Name')."""
@@ -88,12 +93,16 @@ def query(
     if sql == "-":
         sql = sys.stdin.read()
     if not sql or not sql.strip():
-        raise OperatorError("There is no statement", "Write it as: nats3 query \"SELECT count(*) FROM logs\"")
+        raise OperatorError("There is no statement", 'Write it as: nats3 query "SELECT count(*) FROM logs"')
     selection = selection_of(hour, from_time, to_time, sequences, subject)
     with (
         Workspace(Settings.load()) as workspace,
         engine.run(
-            workspace, sql, selection, archive=archive, over_gaps=over_gaps,
+            workspace,
+            sql,
+            selection,
+            archive=archive,
+            over_gaps=over_gaps,
             limits=engine.Limits(memory, temp_folder, temp_size),
         ) as result,
     ):

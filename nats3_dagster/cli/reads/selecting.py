@@ -15,26 +15,23 @@ FromTime = Annotated[
     typer.Option("--from-time", metavar="TIME", help="From this time on: 2026-11-21T07:00:00Z or -2h."),
 ]
 ToTime = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Up to before this time.")]
-Sequences = Annotated[
-    str | None, typer.Option("--sequences", metavar="A-B", help="Sequences, both included.")
-]
+Sequences = Annotated[str | None, typer.Option("--sequences", metavar="A-B", help="Sequences, both included.")]
 Subjects = Annotated[
     list[str] | None,
     typer.Option("--subject", metavar="FILTER", help="Only these subjects (NATS filter). May be given several times."),
 ]
-OverGaps = Annotated[
-    bool, typer.Option("--over-gaps", help="Take what is archived, even if messages in between were lost.")
-]
+OverGaps = Annotated[bool, typer.Option("--over-gaps", help="Use the archived messages even if others were lost.")]
 
 
 def selection_of(
-    hours: Sequence[str] | None, from_time: str | None, to_time: str | None, sequences: str | None,
+    hours: Sequence[str] | None,
+    from_time: str | None,
+    to_time: str | None,
+    sequences: str | None,
     subjects: Sequence[str] | None,
-) -> Selection:  # fmt: skip
-    """What these options take together. Raises OperatorError."""
-    return Selection.parse(
-        hours=hours, from_time=from_time, to_time=to_time, sequences=sequences, subjects=subjects
-    )
+) -> Selection:
+    """Returns the selection that these options make together. Raises OperatorError."""
+    return Selection.parse(hours=hours, from_time=from_time, to_time=to_time, sequences=sequences, subjects=subjects)
 
 
 def note_removed(parts: Iterable[Removed]) -> None:

@@ -19,19 +19,25 @@ from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, show, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.documents.declared import (
+    AppliedArchive,
+    AppliedExportStep,
+    AppliedPlan,
+    PlannedArchive,
+    PlannedExportStep,
+)
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.exports import apply as of_exports
 from nats3_dagster.exports.apply import AppliedExport, PlannedExport
 from nats3_dagster.exports.status import all_exports
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import plans as documents
 from nats3_dagster.workspace import Workspace
 
 _DONE = {"create": "Created", "change": "Changed", "remove": "Deleted"}
 
 
 def _what(view: dict[str, Any]) -> Prose:
-    """What a plan says of an archive, as a table has it."""
+    """Returns the text of a plan for an archive, as a table has it."""
     if view["refused"]:
         return Prose(view["refused"])
     if view["action"] == "remove":
@@ -48,14 +54,15 @@ PLAN: Columns = {
 
 
 def _rows(archives: Sequence[dict[str, Any]], exports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each archive, and behind it its exports."""
+    """Each archive, followed by its exports."""
     rows: list[dict[str, Any]] = []
     for archive in archives:
         rows.append(archive)
         rows += [
             export | {"name": f"{archive['name']}/{export['name']}", "stream": None, "chunks": 0, "messages": 0}
-            for export in exports if export["archive"] == archive["archive"]
-        ]  # fmt: skip
+            for export in exports
+            if export["archive"] == archive["archive"]
+        ]
     return rows
 
 
@@ -66,7 +73,7 @@ def apply(
             "--file", "-f", metavar="FILE|-", help="Archives in YAML, TOML or JSON. May be given several times."
         ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes, and change nothing.")] = False,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete archives that are in none of the files. Their objects stay.")
     ] = False,
@@ -80,10 +87,10 @@ def apply(
         note(sentence)
     with Workspace(Settings.load()) as workspace:
         planned = applying.plan(workspace, declarations.archives, prune=prune)
-        views = [documents.planned(one, WORDS) for one in planned]
+        views = [PlannedArchive.of(one, WORDS).plain() for one in planned]
         exports = of_exports.plan(workspace, planned, prune=prune)
         if output is Format.table:
-            show(output, _rows(views, [documents.planned_export(one, WORDS) for one in exports]), PLAN)
+            show(output, _rows(views, [PlannedExportStep.of(one, WORDS).plain() for one in exports]), PLAN)
         done: list[Applied] = []
         done_exports: list[AppliedExport] = []
         try:
@@ -128,11 +135,11 @@ def _text(name: str) -> tuple[str, str]:
         return (name, Path(name).read_text("utf-8")) if name != "-" else ("stdin", sys.stdin.read())
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no text in UTF-8"
-        raise OperatorError(f"{name} cannot be read: {reason}", "Give a file, or - for what comes on stdin") from None
+        raise OperatorError(f"{name} cannot be read: {reason}", "Give a file, or - for standard input") from None
 
 
 def _confirmed(planned: Sequence[Planned], exports: Sequence[PlannedExport], yes: bool) -> bool:
-    """Whether there is something to do. Raises OperatorError unless it is confirmed."""
+    """True if there is something to do. Raises OperatorError unless it is confirmed."""
     counts = {action: [one for one in planned if one.action == action] for action in ("create", "change", "remove")}
     parts = [f"{action}s {counted(len(some), 'archive')}" for action, some in counts.items() if some]
     for action in counts:
@@ -173,18 +180,19 @@ def _note_export(one: AppliedExport) -> None:
 
 
 def _show_document(
-    output: Format, planned: Sequence[Planned], done: Sequence[Applied], exports: Sequence[PlannedExport],
-    done_exports: Sequence[AppliedExport], dry_run: bool,
-) -> None:  # fmt: skip
+    output: Format,
+    planned: Sequence[Planned],
+    done: Sequence[Applied],
+    exports: Sequence[PlannedExport],
+    done_exports: Sequence[AppliedExport],
+    dry_run: bool,
+) -> None:
     # By the step itself: a file may call an archive as another one is called.
     of_step = {id(one.planned): one for one in done}
-    archives = [documents.planned(one, WORDS) | documents.applied(of_step.get(id(one)), WORDS) for one in planned]
+    archives = [AppliedArchive.of_step(one, of_step.get(id(one)), WORDS) for one in planned]
     of_export = {id(one.planned): one for one in done_exports}
-    shown = [
-        documents.planned_export(one, WORDS) | documents.applied_export(of_export.get(id(one)), WORDS)
-        for one in exports
-    ]
-    show_one(output, {"dry_run": dry_run, "archives": archives, "exports": shown}, {})
+    shown = [AppliedExportStep.of_step(one, of_export.get(id(one)), WORDS) for one in exports]
+    show_one(output, AppliedPlan(dry_run=dry_run, archives=archives, exports=shown).plain(), {})
 
 
 def _raise_failed(done: Sequence[Applied], exports: Sequence[AppliedExport]) -> None:

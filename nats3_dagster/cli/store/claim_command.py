@@ -1,6 +1,7 @@
 """`nats3 store claim`: an archive becomes the owner of its folder in the bucket."""
 
-from nats3_dagster.archive import folder, status
+from nats3_dagster.archive import status
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show_one
@@ -10,8 +11,9 @@ from nats3_dagster.workspace import Workspace
 
 
 def claim(name: ArchiveName, yes: Yes = False, output: Output = Format.table) -> None:
-    """Make an archive the owner of its folder in the bucket, whoever owns it now. Needed after the bucket was restored
-    from an older copy, or moved. Objects are not changed; those that are missing are named by `nats3 chunk verify`."""
+    """Make an archive the owner of its folder in the bucket, even if another one owns it now. Needed after the bucket
+    was restored from an older copy, or moved. Objects are not changed; those that are missing are named by `nats3 chunk
+    verify`."""
     with Workspace(Settings.load()) as workspace:
         archive = status.find(workspace, name)
         spec = archive.spec

@@ -5,8 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from nats3_dagster.archive import condition, jobs, status
-from nats3_dagster.archive.captures.due import hours_asked
+from nats3_dagster.archive import status
+from nats3_dagster.archive.captures.due import select_hours
+from nats3_dagster.archive.lifecycle import jobs
+from nats3_dagster.archive.source.condition import RecentConditions
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.processes import capture_hours
 from nats3_dagster.cli.remote import server
@@ -16,11 +18,12 @@ from nats3_dagster.cli.terminal.output import Format, show, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.terminal.watch import Watch, watched
 from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.documents.archives import Archive as ArchiveDocument
+from nats3_dagster.documents.holdings import ArchiveDetail, CapturedHour
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import Archive
-from nats3_dagster.replay.status import replayed_hours
+from nats3_dagster.replay.overview import overview
 from nats3_dagster.settings import Settings
-from nats3_dagster.views import archives as documents
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -36,18 +39,20 @@ def list_(watch: Watch = None, output: Output = Format.table) -> None:
             if api:
                 return api.archives()
         with Workspace(settings) as workspace:
-            sums = status.archives(workspace)
-            found = condition.conditions(workspace, [t.archive for t in sums])
-        return [documents.totals(t, found[t.archive.id], WORDS) for t in sums]
+            found = jobs.jobs(workspace, RecentConditions(workspace))
+        return [ArchiveDocument.of(job, WORDS).plain() for job in found]
 
     watched(watch, output, look, lambda items: show(output, items, views.LIST))
 
 
 @app.command()
 def get(
-    context: typer.Context, name: ArchiveOrNone = None, job_id: JobId = None, watch: Watch = None,
+    context: typer.Context,
+    name: ArchiveOrNone = None,
+    job_id: JobId = None,
+    watch: Watch = None,
     output: Output = Format.table,
-) -> None:  # fmt: skip
+) -> None:
     """One archive: settings, its stream, what is captured, what is not yet, what was lost."""
     chosen, settings = one_of(name, job_id, context, "ARCHIVE"), Settings.load()
 
@@ -56,9 +61,7 @@ def get(
             if api:
                 return api.archive(chosen)
         with Workspace(settings) as workspace:
-            report = status.holdings(workspace, jobs.named(workspace, chosen).name)
-            replayed = len(replayed_hours(workspace, report.archive))
-            return documents.holdings(report, condition.condition(workspace, report.archive), replayed, WORDS)
+            return ArchiveDetail.of_overview(overview(workspace, chosen), WORDS).plain()
 
     watched(watch, output, look, lambda view: show_one(output, view, views.archive_lines(view)))
 
@@ -69,7 +72,7 @@ def run(
     hour: Hours = None,
     every: Annotated[bool, typer.Option("--all", help="Every hour that is not complete (the default).")] = False,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="The stream was deleted and made again: archive the new one as well.")
+        bool, typer.Option("--adopt", help="The stream was deleted and created again: archive the new one as well.")
     ] = False,
     output: Output = Format.table,
 ) -> None:
@@ -79,7 +82,7 @@ def run(
             "--hour and --all exclude each other", "Give one of them, or neither for all that is missing"
         )
     with Workspace(Settings.load()) as workspace:
-        hours = hours_asked(workspace, name, hour or (), adopt=adopt)
+        hours = select_hours(workspace, name, hour or (), adopt=adopt)
     if not hours:
         note(f"Archive {name} is complete: everything in the stream is captured")
         if output is not Format.table:
@@ -88,7 +91,7 @@ def run(
     results: list[dict[str, Any]] = []
     try:
         for result in capture_hours(workspace.settings, name, hours, adopt=adopt):
-            results.append(documents.captured(result))
+            results.append(CapturedHour.of(result).plain())
     except (Nats3Error, KeyboardInterrupt):
         if results:  # these hours are committed
             _show_run(output, results)
@@ -126,9 +129,6 @@ def _act(chosen: str, action: str, here: Callable[[Workspace, str], Archive], ou
             show_one(output, view, views.archive_lines(view))
             return
     with Workspace(settings) as workspace:
-        _show(here(workspace, jobs.named(workspace, chosen).name), output)
-
-
-def _show(archive: Archive, output: Format) -> None:
-    view = documents.archive(archive)
+        archive = here(workspace, jobs.named(workspace, chosen).name)
+        view = ArchiveDocument.of(jobs.aged(workspace, archive), WORDS).plain()
     show_one(output, view, views.archive_lines(view))

@@ -4,16 +4,19 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive import jobs, remove, status
-from nats3_dagster.archive.jobs import as_id
+from nats3_dagster.archive import status
+from nats3_dagster.archive.lifecycle import jobs, remove
+from nats3_dagster.archive.lifecycle.jobs import as_id
+from nats3_dagster.archive.stored import removal
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.remote import Server, server
 from nats3_dagster.cli.store import store_views as views
-from nats3_dagster.cli.terminal.asking import Interactive, pick
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveOrNone, JobId, Output, one_of
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
+from nats3_dagster.cli.terminal.prompts import Interactive, pick
+from nats3_dagster.documents.archives import DeletedArchive
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
@@ -32,12 +35,12 @@ def delete(
     output: Output = Format.table,
 ) -> None:
     """Delete an archive from the catalog. Its objects stay unless --purge is given, which may be given later as well,
-    and again after it failed. The consumer that it made goes, and with it what the stream keeps for nobody else."""
+    and again after it failed. The consumer that it made is deleted, and the stream no longer keeps messages for it."""
     settings = Settings.load()
     with server(settings) as api:
         if api:
             if interactive and name is None and job_id is None:
-                name = pick("Archive to delete:", [one["name"] for one in api.archives()])
+                name = pick("Archive to delete:", [one["archive"] for one in api.archives()])
             _delete_at(api, one_of(name, job_id, context, "ARCHIVE"), purge, keep_consumer, yes, output)
             return
     with Workspace(settings) as workspace:
@@ -63,12 +66,8 @@ def delete(
                     )
             else:
                 deleted = remove.delete(workspace, name, keep_consumer=keep_consumer)
-    view = {
-        "name": name, "deleted": True, "chunks": deleted.chunks, "objects_deleted": deleted.objects,
-        "consumer_deleted": deleted.consumer,
-    }  # fmt: skip
-    lines = {"deleted": name, "chunks": deleted.chunks, "objects deleted": deleted.objects}
-    show_one(output, view, lines | ({"consumer deleted": deleted.consumer} if deleted.consumer else {}))
+    archive = planned.holdings.archive if planned.holdings else None
+    _show(DeletedArchive.of(name, archive, deleted), output)
     if not purge and deleted.chunks:
         note("The objects are still in the store: the metadata of each chunk says what it holds")
     if deleted.objects:
@@ -77,17 +76,19 @@ def delete(
 
 
 def sweep(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would remove, and remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the objects to remove, and remove nothing.")] = False,
     output: Output = Format.table,
 ) -> None:
-    """Remove the objects of chunks that were deleted after their replay, after their time of grace (delete_grace).
+    """Remove objects of deleted chunks once the grace period is over (delete_grace).
     Dagster's sweep_sensor does it by itself."""
     with Workspace(Settings.load()) as workspace:
-        swept = remove.sweepable(workspace) if dry_run else remove.sweep(workspace)
+        swept = removal.sweepable(workspace) if dry_run else removal.sweep(workspace)
         view = {
-            "objects": swept.objects, "bytes": swept.bytes, "delete_grace_s": workspace.settings.delete_grace,
+            "objects": swept.objects,
+            "bytes": swept.bytes,
+            "delete_grace_s": workspace.settings.delete_grace,
             "dry_run": dry_run,
-        }  # fmt: skip
+        }
     show_one(output, view, {"objects removed": swept.objects, "stored": Size(swept.bytes)})
     if dry_run:
         note("A dry run: nothing was removed")
@@ -99,9 +100,13 @@ def _delete_at(api: Server, name: str, purge: bool, keep_consumer: bool, yes: bo
     objects = ", and deletes its objects for good" if purge else "; its objects stay"
     consumer = ""
     if known:
-        consumer = views.consumer_to_delete(known["name"], known["stream"], known["durable"], keep_consumer)
-    confirm(f"This deletes archive {known['name'] if known else name}{objects}{consumer}", yes)
-    gone = api.delete_archive(known["job_id"] if known else name, purge=purge, keep_consumer=keep_consumer)
-    view = {"name": gone["archive"], **{k: v for k, v in gone.items() if k not in ("id", "name", "archive")}}
-    lines = {"deleted": gone["archive"], "chunks": gone["chunks"], "objects deleted": gone["objects_deleted"]}
-    show_one(output, view, lines | ({"consumer deleted": gone["consumer_deleted"]} if gone["consumer_deleted"] else {}))
+        consumer = views.consumer_to_delete(known["archive"], known["stream"], known["consumer"], keep_consumer)
+    confirm(f"This deletes archive {known['archive'] if known else name}{objects}{consumer}", yes)
+    gone = api.delete_archive(known["id"] if known else name, purge=purge, keep_consumer=keep_consumer)
+    _show(gone, output)
+
+
+def _show(gone: DeletedArchive, output: Format) -> None:
+    lines: dict[str, object] = {"deleted": gone.archive, "chunks": gone.chunks, "objects deleted": gone.objects_deleted}
+    consumer = {"consumer deleted": gone.consumer_deleted} if gone.consumer_deleted else {}
+    show_one(output, gone.plain(), lines | consumer)

@@ -1,28 +1,34 @@
-"""What `nats3 store` shows in a table: columns and lines, made from documents (views.archives)."""
+"""Tables of `nats3 store`: columns and lines, made from documents (documents.archives and holdings)."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from nats3_dagster.cli.terminal.output import Columns, Prose, Size, text_of, when
+from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.archive_spec import own_durable
+from nats3_dagster.model.spec_table import Kind, settings_of
 
 # Hours that the table of a run has a row for each of.
 LISTED = 12
+_KINDS = {one.name: one.kind for one in settings_of(ArchiveSpec)}
 # The state of an archive where its source is not ok.
 _SOURCE_STATES = {
-    "missing": "stream missing", "recreated": "stream was made again", "shrunk": "stream lost its end",
-    "unreachable": "NATS not reachable", "consumer_missing": "consumer missing", "error": "not usable",
-}  # fmt: skip
+    "missing": "stream missing",
+    "recreated": "stream was made again",
+    "shrunk": "stream lost its end",
+    "unreachable": "NATS not reachable",
+    "consumer_missing": "consumer missing",
+}
 
 
 def _state(view: dict[str, Any]) -> str:
-    """The state of an archive; without what its source says it is only what was asked for."""
+    """Returns the problem of an archive's source, else the state that was asked for."""
     wanted = "paused" if view["paused"] else "active"
-    return _SOURCE_STATES.get(view["source"]["state"], wanted) if "source" in view else wanted
+    return _SOURCE_STATES.get(view["source"], wanted)
 
 
 def consumer_to_delete(archive: str, stream: str, durable: str | None, keep: bool) -> str:
-    """What becomes of the consumer of an archive that is to be deleted, as the end of a sentence."""
+    """Returns the end of a sentence about the consumer of an archive that is to be deleted."""
     if durable is None:
         return ""
     if durable != own_durable(archive):
@@ -41,11 +47,12 @@ def changed_text(change: dict[str, Any]) -> str:
 
 
 def _value(field: str, value: Any) -> str:
-    if field == "subjects":
+    kind = _KINDS.get(field)
+    if kind is Kind.FILTERS:
         return ", ".join(value) or "all"
-    if field == "max_bytes":
+    if kind is Kind.SIZE:
         return f"{value:,} ({text_of(Size(value))})"
-    return f"{value:,} s" if field == "max_age_s" else text_of(value)
+    return f"{value:,} s" if kind is Kind.DURATION else text_of(value)
 
 
 def _bucket(view: dict[str, Any]) -> str:
@@ -53,7 +60,7 @@ def _bucket(view: dict[str, Any]) -> str:
 
 
 LIST: Columns = {
-    "NAME": lambda a: a["name"],
+    "NAME": lambda a: a["archive"],
     "STATE": _state,
     "LAG": lambda a: a["lag"],
     "STREAM": lambda a: a["stream"],
@@ -70,26 +77,31 @@ LIST: Columns = {
 def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     """An archive, with its source and holdings where they are in it."""
     lines: dict[str, object] = {
-        "archive": view["name"], "state": _state(view), **(_source_lines(view) if "source" in view else {}),
-        "stream": view["stream"], **({"consumer": view["durable"]} if view["durable"] else {}),
-        "subjects": view["subjects"] or ">", "bucket": _bucket(view),
-        "capture due at": f"{view['max_messages']:,} messages, {view['max_bytes']:,} bytes or {view['max_age_s']:,} s",
-        "zstd level": view["zstd_level"], "created": when(view["created_at"]),
-    }  # fmt: skip
+        "archive": view["archive"],
+        "state": _state(view),
+        **_source_lines(view),
+        **_setting_lines(view),
+        "created": when(view["created"]),
+    }
     if "coverage" not in view:
-        if "chunks" in view:  # an API gives sums only
-            lines |= {
-                "messages": view["messages"], "size": Size(view["payload_bytes"]),
-                "stored": Size(view["stored_bytes"]), "ratio": view["ratio"], "chunks": view["chunks"],
-            }
+        lines |= {
+            "messages": view["messages"],
+            "size": Size(view["payload_bytes"]),
+            "stored": Size(view["stored_bytes"]),
+            "ratio": view["ratio"],
+            "chunks": view["chunks"],
+        }
         return lines
     proven = f"{view['hours_covered']:,} covered, {view['hours_sealed']:,} sealed, {view['hours_replayed']:,} replayed"
     lines |= {
         "lost": _losses(view) or "nothing",
-        "messages": view["messages"], "size": Size(view["payload_bytes"]), "stored": Size(view["stored_bytes"]),
-        "ratio": view["ratio"], "chunks": view["chunks"],
+        "messages": view["messages"],
+        "size": Size(view["payload_bytes"]),
+        "stored": Size(view["stored_bytes"]),
+        "ratio": view["ratio"],
+        "chunks": view["chunks"],
         "hours": f"{view['hours']:,} with messages, {proven}",
-    }  # fmt: skip
+    }
     for c in view["coverage"]:
         lines[f"stream of {text_of(when(c['stream_created']))}"] = _coverage_line(c)
     if (left := view["unswept"])["objects"]:
@@ -101,22 +113,29 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     return lines
 
 
+def _setting_lines(view: dict[str, Any]) -> dict[str, object]:
+    """The settings of an archive, without texts that are empty."""
+    settings = [one for one in settings_of(ArchiveSpec) if one.name != "name"]
+    return {one.label: one.shown(view[one.body_key]) for one in settings if view[one.body_key] not in (None, "")}
+
+
 def _losses(view: dict[str, Any]) -> list[str]:
-    """What was lost by reason, and where a removed stream may have had more than any process saw."""
+    """Returns the losses by reason, and the place after which a removed stream may have had more messages."""
     unknown = (c for c in view["coverage"] if c.get("unknown_after_seq") is not None)
     return [f"{count:,} {reason}" for reason, count in view["losses"].items()] + [
         f"unknown end: what the stream of {text_of(when(c['stream_created']))} had after sequence "
-        f"{c['unknown_after_seq']:,}" for c in unknown
-    ]  # fmt: skip
+        f"{c['unknown_after_seq']:,}"
+        for c in unknown
+    ]
 
 
 def _source_lines(view: dict[str, Any]) -> dict[str, object]:
-    """What is wrong with the source and what to do; else what is not captured, and how near it is to loss."""
-    source, lag, loss = view["source"], view["lag"], view.get("time_to_loss")
-    if source["error"]:
+    """Returns the problem of the source and the fix; else the lag, and how near a loss is."""
+    lag, loss = view["lag"], view.get("time_to_loss")
+    if view["error"]:
         paused = "It is paused as well. " if view["paused"] else ""
-        return {"problem": f"{paused}{source['error']}{'. ' if source['hint'] else ''}{source['hint'] or ''}"}
-    if loss is None:  # an API gives it for one archive at a time
+        return {"problem": f"{paused}{'. '.join(filter(None, (view['error'], view['next'])))}"}
+    if loss is None:  # asked for one archive at a time
         return {"lag": lag}
     if not lag:
         early = f". {loss['early']}" if loss["early"] else ""
@@ -180,9 +199,10 @@ def run_rows(hours: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     }
     seconds, stored = sums["seconds"], sums["stored_bytes"]
     whole = sums | {
-        "hour": f"{len(without)} hours, {without[0]['hour']} to {without[-1]['hour']}", "gaps": [],
+        "hour": f"{len(without)} hours, {without[0]['hour']} to {without[-1]['hour']}",
+        "gaps": [],
         "chunks": [chunk for hour in without for chunk in hour["chunks"]],
         "ratio": round(sums["payload_bytes"] / stored, 2) if stored else 0.0,
         "messages_per_s": round(sums["messages"] / seconds, 1) if seconds else 0.0,
-    }  # fmt: skip
+    }
     return [whole, *(hour for hour in hours if hour["gaps"])]

@@ -12,13 +12,13 @@ from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.terminal.watch import Watch, watched
+from nats3_dagster.documents.tables import SyncedTable, Table, VerifiedTable
 from nats3_dagster.errors import TableError
 from nats3_dagster.model.archive_table import ArchiveTable
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.tables import tables
 from nats3_dagster.tables.observe import observe
-from nats3_dagster.views import tables as documents
 from nats3_dagster.workspace import Workspace
 
 # While a list is watched, the Iceberg catalogs are asked again after this.
@@ -33,7 +33,8 @@ def create(
     catalog: Annotated[
         str,
         typer.Option(
-            "--catalog", metavar="NAME|URL",
+            "--catalog",
+            metavar="NAME|URL",
             help="The Iceberg catalog: a name in pyiceberg's configuration, or the address of a REST catalog or a Hive "
             "metastore. nats3, if it is not configured, is in the same Postgres.",
         ),
@@ -45,7 +46,8 @@ def create(
     location: Annotated[
         str | None,
         typer.Option(
-            "--location", metavar="URL",
+            "--location",
+            metavar="URL",
             help="Where the table's metadata goes (default: iceberg/ARCHIVE under the archive's prefix).",
         ),
     ] = None,
@@ -61,7 +63,7 @@ def create(
     with Workspace(Settings.load()) as workspace:
         known = tables.create(workspace, name, catalog=catalog, identifier=table, location=location, replace=replace)
         note(f"Created the table {known.identifier} in the Iceberg catalog {known.catalog}")
-        view = documents.synced(known, sync_table(workspace, known))
+        view = SyncedTable.of(known, sync_table(workspace, known)).plain()
     show_one(output, view, views.synced_lines(view))
 
 
@@ -69,7 +71,7 @@ def create(
 def sync(
     name: ArchiveName,
     full: Annotated[
-        bool, typer.Option("--full", help="Compare every file, and undo what another program did.")
+        bool, typer.Option("--full", help="Compare every file, and undo changes of other programs.")
     ] = False,
     output: Output = Format.table,
 ) -> None:
@@ -79,7 +81,7 @@ def sync(
 
     with Workspace(Settings.load()) as workspace:
         known = tables.find(workspace, name)
-        view = documents.synced(known, sync_table(workspace, known, full=full))
+        view = SyncedTable.of(known, sync_table(workspace, known, full=full)).plain()
     show_one(output, view, views.synced_lines(view))
     if view["undone"]:
         note(f"Undone, of another program: {view['undone']}")
@@ -93,12 +95,12 @@ def sync(
 @app.command()
 def verify(name: ArchiveName, output: Output = Format.table) -> None:
     """Compare every file of the table with the archive: rows, sizes, hours, bounds. Exit status 1 if they differ."""
-    from nats3_dagster.tables.verify import inspect
+    from nats3_dagster.tables.tables import inspect
 
     with Workspace(Settings.load()) as workspace:
         known = tables.find(workspace, name)
         seen, found = inspect(workspace, known)
-        view = documents.verified(known, seen, found)
+        view = VerifiedTable.of(known, seen, found).plain()
     show_one(output, view, views.verified_lines(view))
     for fault in view["faults"]:
         note(f"{fault['path']} {fault['what']}")
@@ -122,27 +124,27 @@ def _note_guard(view: dict[str, Any]) -> None:
 
 @app.command("list")
 def list_(watch: Watch = None, output: Output = Format.table) -> None:
-    """All tables, and how far they are behind their archives (LAG, in chunks; or changed, by another program)."""
+    """All tables, and their lag after their archives (LAG, in chunks; or changed, by another program)."""
     settings = Settings.load()
 
     def look() -> list[dict[str, Any]]:
         with Workspace(settings) as workspace:
             _observe(workspace, tables.tables(workspace), watch)
-            return [documents.table(known) for known in tables.tables(workspace)]
+            return [Table.of(known).plain() for known in tables.tables(workspace)]
 
     watched(watch, output, look, lambda items: show(output, items, views.LIST))
 
 
 @app.command()
 def get(name: ArchiveName, watch: Watch = None, output: Output = Format.table) -> None:
-    """The table of an archive: where it is, what it was last made equal to, what it lacks, and why; and what another
-    program did to it."""
+    """The table of an archive: its address, its last sync, its missing chunks and the reason, and the effects of other
+    programs on it."""
     settings = Settings.load()
 
     def look() -> dict[str, Any]:
         with Workspace(settings) as workspace:
             _observe(workspace, [tables.find(workspace, name)], watch)
-            return documents.table(tables.find(workspace, name))
+            return Table.of(tables.find(workspace, name)).plain()
 
     watched(watch, output, look, lambda view: show_one(output, view, views.lines(view)))
 

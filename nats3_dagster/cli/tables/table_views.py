@@ -1,4 +1,4 @@
-"""What `nats3 table` shows in a table: columns and lines, made from documents (views.tables)."""
+"""Tables of `nats3 table`: columns and lines, made from documents (documents.tables)."""
 
 from typing import Any
 
@@ -18,12 +18,19 @@ LIST: Columns = {
 def lines(view: dict[str, Any]) -> dict[str, object]:
     deleted = " (deleted)" if view["archive_deleted"] else ""
     return {
-        "archive": f"{view['archive']}{deleted}", "catalog": view["catalog"], "table": view["table"],
-        "chunks": view["chunks"], "lacking": view["lacking"], "surplus": view["surplus"],
-        "synced": when(view["synced_at"]), "snapshot": view["snapshot_id"] and str(view["snapshot_id"]),
-        "changed by another program": view["changed"], "asked": when(view["seen_at"]), "error": view["error"],
+        "archive": f"{view['archive']}{deleted}",
+        "catalog": view["catalog"],
+        "table": view["table"],
+        "chunks": view["chunks"],
+        "lacking": view["lacking"],
+        "surplus": view["surplus"],
+        "synced": when(view["synced_at"]),
+        "snapshot": view["snapshot_id"] and str(view["snapshot_id"]),
+        "changed by another program": view["changed"],
+        "asked": when(view["seen_at"]),
+        "error": view["error"],
         "failed": when(view["failed_at"]),
-    }  # fmt: skip
+    }
 
 
 def synced_lines(view: dict[str, Any]) -> dict[str, object]:

@@ -40,7 +40,7 @@ def chunks(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _within(look: Callable[[], Iterable[str]], incomplete: str) -> list[str]:
-    """What it gives, or nothing if it fails or takes longer. What goes on then ends with the process."""
+    """Returns its result, or nothing if it fails or takes longer. What goes on then ends with the process."""
     names = list[str]()
 
     def run() -> None:
@@ -97,7 +97,7 @@ def _replays() -> list[str]:
 
 
 def _streams() -> list[str]:
-    from nats3_dagster.archive.streams import report
+    from nats3_dagster.archive.source.streams import report
     from nats3_dagster.settings import Settings
     from nats3_dagster.workspace import Workspace
 

@@ -23,7 +23,7 @@ _shown = True
 
 @contextmanager
 def shown_progress(wanted: bool) -> Iterator[None]:
-    """Whether bars, steps and lines of progress are shown; notes always are."""
+    """Shows or hides bars, steps and lines of progress; notes are always shown."""
     global _shown
     before, _shown = _shown, wanted
     try:
@@ -131,9 +131,11 @@ class _Pace(TimeRemainingColumn):
 @contextmanager
 def _bar(what: str, unit: str, passing: bool) -> Iterator[OnCount]:
     columns = (
-        TextColumn("{task.description}", markup=False), _Middle(None, table_column=Column(max_width=40)),
-        TextColumn("{task.fields[count]}"), _Pace(table_column=Column(no_wrap=True)),
-    )  # fmt: skip
+        TextColumn("{task.description}", markup=False),
+        _Middle(None, table_column=Column(max_width=40)),
+        TextColumn("{task.fields[count]}"),
+        _Pace(table_column=Column(no_wrap=True)),
+    )
     console = Console(stderr=True)
     # The terminal writes ^C where the bar ends: on a line without room for it the bar would stand twice.
     console.width -= _ROOM
@@ -148,9 +150,14 @@ def _bar(what: str, unit: str, passing: bool) -> Iterator[OnCount]:
             began = began if done else time.monotonic()
             rate = done / max(time.monotonic() - began, 0.001)
             progress.update(
-                task, completed=done, total=total, visible=True, count=f"{done:,}/{total:,}", note=note,
+                task,
+                completed=done,
+                total=total,
+                visible=True,
+                count=f"{done:,}/{total:,}",
+                note=note,
                 pace="" if note else f"{unit} {rate:,.0f}/s",
-            )  # fmt: skip
+            )
 
         yield on_count
 

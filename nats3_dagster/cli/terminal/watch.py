@@ -19,14 +19,17 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 Watch = Annotated[
     float | None,
     typer.Option(
-        "--watch", min=0.1, metavar="[=SECONDS]", help="Show it again and again, every 2 s, until Ctrl-C.",
+        "--watch",
+        min=0.1,
+        metavar="[=SECONDS]",
+        help="Show the result every 2 s, until Ctrl-C.",
     ),
 ]
 
 
 def looks(seconds: float, fetch: Callable[[], D]) -> Iterator[D]:
-    """What `fetch` gives, every so many seconds, without an end. A server that fails at a later look is a note. Raises
-    what the first look raises, and OperatorError always: what is looked at is gone."""
+    """Yields `fetch()` every `seconds`, forever. A server that fails at a later look is a note. Raises what the first
+    look raises, and OperatorError always: what is looked at is gone."""
     yield fetch()
     while True:
         time.sleep(seconds)
@@ -41,8 +44,8 @@ def looks(seconds: float, fetch: Callable[[], D]) -> Iterator[D]:
 
 
 def watched(seconds: float | None, output: Format, fetch: Callable[[], D], show: Callable[[D], None]) -> None:
-    """Show what `fetch` gives, once or every so many seconds. On a terminal each look replaces the one before, in a
-    pipe it follows it: JSON as one document a line, YAML as one document after another. Raises as `looks`."""
+    """Shows the result of `fetch`, once or every `seconds`. On a terminal each look replaces the one before, in a pipe
+    it follows it: JSON as one document a line, YAML as one document after another. Raises as `looks`."""
     if seconds is None:
         show(fetch())
         return

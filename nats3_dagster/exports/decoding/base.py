@@ -1,4 +1,4 @@
-"""What decoders are made of: their interface, the decoder of single messages, and that of a JSON object."""
+"""The parts of decoders: their interface, the decoder of single messages, and that of a JSON object."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -47,16 +47,21 @@ def _typed(message: Message) -> dict[Any, Any]:
     seconds, rest = divmod(message.time_ns, SECOND_NS)
     time = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
     return {
-        "subject": message.subject, "subject_bytes": message.subject_bytes, "seq": message.seq, "time": time,
+        "subject": message.subject,
+        "subject_bytes": message.subject_bytes,
+        "seq": message.seq,
+        "time": time,
         "time_ns": message.time_ns,
-    }  # fmt: skip
+    }
 
 
 def _full(message: Message) -> dict[Any, Any]:
     return {
-        "subject": message.subject, "subject_bytes": message.subject_bytes, "seq": message.seq,
+        "subject": message.subject,
+        "subject_bytes": message.subject_bytes,
+        "seq": message.seq,
         "time": format_time(message.time_ns),
-    }  # fmt: skip
+    }
 
 
 def _sparse(message: Message) -> dict[Any, Any]:

@@ -35,7 +35,7 @@ def escaped(key: str) -> str:
 
 
 def tokens_of(key: str) -> Callable[[str], str]:
-    """What gives the tokens of a subject that `subject:2` or `subject:1,3` names, joined by dots; it raises
+    """Returns a function for the tokens of a subject that `subject:2` or `subject:1,3` names, joined by dots; it raises
     Undecodable."""
     places = [int(number) for number in key.partition(":")[2].split(",")]
 
@@ -50,7 +50,7 @@ def tokens_of(key: str) -> Callable[[str], str]:
 
 
 def key_of(key: str | None) -> KeyOf:
-    """What gives the key of a row; it raises Undecodable."""
+    """Returns a function for the key of a row; it raises Undecodable."""
     kind, _, name = (key or "").partition(":")
     if key is None:
         return lambda message, row: ALL

@@ -46,11 +46,14 @@ class Message(NamedTuple):
         """The whole message for JSON: header block, payload, and a subject that is not UTF-8, in base64."""
         raw = self.subject_bytes
         return {
-            "seq": self.seq, "time": format_time(self.time_ns), "subject": self.subject,
-            **({} if raw is None else {"subject_bytes": base64.b64encode(raw).decode()}), "stream": stream,
+            "seq": self.seq,
+            "time": format_time(self.time_ns),
+            "subject": self.subject,
+            **({} if raw is None else {"subject_bytes": base64.b64encode(raw).decode()}),
+            "stream": stream,
             "headers": None if self.headers is None else base64.b64encode(self.headers).decode(),
             "data": base64.b64encode(self.data).decode(),
-        }  # fmt: skip
+        }
 
 
 class Row(NamedTuple):

@@ -39,7 +39,8 @@ class OwnDecoder:
             except Empty:
                 raise OperatorError(
                     f"The decoder {self._name} took more than {self._limit_s:g} s for message {message.seq}",
-                    "Make it faster, or let it give up in time", field="decode",
+                    "Make it faster, or let it give up in time",
+                    field="decode",
                 ) from None
         return results
 
@@ -64,7 +65,8 @@ def function_of(name: str) -> Function:
     except Exception as error:  # a module of the user's runs when it is imported, and may raise anything
         raise OperatorError(
             f"The decoder {name} cannot be imported: {reason_of(error)}",
-            "Install its package where Dagster and Spark's workers run", field="decode",
+            "Install its package where Dagster and Spark's workers run",
+            field="decode",
         ) from None
     if not callable(function):
         raise OperatorError(f"The decoder {name} is not a function", "Name a function", field="decode")

@@ -27,9 +27,7 @@ class CsvTable:
     def add(self, fields: Fields) -> None:
         """Rows of one shape."""
         self.has[fields.rows] = True
-        self._fields.append(
-            fields._replace(texts=tuple(map(escaped_fields, fields.texts))) if self._escape else fields
-        )
+        self._fields.append(fields._replace(texts=tuple(map(escaped_fields, fields.texts))) if self._escape else fields)
 
     def add_row(self, place: int, prepared: dict[str, Any]) -> None:
         """One row, as `CsvFile.add` takes it; it replaces one of `add`."""
@@ -74,10 +72,14 @@ def _texts(values: Sequence[Any]) -> pa.Array:
 
 def _column(parts: Sequence[Fields], name: str) -> pa.Array:
     """The fields of this name in the rows of all parts; empty where a row has none."""
-    return pa.concat_arrays([
-        part.texts[part.names.index(name)] if name in part.names
-        else pa.repeat(pa.scalar(b"", pa.binary()), len(part.rows)) for part in parts
-    ])  # fmt: skip
+    return pa.concat_arrays(
+        [
+            part.texts[part.names.index(name)]
+            if name in part.names
+            else pa.repeat(pa.scalar(b"", pa.binary()), len(part.rows))
+            for part in parts
+        ]
+    )
 
 
 def _lines(columns: Sequence[pa.Array], rows: int) -> pa.Array:

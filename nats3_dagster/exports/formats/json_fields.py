@@ -1,6 +1,6 @@
 """Fields of JSON objects as CSV has them, for all objects of a batch that have one shape.
 
-Invariant: a text is what the decoder, `to_field` and the writer of CSV make of the same payload. An object of which
+Invariant: a text is what the decoder, `to_field` and the writer of CSV make of the same payload. An object for which
 that is not certain is left out: one with an escape, a repeated name, or a number that Python writes in another way.
 """
 
@@ -102,10 +102,14 @@ def _odd(text: _Text) -> NDArray[np.bool_]:
         zeros &= buffer[np.minimum(points + place, len(buffer) - 1)] == _ZERO
     minus = np.flatnonzero((buffer == _MINUS) & outside)
     long = text.tokens[:-1][np.diff(text.tokens) > _MAX_DIGITS]
-    places = np.concatenate((
-        exponents, points[zeros],
-        minus[(buffer[minus + 1] == _ZERO) & (buffer[minus + 2] != _POINT)], long[buffer[long + 1] != _QUOTE],
-    ))  # fmt: skip
+    places = np.concatenate(
+        (
+            exponents,
+            points[zeros],
+            minus[(buffer[minus + 1] == _ZERO) & (buffer[minus + 2] != _POINT)],
+            long[buffer[long + 1] != _QUOTE],
+        )
+    )
     odd = np.zeros(len(text.first) - 1, np.bool_)
     odd[np.searchsorted(text.tokens[text.first[:-1]], places, side="right") - 1] = True
     return odd
@@ -139,7 +143,7 @@ def _names(document: bytes) -> list[str]:
 
 
 def _values(buffer: NDArray[np.uint8], at: Int64s) -> list[tuple[Int64s, Int64s]]:
-    """Of each name of objects that are alike, where their values begin and end."""
+    """Returns for each name of objects that are alike the bounds of their values."""
     bounds: list[tuple[Int64s, Int64s]] = []
     depth, colon = 0, 0
     for place, token in enumerate(buffer[at[0]].tolist()):
@@ -161,9 +165,7 @@ def _field(text: _Text, start: Int64s, end: Int64s) -> pa.Array:
     start, end = start + bare, np.where(first == ord("n"), start, end - bare)
     bounds = np.empty(2 * len(start), np.int32)
     bounds[::2], bounds[1::2] = start, end
-    both = pa.Array.from_buffers(
-        pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(text.buffer)]
-    )
+    both = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(text.buffer)])
     fields = both.take(pa.array(np.arange(0, len(bounds) - 1, 2)))
     parts = (first | _CASE) == ord("{")
     return pc.if_else(pa.array(parts), _quoted(fields), fields) if parts.any() else fields

@@ -43,9 +43,10 @@ def _judge(data: pa.Array, places: NDArray[np.int64], valid: NDArray[np.bool_]) 
     except pa.ArrowInvalid:
         text = None
     if text is not None:
-        if contains(text, *_ODD) and (
-            odd := pc.match_substring_regex(text, _ODD_PATTERN).to_numpy(zero_copy_only=False)
-        ).any():
+        if (
+            contains(text, *_ODD)
+            and (odd := pc.match_substring_regex(text, _ODD_PATTERN).to_numpy(zero_copy_only=False)).any()
+        ):
             for place, payload in zip(places[odd].tolist(), data.filter(pa.array(odd)).to_pylist(), strict=True):
                 valid[place] = _is_object(payload)
             _judge(data.filter(pa.array(~odd)), places[~odd], valid)
@@ -63,7 +64,7 @@ def _judge(data: pa.Array, places: NDArray[np.int64], valid: NDArray[np.bool_]) 
 
 
 def _is_object(payload: bytes) -> bool:
-    """Whether Python reads the payload as a JSON object: it takes numbers beyond every float, which Arrow does not."""
+    """True if Python reads the payload as a JSON object: it takes numbers beyond every float, which Arrow does not."""
     try:
         _decode(Message(0, 0, "", None, payload))
     except (Undecodable, ValueError, RecursionError):
@@ -87,8 +88,8 @@ def _is_json(lines: pa.Array) -> bool:
 
 
 def contains(texts: pa.Array, *parts: bytes) -> bool:
-    """Whether one of the parts is in the texts, or in two that are neighbours. Arrow takes ten times as long,
-    for it searches each text by itself."""
+    """True if one of the parts is in the texts, or in two that are neighbours. Arrow takes ten times as long, for it
+    searches each text by itself."""
     data = bytes_of(texts).to_pybytes()
     return any(part in data for part in parts)
 

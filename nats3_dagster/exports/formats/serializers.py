@@ -30,13 +30,13 @@ class FileWriter(Protocol):
 
 
 class Serializer(Protocol):
-    """What a row becomes, and a writer of such rows for each file."""
+    """The conversion of a row, and a writer of such rows for each file."""
 
     # Whether rows are the whole message: then a message is once in a file, however many rows a decoder made of it.
     whole: bool
 
     def prepare(self, message: Message, row: Row, /) -> Any:
-        """What `FileWriter.add` takes. Raises Undecodable."""
+        """Returns the input of `FileWriter.add`. Raises Undecodable."""
         ...
 
     def new_file(self) -> FileWriter: ...
@@ -71,7 +71,7 @@ def _json_line(message: Message, row: Row) -> bytes:
 
 
 def compressor_of(compression: str) -> Callable[[bytes], bytes]:
-    """What makes the bytes of a file; the same ones for the same input."""
+    """Returns a function that makes the bytes of a file; the same ones for the same input."""
     if compression == "gzip":
         return lambda data: gzip.compress(data, _GZIP_LEVEL, mtime=0)
     if compression == "zstd":

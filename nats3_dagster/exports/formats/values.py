@@ -13,7 +13,7 @@ from nats3_dagster.exports.decoding.message import Undecodable
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no type for, as text. Raises Undecodable."""
+    """Converts types that JSON does not have to text. Raises Undecodable."""
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime | date | time):

@@ -18,7 +18,7 @@ _PLAIN, _REMARKABLE = b'\r\n{"stream":', (b'"error"', b'"duplicate"')
 
 
 def plain_starts(streams: Iterable[str]) -> tuple[bytes, ...]:
-    """What plain acknowledgements of these streams begin with; of any stream if there are none."""
+    """Returns the prefixes of plain acknowledgements of these streams; of any stream if there are none."""
     return tuple(_PLAIN + json.dumps(name, ensure_ascii=False).encode() + b"," for name in streams) or (_PLAIN,)
 
 

@@ -1,7 +1,7 @@
 """Fast-ingest batches (nats-server 2.14 and later, ADR-50): an outbox whose acknowledgements are cumulative.
 
 Invariant: what a batch has stored is always a beginning of what was sent, in order (gap mode `fail`). Every flush ends
-the batch, and the stream's own count of it must be ours.
+the batch, and the stream's count of it must equal the client's.
 """
 
 import time
@@ -13,7 +13,7 @@ from nats3_dagster.jetstream.publish.acks import Answer, answers
 from nats3_dagster.jetstream.publish.outbox import Outbox
 from nats3_dagster.jetstream.read.scan import FrameError, Frames
 
-# Acknowledge every so many messages at most: `flow`. Asked for many more, the server starts at one and climbs slowly.
+# Acknowledge at most every FLOW messages: `flow`. Asked for many more, the server starts at one and climbs slowly.
 FLOW = 500
 # ADR-50 allows up to three such groups without an answer.
 GROUPS = 3
@@ -34,12 +34,12 @@ class BatchOutbox(Outbox):
     _waiting_since = 0.0  # of time.monotonic
 
     def flow_for(self, largest: int) -> int:
-        """The flow for messages of at most that size: nothing is acknowledged before so many messages are sent, and
-        so many must fit into the window."""
+        """Returns the flow for messages of at most this size: the first acknowledgement comes after this number of
+        messages, and they must fit into the window."""
         return max(1, min(FLOW, self._messages, self._size // largest))
 
     def reply(self, batch: str, flow: int) -> str:
-        """What the reply subjects of a batch begin with."""
+        """Returns the prefix of the reply subjects of a batch."""
         return f"{self.inbox}.{batch}.{flow}.fail."
 
     def begin(self, batch: str, flow: int, subject: str) -> None:

@@ -1,7 +1,7 @@
 """Encoding: the frames that publish a batch of messages, in one buffer. Pure, no I/O.
 
-One pass of an Arrow kernel builds the frames of a whole batch: 0.5 us a message. Invariant: no frame is built for a
-subject or a size that the protocol or the server would not take, so nothing in a message can become a command.
+One pass of an Arrow kernel builds the frames of a whole batch: 0.5 microseconds a message. Invariant: no frame is built
+for a subject or a size that the protocol or the server would not take, so nothing in a message can become a command.
 """
 
 import re
@@ -114,13 +114,13 @@ class Publication:
 
 
 def publishable(subject: bytes | None) -> bool:
-    """Whether a message can be published to the subject: tokens joined by dots, none of them empty or with white space.
+    """True if a message can be published to the subject: tokens joined by dots, none of them empty or with white space.
     Tokens `*` and `>` are no wildcards there: a stream may hold such messages."""
     return bool(subject) and not _SPACE.search(subject) and b"" not in subject.split(b".")
 
 
 def subject_too_long(subject: str, size: int) -> TargetError:
-    """The error for a readable subject of so many bytes, to which no message can be published."""
+    """Returns the error for a readable subject of this number of bytes, to which no message can be published."""
     return TargetError(
         f"The subject {subject[:60]}... has {size} bytes; a message can be published to {MAX_SUBJECT_BYTES} at most",
         "Choose a shorter write subject, or replay other subjects",
@@ -149,9 +149,17 @@ def encode(messages: Publication, reply: str, first: int, suffix: str = "") -> E
             lengths = pc.if_else(without, _text(sizes), lengths)
             headers = pc.fill_null(headers, b"")
     frames = _joined(
-        verb, messages.subjects, f" {reply}", numbers, f"{suffix} ", lengths, "\r\n", headers,
-        messages.data, "\r\n",
-    )  # fmt: skip
+        verb,
+        messages.subjects,
+        f" {reply}",
+        numbers,
+        f"{suffix} ",
+        lengths,
+        "\r\n",
+        headers,
+        messages.data,
+        "\r\n",
+    )
     buffers = frames.buffers()
     ends = np.frombuffer(buffers[1], np.int32)[frames.offset + 1 : frames.offset + 1 + len(frames)].astype(np.int64)
     return Encoded(memoryview(buffers[2]), ends, messages.subjects)

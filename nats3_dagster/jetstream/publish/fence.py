@@ -3,8 +3,9 @@
 Every publisher listens on a subject of its replay, stops when a newer attempt asks there, and answers when what it sent
 is stored. What a publisher that broke off has sent may still be on its way: `probe` waits for that.
 
-Invariant: silence alone proves nothing. Either the server says that nobody listens; or somebody listens to everything,
-which a question under a new name shows, and no publisher has answered for longer than one sends without answering.
+Invariant: silence alone proves nothing. Either the server says that there is no subscriber; or another client
+subscribes to everything, which a question under a new name shows, and no publisher has answered for longer than one
+sends without answering.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats3_dagster.errors import Interrupted, Paused, TargetError
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.publish.roll_call import Present, Question, ask, new_nonce
+from nats3_dagster.jetstream.publish.roll_call import PublisherReply, Question, ask, new_nonce
 from nats3_dagster.steps import Next
 
 # How long publishers have for their answers.
@@ -57,14 +58,16 @@ def let_go(link: Link, inbox: str, timeout_s: float = 20.0) -> None:
 
 
 def superseded(replay_id: str, attempt: int) -> TargetError:
-    """What an older attempt ends with."""
+    """Returns the error that ends an older attempt."""
     if attempt >= PAUSE:
         return Paused(f"Replay {replay_id} was paused", Next.RESUME_REPLAY(replay=replay_id))
-    return TargetError(f"Attempt {attempt} of replay {replay_id} took over", "Follow that one; this one sends no more")
+    return TargetError(
+        f"Attempt {attempt} of replay {replay_id} took over", "Follow that one; this one has stopped sending"
+    )
 
 
 async def until_gone(client: Connection, inbox: str, until: float) -> None:
-    """Return when the server has closed the connection that listens on `inbox.>`: then nobody listens there. Where
+    """Returns when the server has closed the connection that listens on `inbox.>`: then it has no subscriber. Where
     others listen to everything that cannot be known, and what `until_quiet` sees must do.
 
     Raises Interrupted if it has not at `until` (of time.monotonic)."""
@@ -80,8 +83,8 @@ async def until_gone(client: Connection, inbox: str, until: float) -> None:
 
 
 async def _nobody(client: Connection, subject: str) -> bool:
-    """Whether nobody listens on the subject. Servers of a cluster learn of a subscription one after the other: there
-    it is asked for twice."""
+    """True if the subject has no subscriber. Servers of a cluster learn of a subscription one after the other: there it
+    is asked for twice."""
     for turn in range(2 if client.info.get("cluster") else 1):
         if turn:
             await asyncio.sleep(SPREAD_S)
@@ -115,8 +118,8 @@ async def _raise(client: Connection, replay_id: str, attempt: int, timeout_s: fl
     raise _does_not_stop(replay_id)
 
 
-def _all_stopped(answers: Sequence[Present]) -> bool:
-    """Whether each publisher that has answered has stopped."""
+def _all_stopped(answers: Sequence[PublisherReply]) -> bool:
+    """True if each publisher that has answered has stopped."""
     stopped = {answer.publisher for answer in answers if answer.stopped}
     return bool(answers) and all(answer.publisher in stopped for answer in answers)
 
@@ -126,7 +129,7 @@ async def check_in(client: Connection, replay_id: str, attempt: int, nonces: set
     which it does not answer, are added.
 
     Raises TargetError if a newer attempt publishes, or an older one that does not stop; Interrupted if an older one did
-    until now, and what it sent nobody has asked for yet."""
+    until now, and its messages were not checked yet."""
     for turn in range(2 if client.info.get("cluster") else 1):
         if turn:
             await asyncio.sleep(SPREAD_S)

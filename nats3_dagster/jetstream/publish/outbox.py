@@ -44,9 +44,14 @@ class Outbox:
     stop (`failure`)."""
 
     def __init__(
-        self, client: Connection, messages: int, size: int, ack_timeout_s: float, changed: Callable[[], None],
+        self,
+        client: Connection,
+        messages: int,
+        size: int,
+        ack_timeout_s: float,
+        changed: Callable[[], None],
         streams: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._client, self._changed, self._streams, self._starts = client, changed, streams, plain_starts(streams)
         self._messages, self._size, self._ack_timeout_s = messages, size, ack_timeout_s
         self.inbox = client.new_inbox()
@@ -74,7 +79,7 @@ class Outbox:
         client.on_loss.append(lambda: self.fail(Interrupted("The connection to NATS was lost")))
         client.on_refusal.append(self._on_refusal)
         await client.subscribe(everything, cb=_ignore)  # pyright: ignore[reportUnknownMemberType]
-        # Whoever settles what became of a lost connection must be allowed to ask there.
+        # The check after a lost connection must be allowed to ask there.
         await client.publish(hello)
         await client.flush()
         check_allowed(client, everything, hello)
@@ -115,7 +120,7 @@ class Outbox:
         return False
 
     async def parsed(self) -> bool:
-        """Whether the server has parsed all that was sent: its PONG comes in turn. Waits STOP_S for it."""
+        """True if the server has parsed everything that was sent: its PONG comes in turn. Waits STOP_S for it."""
         with suppress(Error, OSError):
             await self._client.flush(int(STOP_S))
             return True
@@ -131,7 +136,7 @@ class Outbox:
 
     @property
     def settled(self) -> bool:
-        """Whether every message sent has its answer."""
+        """True if every message sent has its answer."""
         return self.acked == self.sent
 
     def _room(self) -> int:
@@ -207,10 +212,12 @@ class Outbox:
             return
         for number in numbers:
             if not acked <= number < self.sent or number in self._early:
-                self.fail(TargetError(
-                    f"A message on {self.subject_of(number)} was acknowledged twice",
-                    "More than one stream takes it: publish to subjects that one stream captures",
-                ))  # fmt: skip
+                self.fail(
+                    TargetError(
+                        f"A message on {self.subject_of(number)} was acknowledged twice",
+                        "More than one stream takes it: publish to subjects that one stream captures",
+                    )
+                )
                 return
             self._early.add(number)
             while acked in self._early:
@@ -228,30 +235,36 @@ class Outbox:
         duplicate = bool(answer.body.get("duplicate"))
         self.duplicates += duplicate
         if duplicate and self._streams:
-            # Whoever publishes has made sure that the streams do not hold it: it came late, or it is gone again.
-            self.fail(Interrupted(
-                f"Stream {answer.body['stream']} knows a message on {self.subject_of(answer.number)} that it did not "
-                "hold when it was asked",
-            ))  # fmt: skip
+            # The caller has made sure that the streams do not hold it: it came late, or it is gone again.
+            self.fail(
+                Interrupted(
+                    f"Stream {answer.body['stream']} knows a message on {self.subject_of(answer.number)} that it did "
+                    "not hold when it was asked",
+                )
+            )
         elif duplicate or self._advances(answer.body["stream"], answer.body["seq"]):
             return answer.number
         return None
 
     def _advances(self, stream: str, seq: int) -> bool:
-        """Whether it is right that this stream acknowledges with this sequence; if not, that ends everything."""
+        """True if this stream may acknowledge with this sequence; if not, that ends everything."""
         if self._streams and stream not in self._streams:
-            self.fail(TargetError(
-                f"Stream {stream} took a message, and the replay publishes into {', '.join(self._streams)}",
-                "Subjects were moved from one stream to the other, or a mapping of the account leads there: create a "
-                "new replay, and delete what this one left",
-            ))  # fmt: skip
+            self.fail(
+                TargetError(
+                    f"Stream {stream} took a message, and the replay publishes into {', '.join(self._streams)}",
+                    "Subjects were moved from one stream to the other, or a mapping of the account leads there: create "
+                    "a new replay, and delete what this one left",
+                )
+            )
             return False
         if self._streams and len(self._streams) == 1 and seq <= self.stored.get(stream, 0):
-            self.fail(TargetError(
-                f"Stream {stream} acknowledged sequence {seq} after {self.stored[stream]}: it does not keep what it "
-                "acknowledges, or it was made again",
-                "Create a new replay when the stream keeps its messages",
-            ))  # fmt: skip
+            self.fail(
+                TargetError(
+                    f"Stream {stream} acknowledged sequence {seq} after {self.stored[stream]}: it does not keep what "
+                    "it acknowledges, or it was made again",
+                    "Create a new replay when the stream keeps its messages",
+                )
+            )
             return False
         self.stored[stream] = max(seq, self.stored.get(stream, 0))
         return True
@@ -285,10 +298,12 @@ class Outbox:
             if time.monotonic() - self._alive_at <= LEASE_S:
                 self._alive_at = time.monotonic()
             if not self._stopped and self._overdue(time.monotonic()):
-                self.fail(Interrupted(
-                    f"The target did not acknowledge messages within {self._ack_timeout_s:.0f} s",
-                    "Is the target's server overloaded, or without a leader?",
-                ))  # fmt: skip
+                self.fail(
+                    Interrupted(
+                        f"The target did not acknowledge messages within {self._ack_timeout_s:.0f} s",
+                        "Is the target's server overloaded, or without a leader?",
+                    )
+                )
             self._keep_alive()
 
     def _keep_alive(self) -> None:

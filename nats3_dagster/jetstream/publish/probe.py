@@ -1,4 +1,4 @@
-"""The probe: a message that a stream must refuse, in its turn behind all that came before it.
+"""The probe: a message that a stream must refuse, in its turn after all earlier messages.
 
 What a publisher that broke off has sent may still be in the server's buffers or in a stream's queue. Once the stream
 has refused a probe and has stored up to the sequence that the refusal names, it is stored or will never be.
@@ -32,14 +32,14 @@ QUIET_S = 2.0
 # Hints where no stream listens on a subject: before the first message of a replay is stored, and after.
 NONE_YET = Next.CREATE_TARGET_FIRST()
 GONE = "It was deleted while messages were published: create a new replay"
-# No stream ever gets there, so a message that expects it is refused, in its turn behind all that came before it.
+# No stream ever gets there, so a message that expects it is refused, in its turn after all earlier messages.
 _NO_SEQUENCE = 2**53 - 1
 # The header that makes a stream refuse a message so.
 PROBE = {"Nats-Expected-Last-Sequence": str(_NO_SEQUENCE)}
 _LAST_SEQUENCE = re.compile(r"wrong last sequence: (\d+)")
 
 
-def settle(link: Link, stream: str, pattern: str = ">", timeout_s: float = 10.0) -> None:
+def await_stored(link: Link, stream: str, pattern: str = ">", timeout_s: float = 10.0) -> None:
     """Return when the stream has stored every message that reached it before, so that who reads it misses none of
     them. Only subjects that `pattern` takes are published to: one message of `until_stored`. Raises Interrupted when
     that takes longer."""
@@ -96,12 +96,12 @@ def subject_of_both(one: str, other: str) -> str:
 async def nobody_listens(
     client: Connection, subject: str, hint: str | Step, patience_s: float = PATIENCE_S
 ) -> TargetError:
-    """The error for a message that nobody took. Between two leaders of a stream that is so for a moment (Interrupted);
-    or there is no stream, and `hint` (NONE_YET, GONE) says what to do."""
+    """Returns the error for a message that no stream accepted. Between two leaders of a stream that is so for a moment
+    (Interrupted); or there is no stream, and `hint` (NONE_YET, GONE) says what to do."""
     try:
         names = (await request(client, "STREAM.NAMES", {"subject": subject}, patience_s)).get("streams")
     except SourceError as error:
-        return Interrupted(f"Nobody listens on {subject}, and {error.what}", error.hint)
+        return Interrupted(f"No stream listens on {subject}, and {error.what}", error.hint)
     if names:
         return Interrupted(f"Stream {names[0]} does not listen on {subject} just now", "Has it a leader?")
     return TargetError(f"No stream listens on {subject}", hint)
@@ -136,5 +136,5 @@ def _refusal_of_probe(subject: str, answer: bytes) -> tuple[str, dict[str, Any]]
     except (ValueError, TypeError, KeyError):
         raise TargetError(
             f"What answers a message on {subject} is no stream: {answer[:100]!r}",
-            "Publish to subjects that one stream captures, and nobody else answers",
+            "Publish to subjects that one stream captures, and no other client answers",
         ) from None

@@ -27,7 +27,7 @@ from nats3_dagster.jetstream.publish.encode import Encoded, Publication, encode,
 from nats3_dagster.jetstream.publish.fence import check_in, fence_subject, superseded, until_gone
 from nats3_dagster.jetstream.publish.outbox import STOP_S, Outbox
 from nats3_dagster.jetstream.publish.probe import until_quiet, until_stored
-from nats3_dagster.jetstream.publish.roll_call import Present, Question, check_allowed, new_nonce, question_of
+from nats3_dagster.jetstream.publish.roll_call import PublisherReply, Question, check_allowed, new_nonce, question_of
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
 INFLIGHT_MESSAGES = 4096
@@ -50,13 +50,19 @@ class Publisher:
     newer attempt publishes already, and Interrupted if an older one did until now."""
 
     def __init__(
-        self, options: NatsOptions, *, mode: Literal["window", "batch"] = "window",
-        fence: tuple[str, int] | None = None, inflight_messages: int = INFLIGHT_MESSAGES,
-        inflight_bytes: int = INFLIGHT_BYTES, ack_timeout_s: float = 10.0, streams: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        options: NatsOptions,
+        *,
+        mode: Literal["window", "batch"] = "window",
+        fence: tuple[str, int] | None = None,
+        inflight_messages: int = INFLIGHT_MESSAGES,
+        inflight_bytes: int = INFLIGHT_BYTES,
+        ack_timeout_s: float = 10.0,
+        streams: Sequence[str] = (),
+    ) -> None:
         self._options, self._mode, self._fence, self._streams = options, mode, fence, streams
         self._limits = inflight_messages, inflight_bytes, ack_timeout_s
-        # Without an echo the server knows that nobody else listens on the fence's subject, and says so at once.
+        # Without an echo the server knows that no other client listens on the fence's subject, and says so at once.
         self._link = Link(options, reconnect=False, echo=False)
         self._changed = threading.Condition()
         self._checked: set[bytes] = set()  # subjects that can be published to
@@ -102,7 +108,7 @@ class Publisher:
 
     @property
     def stored(self) -> dict[str, int]:
-        """By stream, a stream sequence up to which it has acknowledged: the last one where there is one stream."""
+        """Returns for each stream a sequence up to which it has acknowledged: the last one if there is one stream."""
         return dict(self._outbox.stored)
 
     @property
@@ -112,8 +118,8 @@ class Publisher:
 
     @property
     def last_id(self) -> str | None:
-        """The `Nats-Msg-Id` of the target's last message, empty if it has none, when it refused one of ours that
-        expects another; None if the publisher did not end so."""
+        """The `Nats-Msg-Id` of the target's last message, empty if it has none, when it refused a message that expects
+        another; None if the publisher did not end so."""
         return self._outbox.last_id
 
     def publish(self, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> None:
@@ -174,8 +180,8 @@ class Publisher:
         return encoded
 
     def _settle(self, lost: bool, parsed: bool) -> None:
-        """Wait until nothing of ours is on its way to the target any more, so that it can be asked. With `lost` the
-        server itself has closed the connection, or is no more; with `parsed` it has read all that was sent. Raises
+        """Waits until no message is on its way to the target any more, so that it can be asked. With `lost` the server
+        itself has closed the connection, or is gone; with `parsed` it has read everything that was sent. Raises
         TargetError when that cannot be known, or when the target is gone."""
         until = time.monotonic() + SETTLE_S
         while True:
@@ -183,7 +189,7 @@ class Publisher:
                 with Link(self._options, reconnect=False) as link:
                     if not parsed:
                         link.call(until_gone, self._outbox.inbox, until)
-                    with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (probe.settle)
+                    with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (probe.await_stored)
                         link.call(until_stored if parsed else until_quiet, self._outbox.last_subject, until)
                 return
             except TargetError as error:
@@ -235,7 +241,7 @@ class Publisher:
         return kind(client, *self._limits, self._notify, self._streams)
 
     async def _close(self, client: Connection) -> tuple[bool, bool]:
-        """Whether the connection was already lost, and whether the server has parsed all that was sent on it."""
+        """Returns two flags: the connection was already lost; the server has parsed everything that was sent on it."""
         lost, parsed = client.lost.is_set(), False
         if self._stopping:
             # The newer attempt waits for this answer, and the failure it brought has made our caller close.
@@ -249,7 +255,7 @@ class Publisher:
         return lost, parsed
 
     async def _on_fence(self, message: Msg) -> None:
-        """A newer attempt asks us to stop; an older one, or ours, asks who is at work."""
+        """A newer attempt tells this one to stop; an older one, or this one, asks for the running publishers."""
         assert self._fence
         question = question_of(message.data)
         if question is None or question.nonce in self._nonces:
@@ -268,7 +274,7 @@ class Publisher:
                 await self._answer(message, question)
                 await self._link.client.flush()
             else:
-                # Nobody listens any more when the server has read this connection to its end: an answer as well.
+                # There is no subscriber left when the server has read this connection to its end: an answer as well.
                 self._link.client.abort()
         self._answered.set()
         with suppress(Error, OSError):
@@ -277,4 +283,6 @@ class Publisher:
     async def _answer(self, message: Msg, question: Question) -> None:
         assert self._fence
         if message.reply:
-            await message.respond(roll_call.encode(Present(question.nonce, self._name, self._fence[1], self._stopped)))
+            await message.respond(
+                roll_call.encode(PublisherReply(question.nonce, self._name, self._fence[1], self._stopped))
+            )

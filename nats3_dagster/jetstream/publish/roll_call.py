@@ -23,7 +23,7 @@ FLUSH_S = 2
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a publisher is asked."""
+    """A question to a publisher."""
 
     # Distinguishes the question, and the answers to it, from all others.
     nonce: str
@@ -32,16 +32,20 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """What a publisher answers."""
+class PublisherReply:
+    """An answer of a publisher."""
 
     # Of the question.
     nonce: str
     # Distinguishes the publisher.
     publisher: str
     attempt: int
-    # Whether it sends no more, and all that it sent is stored.
+    # True if it has stopped sending, and all that it sent is stored.
     stopped: bool
+
+
+# What a message says that it is. Releases that run beside each other know it by this.
+_FORMS: Mapping[type, str] = {Question: "Question", PublisherReply: "Present"}
 
 
 def new_nonce() -> str:
@@ -49,35 +53,39 @@ def new_nonce() -> str:
     return secrets.token_hex(8)
 
 
-def encode(message: Question | Present) -> bytes:
+def encode(message: Question | PublisherReply) -> bytes:
     """As it is sent."""
-    return json.dumps({"nats3": type(message).__name__, **asdict(message)}).encode()
+    return json.dumps({"nats3": _FORMS[type(message)], **asdict(message)}).encode()
 
 
 def question_of(data: bytes) -> Question | None:
     """The question that a publisher received; None for anything else."""
-    fields = _fields(data, Question.__name__, {"nonce": str, "attempt": int})
+    fields = _fields(data, Question, {"nonce": str, "attempt": int})
     return Question(**fields) if fields else None
 
 
-def present_of(data: bytes, nonce: str) -> Present | None:
+def reply_of(data: bytes, nonce: str) -> PublisherReply | None:
     """A publisher's answer to the question with this nonce; None for anything else."""
-    fields = _fields(data, Present.__name__, {"nonce": str, "publisher": str, "attempt": int, "stopped": bool})
-    return Present(**fields) if fields and fields["nonce"] == nonce else None
+    fields = _fields(data, PublisherReply, {"nonce": str, "publisher": str, "attempt": int, "stopped": bool})
+    return PublisherReply(**fields) if fields and fields["nonce"] == nonce else None
 
 
 async def ask(
-    client: Connection, subject: str, question: Question, seconds: float, enough: Callable[[Sequence[Present]], bool]
-) -> list[Present] | None:
-    """The answers that come within `seconds`, or until there are `enough`; None where nobody at all listens, as far as
-    this server knows. Raises TargetError if this user may not ask, nats.errors.TimeoutError if the server is silent, or
-    the connection was lost meanwhile, and the question or the answers with it."""
+    client: Connection,
+    subject: str,
+    question: Question,
+    seconds: float,
+    enough: Callable[[Sequence[PublisherReply]], bool],
+) -> list[PublisherReply] | None:
+    """Returns the answers that come within `seconds`, or until there are `enough`; None if there are no responders, as
+    far as this server knows. Raises TargetError if this user may not ask, nats.errors.TimeoutError if the server is
+    silent, or the connection was lost meanwhile, and the question or the answers with it."""
     inbox, before = client.new_inbox(), client.stats["reconnects"]
     subscription = await client.subscribe(inbox)  # pyright: ignore[reportUnknownMemberType]
-    answers: list[Present] = []
+    answers: list[PublisherReply] = []
     try:
         await client.publish(subject, encode(question), reply=inbox)
-        # Before its PONG the server has passed the question on, or has answered that nobody listens.
+        # Before its PONG the server has passed the question on, or has answered that there is no subscriber.
         await client.flush(FLUSH_S)
         check_allowed(client, inbox, subject)
         until = time.monotonic() + seconds
@@ -88,7 +96,7 @@ async def ask(
                 break
             if (message.headers or {}).get("Status") == Status.NO_RESPONDERS:
                 return None
-            if answer := present_of(message.data, question.nonce):
+            if answer := reply_of(message.data, question.nonce):
                 answers.append(answer)
         if not enough(answers) and (client.is_reconnecting or client.stats["reconnects"] != before):
             raise NatsTimeoutError
@@ -115,8 +123,8 @@ def forbidden(client: Connection, refusal: str, subject: str) -> TargetError:
     )
 
 
-def _fields(data: bytes, kind: str, types: Mapping[str, type]) -> dict[str, Any] | None:
-    """The fields of a message of ours; None for what is no such message."""
+def _fields(data: bytes, form: type, types: Mapping[str, type]) -> dict[str, Any] | None:
+    """Returns the fields of a nats3 message; None for any other message."""
     try:
         body = json.loads(data)
     except ValueError:
@@ -124,6 +132,8 @@ def _fields(data: bytes, kind: str, types: Mapping[str, type]) -> dict[str, Any]
     if not isinstance(body, dict):
         return None
     fields = cast("dict[str, Any]", body)
-    if fields.get("nats3") != kind or any(type(fields.get(name)) is not wanted for name, wanted in types.items()):
+    if fields.get("nats3") != _FORMS[form] or any(
+        type(fields.get(name)) is not wanted for name, wanted in types.items()
+    ):
         return None
     return {name: fields[name] for name in types}

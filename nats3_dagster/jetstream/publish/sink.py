@@ -27,7 +27,7 @@ class Refusal:
     """A message that was not stored."""
 
     subject: str
-    # Why, in the words of the server or in ours.
+    # The reason, in the words of the server or of nats3.
     reason: str
 
 
@@ -35,14 +35,19 @@ class SinkOutbox(Outbox):
     """An outbox that counts a refused message as answered."""
 
     def __init__(
-        self, client: Connection, messages: int, size: int, ack_timeout_s: float, changed: Callable[[], None],
+        self,
+        client: Connection,
+        messages: int,
+        size: int,
+        ack_timeout_s: float,
+        changed: Callable[[], None],
         streams: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(client, messages, size, ack_timeout_s, changed, streams)
         self.refused = 0  # of the first `acked` messages
-        self._refused_ahead: dict[int, Refusal] = {}  # of those behind them
+        self._refused_ahead: dict[int, Refusal] = {}  # of those after them
         self.refusals: list[Refusal] = []
-        self._questions: dict[str, list[int]] = {}  # by subject that nobody listens on: messages without an answer
+        self._questions: dict[str, list[int]] = {}  # by subject without a subscriber: messages without an answer
         self._tasks: set[asyncio.Task[None]] = set()
         self._uncaptured: set[str] = set()
 
@@ -63,16 +68,19 @@ class SinkOutbox(Outbox):
 
     def _advances(self, stream: str, seq: int) -> bool:
         if stream not in self._streams:
-            self.fail(TargetError(
-                f"Stream {stream} took a message that was meant for {', '.join(self._streams)}",
-                "Subjects were moved from one stream to the other, or a mapping of the account leads there",
-            ))  # fmt: skip
+            self.fail(
+                TargetError(
+                    f"Stream {stream} took a message that was meant for {', '.join(self._streams)}",
+                    "Subjects were moved from one stream to the other, or a mapping of the account leads there",
+                )
+            )
             return False
         self.stored[stream] = max(seq, self.stored.get(stream, 0))
         return True
 
     def _nobody(self, number: int) -> int | None:
-        """Nobody listens on the subject of a message: the number if no stream captures it, None until that is known."""
+        """Returns the number of a message without a subscriber if no stream captures its subject, None until that is
+        known."""
         subject = self.subject_of(number)
         if subject in self._uncaptured:
             self._report(number, "no stream captures the subject")
@@ -86,7 +94,8 @@ class SinkOutbox(Outbox):
         return None
 
     async def _ask(self, subject: str) -> None:
-        """Between two leaders of a stream nobody listens either: then these messages are to be sent again."""
+        """Between two leaders of a stream the subject has no subscriber either: then these messages are to be sent
+        again."""
         reason = await nobody_listens(self._client, subject, NONE_YET)
         if isinstance(reason, Interrupted):
             self.fail(reason)
@@ -101,7 +110,7 @@ class SinkOutbox(Outbox):
         self._refused_ahead[number] = Refusal(self.subject_of(number), reason)
 
     def _advance(self, acked: int) -> None:
-        # A message behind one without an answer is published again with it, and refused again.
+        # A message after one without an answer is published again with it, and refused again.
         for number in sorted(n for n in self._refused_ahead if n < acked):
             refusal = self._refused_ahead.pop(number)
             self.refused += 1

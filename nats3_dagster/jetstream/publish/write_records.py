@@ -54,10 +54,15 @@ def ensure_records(link: Link, target: StreamState) -> None:
     state = find_stream(link, name)
     if state is None:
         config = {
-            "name": name, "subjects": [_subject(target.name, ">")], "storage": "file", "retention": "limits",
-            "discard": "old", "max_msgs_per_subject": 1, "num_replicas": target.config.get("num_replicas", 1),
+            "name": name,
+            "subjects": [_subject(target.name, ">")],
+            "storage": "file",
+            "retention": "limits",
+            "discard": "old",
+            "max_msgs_per_subject": 1,
+            "num_replicas": target.config.get("num_replicas", 1),
             "description": f"When writes of nats3 to stream {target.name} began",
-        }  # fmt: skip
+        }
         try:
             state = create_stream(link, config)
         except OperatorError:  # another process made it a moment ago, for a target with other replicas
@@ -112,7 +117,7 @@ class WriteRecords:
         )
 
     async def _put(self, client: Connection, part: str, body: Mapping[str, Any], expected: int | None) -> int:
-        """The record's sequence; 0 where another record is there, or one of ours whose answer was late."""
+        """Returns the record's sequence; 0 if another record is there, or an own one whose answer was late."""
         subject, data = f"{self._prefix}.{part}", json.dumps(body).encode()
         headers = {} if expected is None else {_EXPECTED: str(expected)}
         loop = asyncio.get_running_loop()
@@ -137,9 +142,7 @@ class WriteRecords:
             )
         return int(answer["seq"])
 
-    async def _send(
-        self, client: Connection, subject: str, data: bytes, headers: Mapping[str, str]
-    ) -> dict[str, Any]:
+    async def _send(self, client: Connection, subject: str, data: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
         """The stream's answer. It is sent again only where no stream listened, or none answered: what was stored
         meanwhile shows as a record that was not expected."""
         loop = asyncio.get_running_loop()

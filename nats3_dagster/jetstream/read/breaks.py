@@ -5,17 +5,17 @@ import time
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.read.scan import FrameError
 
-# How long consumers may be behind, and how often a read may break for other reasons, without a message in between.
+# How long consumers may lag, and how often a read may break for other reasons, without a message in between.
 LAG_S = 60.0
 BREAKS = 5
-# The longest of the growing waits before another consumer is made where the last one was behind.
+# The longest of the growing waits before another consumer is created after one that lagged.
 LAG_WAIT_S = 2.0
 # The next step where a message comes in a form that is unknown here.
 UNKNOWN_FORM = "Upgrade nats3-dagster; if it is the newest release, report the sequence and the version of the server"
 
 
 class Lost(SourceError):
-    """This consumer is no more, or cannot be trusted: go on with a new one after the last message taken."""
+    """This consumer is gone, or cannot be trusted: continue with a new one after the last message taken."""
 
 
 class Behind(Lost):
@@ -28,7 +28,7 @@ def behind(stream: str, server: str, seen: int, leader_seq: int) -> Behind:
     on, reason = "", "the server counts too few messages as pending"
     hint = "Run this again when less is published"
     if server:
-        on, reason = f" on server {server}", f"its replica lags behind the leader, or {reason}"
+        on, reason = f" on server {server}", f"its replica lags, or {reason}"
         hint = f"Run this again when all replicas are current (nats stream info {stream})"
     what = f"The consumer{on} has nothing of {stream} after sequence {seen}, and the stream's leader holds {leader_seq}"
     return Behind(f"{what}: {reason}", hint)
@@ -37,15 +37,15 @@ def behind(stream: str, server: str, seen: int, leader_seq: int) -> Behind:
 class Breaks:
     """How often, and since when, a read broke off without a message in between.
 
-    A consumer that is behind gets time instead of a number of breaks: the next one is put on a replica drawn anew, and
-    a replica that lags catches up in seconds, mostly."""
+    A consumer that lags gets time instead of a number of breaks: the next one is put on another random replica, and a
+    replica that lags usually catches up in seconds."""
 
     def __init__(self) -> None:
         self.count = 0
         # What came cannot be decoded, a second time at the same message: the next time it cannot be either.
         self.is_permanent = False
         self._undecodable = ""
-        self._behind = 0  # how many of them because a consumer was behind
+        self._behind = 0  # the number of them because a consumer lagged
         self._first = 0.0  # time.monotonic() of the first one
 
     def add(self, error: SourceError) -> None:

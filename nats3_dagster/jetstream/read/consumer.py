@@ -52,9 +52,16 @@ class RangeConsumer:
     A list has at least `batch_rows` messages or `batch_bytes` bytes of frames, but for the last one."""
 
     def __init__(
-        self, client: Connection, incarnation: Incarnation, seqs: SeqRange, filters: tuple[str, ...],
-        headers_only: bool, batch_rows: int, batch_bytes: int, deliver: Callable[[Item], None],
-    ) -> None:  # fmt: skip
+        self,
+        client: Connection,
+        incarnation: Incarnation,
+        seqs: SeqRange,
+        filters: tuple[str, ...],
+        headers_only: bool,
+        batch_rows: int,
+        batch_bytes: int,
+        deliver: Callable[[Item], None],
+    ) -> None:
         self._client, self._incarnation, self._seqs, self._headers_only = client, incarnation, seqs, headers_only
         self._batch_rows, self._batch_bytes, self._deliver = batch_rows, batch_bytes, deliver
         self.name = ""
@@ -89,7 +96,7 @@ class RangeConsumer:
         sub = await self._client.subscribe(f"{self._inbox}.*", cb=self._on_status)  # pyright: ignore[reportUnknownMemberType]
         self.marker = b" %d $JS.ACK." % sub._id  # pyright: ignore[reportPrivateUsage]
         self._client.divert(self.marker, self._on_frames)
-        # A pull request that overtakes the subscription would be dropped for lack of interest.
+        # A pull request that overtakes the subscription would be dropped for want of interest.
         await self._client.flush()
         self._client.on_loss.append(lambda: self._finish(Lost("The connection to NATS was lost")))
         self._watch = asyncio.create_task(self._watch_over())
@@ -112,8 +119,8 @@ class RangeConsumer:
     async def _create_on_leader(self) -> tuple[dict[str, Any], StreamState]:
         """The consumer on the server that leads the stream, and the stream's state after it was made.
 
-        A replica whose disk lost a block sends what is left of its copy without a word, and numbers that without a
-        hole: what it lacks would count as deleted."""
+        A replica whose disk lost a block sends the rest of its copy silently, and numbers that without a hole: its
+        missing messages would count as deleted."""
         for _ in range(DRAWS):
             self.name = f"nats3-{secrets.token_hex(8)}"
             created = await self._create()
@@ -130,10 +137,15 @@ class RangeConsumer:
 
     async def _create(self) -> dict[str, Any]:
         config: dict[str, Any] = {
-            "name": self.name, "ack_policy": "none", "deliver_policy": "by_start_sequence",
-            "opt_start_seq": self._seqs.first, "mem_storage": True, "num_replicas": 1,
-            "inactive_threshold": INACTIVE_S * SECOND_NS, "headers_only": self._headers_only,
-        }  # fmt: skip
+            "name": self.name,
+            "ack_policy": "none",
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self._seqs.first,
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": INACTIVE_S * SECOND_NS,
+            "headers_only": self._headers_only,
+        }
         if len(self.filters) == 1:
             config["filter_subject"] = self.filters[0]
         elif self.filters:
@@ -152,7 +164,7 @@ class RangeConsumer:
                 return await self._create()
             raise
         if len(self.filters) > 1 and not created["config"].get("filter_subjects"):
-            # The stream's server is older than ours, as it may be in another domain: it sends everything.
+            # The stream's server is older than the connection's, as it may be in another domain: it sends everything.
             self.filters = ()
         return created
 
@@ -231,13 +243,16 @@ class RangeConsumer:
             self._requests += 1
             self._asked += count
             body = {
-                "batch": count, "max_bytes": self._max_bytes, "expires": int(EXPIRES_S * SECOND_NS),
+                "batch": count,
+                "max_bytes": self._max_bytes,
+                "expires": int(EXPIRES_S * SECOND_NS),
                 "idle_heartbeat": int(HEARTBEAT_S * SECOND_NS),
-            }  # fmt: skip
+            }
             self._client.post(
                 f"{self._client.api}.CONSUMER.MSG.NEXT.{self._incarnation.stream}.{self.name}",
-                f"{self._inbox}.{self._requests}", json.dumps(body).encode(),
-            )  # fmt: skip
+                f"{self._inbox}.{self._requests}",
+                json.dumps(body).encode(),
+            )
 
     async def _on_status(self, message: Msg) -> None:
         """The status of a pull request. Messages never come here, whatever their headers are called."""
@@ -289,7 +304,7 @@ class RangeConsumer:
 
 
 async def delete_consumer(client: Connection, stream: str, name: str) -> None:
-    """Delete a consumer of ours if it is still there and the server answers."""
+    """Deletes an own consumer if it still exists and the server answers."""
     try:
         await request(client, f"CONSUMER.DELETE.{stream}.{name}", patience_s=0)
     except SourceError:

@@ -27,8 +27,8 @@ def message_from(link: Link, stream: str, seq: int) -> tuple[int, int] | None:
 
 
 def message_times(link: Link, messages: Iterable[tuple[str, int]], patience_s: float) -> dict[tuple[str, int], int]:
-    """Store times of messages by stream and sequence, asked all at once. A message that is not there is left out, and
-    one of which no answer comes within `patience_s`."""
+    """Store times of messages by stream and sequence, asked all at once. A missing message is left out, and so is one
+    without an answer within `patience_s`."""
     found = messages_from(link, messages, patience_s)
     return {
         wanted: message[1]
@@ -94,7 +94,7 @@ async def next_json(client: Connection, stream: str, seq: int, subject: str) -> 
 
 async def last_json(client: Connection, stream: str, within: SeqRange, subject: str) -> dict[str, Any] | None:
     """The server's JSON of the last message of these sequences that the filter takes; None for none. It takes one
-    request where the stream has the last one, else about as many as the number of sequences has bits."""
+    request if the stream has the last one, else about one for each bit of the number of sequences."""
     last: dict[str, Any] | None = None
     low, high = within.first, within.last
     while low <= high:

@@ -21,7 +21,7 @@ _ACK = b"$JS.ACK."
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """What the ack subject of one message says."""
+    """The content of the ack subject of one message."""
 
     seq: int  # in the stream
     consumer_seq: int  # how many messages the consumer has sent, this one included
@@ -159,7 +159,7 @@ def _pieces(frames: _Joined, bounds: NDArray[np.int32]) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Acks:
-    """What the control lines of some messages say."""
+    """The content of the control lines of some messages."""
 
     seqs: pa.Array  # int64, in the stream
     times: pa.Array  # int64, store times in nanoseconds

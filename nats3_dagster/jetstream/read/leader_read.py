@@ -17,7 +17,7 @@ from nats3_dagster.model.messages import MESSAGES
 
 
 def messages_of(link: Link, incarnation: Incarnation, seqs: SeqRange, filters: Sequence[str]) -> pa.Table:
-    """What the leader holds of a range, of the schema MESSAGES, those that a filter takes (no filters: all). One
+    """Returns the leader's messages of a range that match a filter (no filters: all), with the schema MESSAGES. One
     request a message: for streams that refuse a consumer. Raises StreamChanged, and SourceError for a subject that is
     not UTF-8, which JSON cannot carry."""
 
@@ -42,7 +42,10 @@ def _row(stream: str, message: Mapping[str, Any]) -> dict[str, Any]:
             "Compare other hours",
         )
     return {
-        "seq": message["seq"], "time_ns": parse_time(message["time"]), "subject": message["subject"],
-        "subject_bytes": None, "headers": base64.b64decode(message["hdrs"]) if message.get("hdrs") else None,
+        "seq": message["seq"],
+        "time_ns": parse_time(message["time"]),
+        "subject": message["subject"],
+        "subject_bytes": None,
+        "headers": base64.b64decode(message["hdrs"]) if message.get("hdrs") else None,
         "data": base64.b64decode(message.get("data") or ""),
-    }  # fmt: skip
+    }

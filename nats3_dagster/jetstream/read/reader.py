@@ -37,7 +37,7 @@ class ReadSpec:
 
     incarnation: Incarnation
     seqs: SeqRange
-    subjects: tuple[str, ...] = ()  # filters, of which one must take a message's subject; none: all messages
+    subjects: tuple[str, ...] = ()  # filters: one must match a message's subject; none: all messages
     headers_only: bool = False  # without payloads: `data` is empty, and the server adds a header `Nats-Msg-Size`
 
 
@@ -87,8 +87,10 @@ class _Reading:
             return _Session(self).open()
         retrying = Retrying(
             retry=retry_if_exception(lambda e: isinstance(e, SourceError) and not isinstance(e, StreamChanged)),
-            stop=stop_after_delay(AWAY_S), wait=wait_random_exponential(multiplier=0.1, max=2), reraise=True,
-        )  # fmt: skip
+            stop=stop_after_delay(AWAY_S),
+            wait=wait_random_exponential(multiplier=0.1, max=2),
+            reraise=True,
+        )
         return retrying(lambda: _Session(self).open())
 
 
@@ -123,7 +125,7 @@ class _Session:
             self._link.__exit__(None, None, None)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Raises Lost or FrameError when the consumer is no more; all before that is good."""
+        """Raises Lost or FrameError when the consumer is gone; everything before that is good."""
         spec, reading = self._reading.spec, self._reading
         select = spec.subjects if spec.subjects and not self._consumer.filters else ()
         while not isinstance(item := self._items.get(), End):
@@ -152,9 +154,15 @@ class _Session:
         reading.left_behind.clear()
         filters = _filters_for(spec.subjects, version_of(client.info))
         consumer = RangeConsumer(
-            client, spec.incarnation, SeqRange(reading.next, spec.seqs.last), filters, spec.headers_only,
-            reading.batch_rows, reading.batch_bytes, self._items.put,
-        )  # fmt: skip
+            client,
+            spec.incarnation,
+            SeqRange(reading.next, spec.seqs.last),
+            filters,
+            spec.headers_only,
+            reading.batch_rows,
+            reading.batch_bytes,
+            self._items.put,
+        )
         try:
             await consumer.open()
         except BaseException:

@@ -17,15 +17,15 @@ from nats3_dagster.model.numbers import Int64s
 _MAX_LINE = 1 << 20
 # Below this the arrays' fixed cost is more than a loop over the frames.
 _FEW_BYTES = 8 << 10
-# The arrays look at every byte, a loop only at control lines: from frames of this many bytes on it costs less (4 KiB:
-# 2.4 us and 0.9 us a frame; 64 KiB: 35 us and 1.5 us). The first few frames tell.
+# The arrays look at every byte, a loop only at control lines: for frames of at least this size it costs less (4 KiB:
+# 2.4 and 0.9 microseconds a frame; 64 KiB: 35 and 1.5 microseconds). The first few frames tell.
 _LARGE_FRAME, _SAMPLE = 1200, 8
 _CRLF = b"\r\n"
 _MAX_DIGITS = 9
 
 
 class FrameError(SourceError):
-    """What came from NATS is not its protocol, or of a kind that we do not know."""
+    """The data from NATS is not its protocol, or of an unknown kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def numbers_at(buffer: bytes, at: Int64s) -> Int64s:
 
 
 def _scan_each(buffer: bytes, at: int, marker: bytes, most: int = sys.maxsize) -> Frames:
-    """One frame after the other, 0.9 us each; `most` of them."""
+    """Scans one frame after the other, 0.9 microseconds each; `most` of them."""
     starts: list[int] = []
     marks: list[int] = []
     eols: list[int] = []
@@ -116,7 +116,8 @@ def _scan_each(buffer: bytes, at: int, marker: bytes, most: int = sys.maxsize) -
 
 
 def _scan_all(buffer: bytes, at: int, marker: bytes) -> Frames:
-    """All frames at once, 0.2 us each: every `CRLF MSG` may start one, and does when the one before ends there.
+    """Scans all frames at once, 0.2 microseconds each: every `CRLF MSG` may start one, and does when the previous one
+    ends there.
 
     Where a payload holds such a text, the rest of the buffer is scanned frame by frame."""
     raw = np.frombuffer(buffer, np.uint8)[at:]
@@ -185,8 +186,8 @@ def _marks(raw: NDArray[np.uint8], starts: Int64s, marker: bytes) -> Int64s:
         marks = starts + (raw[starts] == ord("H"))
         there = marks + len(marker) <= len(raw)
         return np.where(there & _holds(raw, np.where(there, marks, 0), marker), marks, -1)
-    # The `$` of `$JS.ACK.`, and not a space: in text every sixth byte is one (1 KiB of log lines: 2.5 us a message with
-    # spaces, 0.9 us so). A subject has no space, so the first marker in a line is the right one.
+    # The `$` of `$JS.ACK.`, and not a space: in text every sixth byte is one (1 KiB of log lines: 2.5 microseconds a
+    # message with spaces, 0.9 with `$`). A subject has no space, so the first marker in a line is the right one.
     rare = marker.index(b"$")
     marks = np.flatnonzero(raw[rare : len(raw) - len(marker) + rare + 1] == ord("$"))
     marks = marks[_holds(raw, marks, marker)]
@@ -195,5 +196,5 @@ def _marks(raw: NDArray[np.uint8], starts: Int64s, marker: bytes) -> Int64s:
 
 
 def _holds(raw: NDArray[np.uint8], at: Int64s, text: bytes) -> NDArray[np.bool_]:
-    """Whether the text stands at each of these positions, behind which there are as many bytes."""
+    """Returns for each of these positions whether the text stands there; the buffer has enough bytes after each."""
     return (raw[at[:, None] + np.arange(len(text))] == np.frombuffer(text, np.uint8)).all(axis=1)

@@ -25,9 +25,14 @@ def first_held_at(link: Link, stream: str, time_ns: int) -> int:
 async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:
     name = f"nats3-{secrets.token_hex(8)}"
     config = {
-        "name": name, "ack_policy": "none", "deliver_policy": "by_start_time", "opt_start_time": format_time(time_ns),
-        "mem_storage": True, "num_replicas": 1, "inactive_threshold": 10 * SECOND_NS,
-    }  # fmt: skip
+        "name": name,
+        "ack_policy": "none",
+        "deliver_policy": "by_start_time",
+        "opt_start_time": format_time(time_ns),
+        "mem_storage": True,
+        "num_replicas": 1,
+        "inactive_threshold": 10 * SECOND_NS,
+    }
     body = {"stream_name": stream, "config": config}
     created = await request_of_stream(client, stream, f"CONSUMER.CREATE.{stream}.{name}", body)
     try:
@@ -45,7 +50,7 @@ async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:
 
 
 async def _first_held_at(client: Connection, stream: str, time_ns: int, first: int) -> int:
-    """By halves, from `first` on."""
+    """Searches by halves, from `first` on."""
     end = (await stream_info(client, stream)).last_seq + 1
     while first < end:
         middle = (first + end) // 2

@@ -24,7 +24,7 @@ ACK, NAK, PROGRESS = b"+ACK", b"-NAK", b"+WPI"
 WINDOW = 20_000
 # How long the server may take for a window before it is sent again, and how often that is done.
 CONFIRM_S, TRIES = 10.0, 3
-# How long to wait before sending it again where nobody listens: a leader may be being elected.
+# How long to wait before sending it again without a subscriber: a leader may be being elected.
 ASK_AGAIN_S = 0.5
 
 
@@ -72,7 +72,7 @@ class _Confirming:
         self._open = np.ones(len(replies), np.bool_)  # not confirmed yet
         self._activity = asyncio.Event()
         self._failure: SourceError | None = None
-        self._unheard = False  # whether nobody listens where acknowledgements go
+        self._unheard = False  # true if acknowledgements have no subscriber
         client.divert(self._marker, self._on_frames)
         client.on_loss.append(lambda: self._fail(Lost("The connection to NATS was lost")))
 
@@ -85,7 +85,7 @@ class _Confirming:
             if self._failure:
                 raise self._failure
             if loop.time() > until:
-                what = "Nobody takes acknowledgements: the consumer was deleted, or has no leader"
+                what = "No consumer takes acknowledgements: it was deleted, or has no leader"
                 confirmed = f"The server confirmed all but {len(rest)} of {end - start} acknowledgements"
                 raise Lost(what if self._unheard else confirmed)
             if self._unheard:
@@ -99,7 +99,7 @@ class _Confirming:
                     await asyncio.wait_for(self._activity.wait(), max(again - loop.time(), 0.01))
 
     def _on_frames(self, frames: Frames) -> None:
-        unheard = np.frombuffer(frames.buffer, np.uint8)[frames.starts] == ord("H")  # a status: nobody listens
+        unheard = np.frombuffer(frames.buffer, np.uint8)[frames.starts] == ord("H")  # a status: no subscriber
         # The number ends with a space, as numbers_at wants it.
         numbers = numbers_at(frames.buffer, (frames.marks + len(self._marker))[~unheard])
         if (numbers < 0).any() or (numbers >= len(self._open)).any():

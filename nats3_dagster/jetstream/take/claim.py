@@ -1,7 +1,7 @@
 """Claiming messages: pull what a durable has outstanding, and hold it until it is acknowledged or given back.
 
 Invariant: nothing is acknowledged here. While the claim is open the server hears +WPI, so that it gives the messages to
-nobody else; a process that dies holds them until the durable's ack_wait has passed.
+no other client; a process that dies holds them until the durable's ack_wait has passed.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from nats3_dagster.model.numbers import Int64s
 # A pull request ends at either. One is under way at a time: it asks for no more than the durable has.
 PULL_MESSAGES = 32_768
 PULL_BYTES = 8 << 20
-# How long a request waits for messages that are pending, and for messages that somebody else holds.
+# How long a request waits for messages that are pending, and for messages that another client holds.
 EXPIRES_S, REDELIVERY_S = 5.0, 1.0
 # Beyond a request's own time: the server does not answer.
 SILENCE_S = 10.0
@@ -104,8 +104,8 @@ class Claim:
         return self._link
 
     def take(self, limits: Limits) -> Claimed:
-        """What the durable has now, up to the limits. Raises SourceError when the connection or the durable is lost:
-        what was pulled comes again. StreamChanged."""
+        """Takes the durable's available messages, up to the limits. Raises SourceError when the connection or the
+        durable is lost: what was pulled comes again. StreamChanged."""
         return self._link.call(self._take, limits)
 
     async def _take(self, client: Connection, limits: Limits) -> Claimed:
@@ -201,8 +201,9 @@ class _Puller:
         body = {"batch": count, "max_bytes": self._max_bytes, "expires": int(expires_s * SECOND_NS)}
         self._client.post(
             f"{self._client.api}.CONSUMER.MSG.NEXT.{self._durable.stream}.{self._durable.name}",
-            f"{self._inbox}.{self._requests}", json.dumps(body).encode(),
-        )  # fmt: skip
+            f"{self._inbox}.{self._requests}",
+            json.dumps(body).encode(),
+        )
         while self._asked > self._received:
             self._activity.clear()
             if self._failure:
@@ -253,7 +254,7 @@ class _Puller:
         self._held = len(np.unique(np.concatenate([b.column("seq").to_numpy() for b in self._batches])))
 
     def claimed(self, full: bool, elsewhere: int, consumer_seq: int) -> Claimed:
-        """What is held, in the order of the stream."""
+        """Returns the held messages, in stream order."""
         if not self._batches:
             empty = np.zeros(0, np.int64)
             nothing = MESSAGES.empty_table()
@@ -280,5 +281,5 @@ class _Puller:
 
 
 def _limit(durable: Durable, name: str, most: int) -> int:
-    """What a pull request may ask for: the durable may have a limit."""
+    """Returns the limit for a pull request: the durable may have one."""
     return min(int(durable.config.get(name) or 0) or most, most)

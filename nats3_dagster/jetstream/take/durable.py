@@ -17,7 +17,7 @@ from nats3_dagster.jetstream.link import Link
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """What CONSUMER.INFO says of a consumer."""
+    """The state of a consumer from CONSUMER.INFO."""
 
     stream: str
     name: str
@@ -72,8 +72,8 @@ async def durable_info(client: Connection, stream: str, name: str) -> Durable | 
 
 
 def own_jetstream_has(link: Link, stream: str, name: str) -> bool:
-    """Whether the connection's own JetStream has a consumer of these names, whatever domain or import the options name;
-    False where there is no JetStream, or this user may not ask it. Raises SourceError."""
+    """True if the connection's own JetStream has a consumer of these names, whatever domain or import the options name;
+    False if there is no JetStream, or this user may not ask it. Raises SourceError."""
     return link.call(own_request, f"CONSUMER.INFO.{stream}.{name}") is not None
 
 
@@ -87,18 +87,31 @@ def consumers_of(link: Link, stream: str) -> list[Durable]:
 
 
 def make_durable(
-    link: Link, stream: str, name: str, *, filters: Sequence[str], max_ack_pending: int, ack_wait_s: int,
-    first_seq: int | None, description: str,
-) -> Durable:  # fmt: skip
+    link: Link,
+    stream: str,
+    name: str,
+    *,
+    filters: Sequence[str],
+    max_ack_pending: int,
+    ack_wait_s: int,
+    first_seq: int | None,
+    description: str,
+) -> Durable:
     """A pull consumer whose messages are acknowledged one by one. It begins with `first_seq`; None: with the oldest
     message, as a work queue demands.
 
     Raises OperatorError if this server cannot filter so, Refused if it refuses for another reason."""
     config: dict[str, Any] = {
-        "name": name, "durable_name": name, "description": description, "ack_policy": "explicit",
-        "ack_wait": ack_wait_s * SECOND_NS, "max_ack_pending": max_ack_pending, "max_deliver": -1,
-        "deliver_policy": "all", "replay_policy": "instant",
-    }  # fmt: skip
+        "name": name,
+        "durable_name": name,
+        "description": description,
+        "ack_policy": "explicit",
+        "ack_wait": ack_wait_s * SECOND_NS,
+        "max_ack_pending": max_ack_pending,
+        "max_deliver": -1,
+        "deliver_policy": "all",
+        "replay_policy": "instant",
+    }
     if first_seq is not None:
         config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": first_seq}
     too_old = OperatorError(
@@ -113,14 +126,15 @@ def make_durable(
     body = {"stream_name": stream, "config": config}
     durable = _durable(link.call(request, f"CONSUMER.CREATE.{stream}.{name}", body))
     if len(durable.filters) < len(filters):
-        # The stream's server is older than ours, as it may be in another domain: it would deliver everything.
+        # The stream's server is older than the connection's, as it may be in another domain: it would deliver
+        # everything.
         delete_durable(link, stream, name)
         raise too_old
     return durable
 
 
 def delete_durable(link: Link, stream: str, name: str) -> bool:
-    """Whether there was one."""
+    """Deletes a consumer; True if there was one."""
     try:
         link.call(request, f"CONSUMER.DELETE.{stream}.{name}")
     except Refused as error:
@@ -132,9 +146,16 @@ def delete_durable(link: Link, stream: str, name: str) -> bool:
 
 def _durable(info: Mapping[str, Any]) -> Durable:
     return Durable(
-        info["stream_name"], info["name"], pending=info["num_pending"], outstanding=info["num_ack_pending"],
-        delivered_seq=info["delivered"]["stream_seq"], floor_seq=info["ack_floor"]["stream_seq"],
-        consumer_seq=info["delivered"]["consumer_seq"], floor_consumer_seq=info["ack_floor"]["consumer_seq"],
-        created_ns=parse_time(info["created"]), config=info["config"],
-        paused=bool(info.get("paused")), server=leader_of(info),
-    )  # fmt: skip
+        info["stream_name"],
+        info["name"],
+        pending=info["num_pending"],
+        outstanding=info["num_ack_pending"],
+        delivered_seq=info["delivered"]["stream_seq"],
+        floor_seq=info["ack_floor"]["stream_seq"],
+        consumer_seq=info["delivered"]["consumer_seq"],
+        floor_consumer_seq=info["ack_floor"]["consumer_seq"],
+        created_ns=parse_time(info["created"]),
+        config=info["config"],
+        paused=bool(info.get("paused")),
+        server=leader_of(info),
+    )

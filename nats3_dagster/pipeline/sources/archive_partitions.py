@@ -34,9 +34,14 @@ class ChunkGroup(InputPartition):
 
 
 def partitions_of(
-    workspace: Workspace, name: str, selection: Selection, narrowing: Narrowing, *, fail_on_data_loss: bool,
+    workspace: Workspace,
+    name: str,
+    selection: Selection,
+    narrowing: Narrowing,
+    *,
+    fail_on_data_loss: bool,
     partition_bytes: int,
-) -> list[ChunkGroup]:  # fmt: skip
+) -> list[ChunkGroup]:
     """The partitions of a read, in the order of the stream; none if it takes nothing. `partition_bytes`: of subjects,
     headers and payloads that a partition has at most, unless one chunk has more.
 
@@ -60,9 +65,7 @@ def partitions_of(
     taken = [c for c in with_subjects(workspace, chunks, narrowed) if _may_have(c, narrowing)]
     # The counts by subject are for the plan alone: thousands of them would travel with every task.
     light = [replace(c, meta=replace(c.meta, subjects=None, minutes=None, deleted=None)) for c in taken]
-    return [
-        ChunkGroup(group, narrowed.sequences or seqs, narrowed.times) for group in _groups(light, partition_bytes)
-    ]
+    return [ChunkGroup(group, narrowed.sequences or seqs, narrowed.times) for group in _groups(light, partition_bytes)]
 
 
 def _hours(selection: Selection, chunks: Sequence[Chunk]) -> Iterator[str]:
@@ -84,8 +87,7 @@ def _check_whole(
     if lost:
         more = f" and {len(lost) - _SHOWN} more ranges" if len(lost) > _SHOWN else ""
         raise OperatorError(
-            f"Sequences of the selection are not in archive {archive.name}: "
-            f"{', '.join(map(str, lost[:_SHOWN]))}{more}",
+            f"Sequences of the selection are not in archive {archive.name}: {', '.join(map(str, lost[:_SHOWN]))}{more}",
             "Capture those hours while the stream still has them, or set failOnDataLoss to false and read what there "
             "is",
         )

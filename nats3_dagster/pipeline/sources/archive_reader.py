@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from nats3_dagster.archive.read.fetch import fetch_chunks
+from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.errors import ObjectMissing
 from nats3_dagster.model import Chunk, Selection
 from nats3_dagster.model.messages import exact_subjects, subject_names
@@ -37,7 +37,7 @@ _AHEAD = 1
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRead:
-    """What a read takes, as its options say."""
+    """The selection of a read, from its options."""
 
     archive: str
     selection: Selection
@@ -59,10 +59,16 @@ class ArchiveReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Asked on the driver. Raises OperatorError, CatalogError, SourceError."""
         with Workspace(Settings.load()) as workspace:
-            return list(partitions_of(
-                workspace, self._read.archive, self._read.selection, self._narrowing,
-                fail_on_data_loss=self._read.fail_on_data_loss, partition_bytes=self._read.partition_bytes,
-            ))  # fmt: skip
+            return list(
+                partitions_of(
+                    workspace,
+                    self._read.archive,
+                    self._read.selection,
+                    self._narrowing,
+                    fail_on_data_loss=self._read.fail_on_data_loss,
+                    partition_bytes=self._read.partition_bytes,
+                )
+            )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a partition, a batch for each row group. Raises StoreError, ObjectMissing, ChunkError."""
@@ -81,9 +87,7 @@ class ArchiveReader(DataSourceReader):
             names |= {"subject", "subject_bytes"}
         try:
             for chunk, reader in fetch_chunks(bucket_of, group.chunks, _AHEAD):
-                for batch in reader.batches(
-                    sorted(names), seqs=group.seqs, times=group.times, dictionary=by_subject
-                ):
+                for batch in reader.batches(sorted(names), seqs=group.seqs, times=group.times, dictionary=by_subject):
                     rows = self._of_subjects(batch) if by_subject else batch
                     if rows.num_rows:
                         yield self._columns(rows, chunk)
@@ -96,16 +100,17 @@ class ArchiveReader(DataSourceReader):
 
     def _of_subjects(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         subjects, takes = exact_subjects(batch), self._read.selection.takes_subject
-        taken = np.array([
-            takes(name) and self._narrowing.takes_subject(readable(name)) for name in subject_names(subjects)
-        ], bool)  # fmt: skip
+        taken = np.array(
+            [takes(name) and self._narrowing.takes_subject(readable(name)) for name in subject_names(subjects)], bool
+        )
         return batch.filter(pa.array(taken[subjects.indices.to_numpy()]))
 
     def _columns(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
         """The batch with the columns that Spark asks for, in its types."""
         constants: dict[str, Any] = {
-            "hour": chunk.meta.hour, "stream_created_ns": chunk.meta.incarnation.created_ns,
-        }  # fmt: skip
+            "hour": chunk.meta.hour,
+            "stream_created_ns": chunk.meta.incarnation.created_ns,
+        }
         columns: list[pa.Array] = []
         for field in self._schema:
             if field.name in _OF_CHUNK:

@@ -19,7 +19,7 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Selection
 from nats3_dagster.model.quantities import parse_size
 from nats3_dagster.pipeline.sources.archive_reader import ArchiveRead, ArchiveReader, FilteringArchiveReader
-from nats3_dagster.pipeline.sources.chosen_columns import Columns, check_names, check_schema
+from nats3_dagster.pipeline.sources.columns import ColumnTypes, check_names, check_schema
 from nats3_dagster.pipeline.sources.options import (
     FILTERS,
     FLAG,
@@ -75,11 +75,17 @@ OPTIONS = (
 )
 _MAP = MapType(StringType(), ArrayType(StringType()))
 # The columns, in order. `headers` is binary with the option `headers` so.
-_COLUMNS: Columns = {
-    "seq": (LongType(),), "time": (TimestampType(),), "time_ns": (LongType(),), "subject": (StringType(),),
-    "subject_bytes": (BinaryType(),), "hour": (StringType(),), "headers": (_MAP,), "data": (BinaryType(),),
+_COLUMNS: ColumnTypes = {
+    "seq": (LongType(),),
+    "time": (TimestampType(),),
+    "time_ns": (LongType(),),
+    "subject": (StringType(),),
+    "subject_bytes": (BinaryType(),),
+    "hour": (StringType(),),
+    "headers": (_MAP,),
+    "data": (BinaryType(),),
     "stream_created_ns": (LongType(),),
-}  # fmt: skip
+}
 
 
 class Nats3DataSource(DataSource):
@@ -95,7 +101,7 @@ class Nats3DataSource(DataSource):
     | hour | string | The hour `YYYY-MM-DD-HH:00` in UTC under which it is archived. |
     | headers | map<string,array<string>> | The headers, null without any; with `headers=binary` the block itself. |
     | data | binary | The payload. |
-    | stream_created_ns | bigint | When the stream was made, in nanoseconds since 1970: sequences begin anew with it. |
+    | stream_created_ns | bigint | When the stream was made, in ns since 1970; each incarnation has its own sequences. |
 
     | option | value | default | meaning |
     |---|---|---|---|
@@ -138,9 +144,11 @@ class Nats3DataSource(DataSource):
         values = self._values()
         check_schema(SOURCE, schema, _columns(values))
         read = ArchiveRead(
-            values["archive"], _selection(values), values.get("failOnDataLoss", True),
+            values["archive"],
+            _selection(values),
+            values.get("failOnDataLoss", True),
             values.get("partitionBytes", PARTITION_BYTES),
-        )  # fmt: skip
+        )
         kind = FilteringArchiveReader if pushes_filters(SOURCE, values) else ArchiveReader
         return kind(read, Settings.load(), schema)
 
@@ -164,10 +172,13 @@ class Nats3DataSource(DataSource):
 
 def _selection(values: Mapping[str, Any]) -> Selection:
     return Selection.parse(
-        hours=values.get("hours"), from_time=values.get("from"), to_time=values.get("to"),
-        sequences=values.get("sequences"), subjects=values.get("subjects"),
-    )  # fmt: skip
+        hours=values.get("hours"),
+        from_time=values.get("from"),
+        to_time=values.get("to"),
+        sequences=values.get("sequences"),
+        subjects=values.get("subjects"),
+    )
 
 
-def _columns(values: Mapping[str, Any]) -> Columns:
+def _columns(values: Mapping[str, Any]) -> ColumnTypes:
     return {**_COLUMNS, "headers": (BinaryType(),)} if values.get("headers") == "binary" else _COLUMNS

@@ -3,23 +3,28 @@
 Invariant: nothing here touches single messages but the map of headers.
 """
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
-from nats3_dagster.errors import SourceError
+from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM
 from nats3_dagster.pipeline.pyspark_features import arrow_schema
 from nats3_dagster.pipeline.sources.header_maps import as_maps
+from nats3_dagster.settings.names import nearest
 
 # What a server adds to the headers of a message that it sends without its payload, at their end. A message without
 # headers gets a block of its own.
 _SIZE = rb"(?s)(?P<before>.*\r\n)Nats-Msg-Size: ?(?P<size>\d+)\r\n\r\n$"
 _EMPTY = b"NATS/1.0\r\n"
+# The types that each column may have.
+ColumnTypes = Mapping[str, Sequence[DataType]]
 
 
 def needs_payloads(schema: StructType) -> bool:
-    """Whether the payloads must be sent. Without them a block of headers that holds none is none: so who asks for exact
+    """True if the payloads must be sent. Without them a block of headers that holds none is none: so who asks for exact
     blocks gets payloads sent as well."""
     types = {field.name: field.dataType.typeName() for field in schema.fields}
     return "data" in types or types.get("headers") == "binary"
@@ -65,3 +70,33 @@ def _without_size(messages: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
     blocks = pc.if_else(pc.equal(before, pa.scalar(_EMPTY)), pa.scalar(None, pa.binary()), blocks)
     at = messages.schema.get_field_index("headers")
     return messages.set_column(at, messages.schema.field(at), blocks), sizes.cast(pa.string()).cast(pa.int32())
+
+
+def check_names(source: str, names: Sequence[str], columns: ColumnTypes) -> None:
+    """Raises OperatorError unless the option `columns` names columns of the source, and each once."""
+    for name in names:
+        if name not in columns:
+            raise _unknown(f"The option columns of {source} names {name!r}, which it does not have", name, columns)
+    for name in names:
+        if names.count(name) > 1:
+            raise OperatorError(f"The option columns of {source} names {name} twice", "Name it once", field="columns")
+
+
+def check_schema(source: str, schema: StructType, columns: ColumnTypes) -> None:
+    """Raises OperatorError unless a schema that the user gave has columns of the source, in types that they may have.
+    Whether a column takes nulls makes no difference."""
+    for column in schema.fields:
+        if column.name not in columns:
+            raise _unknown(f"{source} has no column {column.name!r}, which the schema names", column.name, columns)
+        types = [type_.simpleString() for type_ in columns[column.name]]
+        if column.dataType.simpleString() not in types:
+            raise OperatorError(
+                f"The column {column.name} of {source} is {' or '.join(types)}, and the schema says "
+                f"{column.dataType.simpleString()}",
+                "Give it that type in the schema, and cast it afterwards",
+            )
+
+
+def _unknown(what: str, name: str, columns: ColumnTypes) -> OperatorError:
+    near = nearest(name, columns)
+    return OperatorError(what, f"Did you mean {near}?" if near else f"There are {', '.join(columns)}", field="columns")

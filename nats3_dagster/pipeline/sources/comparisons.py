@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-# Behind every sequence and every time in microseconds.
+# After every sequence and every time in microseconds.
 MOST = 1 << 64
 # The first and the last number, both included.
 Bounds = tuple[int, int]
@@ -45,7 +45,7 @@ def kind(each: "Filter") -> str:
 
 
 def cut(range_: Bounds, bounds: Bounds) -> Bounds:
-    """What both leave; the last below the first for nothing."""
+    """Returns the intersection; the last below the first for nothing."""
     return max(range_[0], bounds[0]), min(range_[1], bounds[1])
 
 

@@ -57,21 +57,34 @@ CONNECTION = (
     Option("tlsFirst", FLAG, "false", "Whether TLS begins before the server's first line."),
     Option("domain", DOMAIN, "that of the server", "The JetStream domain of the stream."),
     Option(
-        "apiPrefix", Kind("text", _text_for("api_prefix"), _WORDS), "none",
+        "apiPrefix",
+        Kind("text", _text_for("api_prefix"), _WORDS),
+        "none",
         "What the subjects of JetStream's API begin with; instead of a domain.",
     ),
     Option(
-        "inboxPrefix", Kind("text", _text_for("inbox_prefix"), _WORDS), "_INBOX",
+        "inboxPrefix",
+        Kind("text", _text_for("inbox_prefix"), _WORDS),
+        "_INBOX",
         "What the subjects begin with on which answers come.",
     ),
 )
 # The setting that each option stands for; secrets also come from a file or a variable.
 _KEYS = {
-    "url": "nats_url", "user": "nats_user", "password": "nats_password", "token": "nats_token",
-    "credsFile": "nats_creds", "nkeyFile": "nats_nkey", "tlsCa": "nats_tls_ca", "tlsCert": "nats_tls_cert",
-    "tlsKey": "nats_tls_key", "tlsFirst": "nats_tls_first", "domain": "nats_domain", "apiPrefix": "nats_api_prefix",
+    "url": "nats_url",
+    "user": "nats_user",
+    "password": "nats_password",
+    "token": "nats_token",
+    "credsFile": "nats_creds",
+    "nkeyFile": "nats_nkey",
+    "tlsCa": "nats_tls_ca",
+    "tlsCert": "nats_tls_cert",
+    "tlsKey": "nats_tls_key",
+    "tlsFirst": "nats_tls_first",
+    "domain": "nats_domain",
+    "apiPrefix": "nats_api_prefix",
     "inboxPrefix": "nats_inbox_prefix",
-}  # fmt: skip
+}
 _LOGINS = ("nats_user", "nats_token", "nats_creds", "nats_nkey")
 _ALL_LOGINS = (*_LOGINS, "nats_password", "nats_user_jwt", "nats_user_seed")
 
@@ -104,16 +117,18 @@ def nats_options(source: str, values: Mapping[str, Any]) -> NatsOptions:
 
 
 def _base(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options add to: the context that they name, nothing where they name a server, else the settings."""
+    """Returns the settings that the options add to: the context that they name, nothing where they name a server, else
+    the settings."""
     if "context" in values:
         return read_context(values["context"])
     if "url" in values:
         return {}
     settings = Settings.load()
     return {
-        key: getattr(settings, key) for key in Settings.model_fields
+        key: getattr(settings, key)
+        for key in Settings.model_fields
         if key.startswith("nats_") and getattr(settings, key) is not None
-    }  # fmt: skip
+    }
 
 
 def _add_secret(source: str, name: str, values: Mapping[str, Any], own: dict[str, Any]) -> None:

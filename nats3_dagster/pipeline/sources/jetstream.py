@@ -9,7 +9,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-)  # fmt: skip
+)
 from pyspark.sql.types import StructType
 
 from nats3_dagster.errors import Nats3Error, OperatorError, from_json
@@ -20,7 +20,7 @@ from nats3_dagster.pipeline.sources.jetstream_options import (
     read_schema,
     read_values,
     streaming_values,
-)  # fmt: skip
+)
 from nats3_dagster.pipeline.sources.jetstream_reader import FilteringReader, JetStreamReader
 from nats3_dagster.pipeline.sources.jetstream_stream import JetStreamStreamReader
 from nats3_dagster.pipeline.sources.jetstream_writer import stream_writer, writer
@@ -73,7 +73,7 @@ class JetStreamDataSource(DataSource):
     | option | type | default | meaning |
     |---|---|---|---|
     | stream | text | required | The stream that takes the messages. |
-    | expectedStream | true or false | true | Whether each message has a header by which any other stream refuses it. |
+    | expectedStream | true or false | true | Whether each message has a header that makes any other stream refuse it. |
     | rejects | fail or report | fail | Whether refused rows fail the write, or are only logged. |
     | maxPending | number | 1000 | Messages without an acknowledgement that each task has at most. |
     | ackTimeout | duration | 10s | How long an acknowledgement may take. |
@@ -115,7 +115,7 @@ class JetStreamDataSource(DataSource):
         self._error = ""
         try:
             values = read_values(options)
-        except OperatorError:  # a sink, or an error that whoever reads raises again
+        except OperatorError:  # a sink, or an error that the reader raises again
             return
         try:
             self._snapshot = take_snapshot(SOURCE, values)

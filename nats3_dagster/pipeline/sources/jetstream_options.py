@@ -17,7 +17,8 @@ from pyspark.sql.types import (
 )
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.pipeline.sources.chosen_columns import check_names
+from nats3_dagster.hours import parse_time
+from nats3_dagster.pipeline.sources.columns import check_names
 from nats3_dagster.pipeline.sources.connection import CONNECTION
 from nats3_dagster.pipeline.sources.options import (
     COUNT,
@@ -28,12 +29,28 @@ from nats3_dagster.pipeline.sources.options import (
     SEQUENCE,
     STREAM,
     TIME,
+    Kind,
     Option,
     choice,
     not_given,
     parse_options,
-)  # fmt: skip
-from nats3_dagster.pipeline.sources.starting import STARTING
+)
+
+
+def _starting(text: str) -> str:
+    text = text.strip()
+    if text.lower() in ("earliest", "latest"):
+        return text.lower()
+    if not (text.isascii() and text.isdecimal()):
+        parse_time(text)
+    elif not 1 <= int(text) < 1 << 63:
+        raise ValueError
+    return text
+
+
+STARTING = Kind(
+    "earliest, latest, sequence or time", _starting, "earliest, latest, a sequence from 1, or a time like -2h"
+)
 
 SOURCE = "jetstream"
 MESSAGES_PER_PARTITION = 1_000_000
@@ -65,9 +82,14 @@ STREAMING = (
 HEADER_MAP = MapType(StringType(), ArrayType(StringType()))
 # The types that each column may have; the first one is the default.
 COLUMNS: Mapping[str, tuple[DataType, ...]] = {
-    "seq": (LongType(),), "time": (TimestampType(),), "time_ns": (LongType(),), "subject": (StringType(),),
-    "headers": (HEADER_MAP, BinaryType()), "data": (BinaryType(),), "size": (IntegerType(),),
-}  # fmt: skip
+    "seq": (LongType(),),
+    "time": (TimestampType(),),
+    "time_ns": (LongType(),),
+    "subject": (StringType(),),
+    "headers": (HEADER_MAP, BinaryType()),
+    "data": (BinaryType(),),
+    "size": (IntegerType(),),
+}
 
 
 def batch_values(options: Mapping[str, str]) -> dict[str, Any]:
@@ -95,9 +117,10 @@ def read_schema(values: Mapping[str, Any]) -> StructType:
         names = [name for name in COLUMNS if name != "size" and not (name == "headers" and form == "none")]
     if "headers" in names and form == "none":
         raise OperatorError(
-            f"The option columns of {SOURCE} names headers, and the option headers is none", "Change one of them",
+            f"The option columns of {SOURCE} names headers, and the option headers is none",
+            "Change one of them",
             field="columns",
-        )  # fmt: skip
+        )
     return StructType([StructField(name, _type(name, form)) for name in names])
 
 

@@ -49,8 +49,9 @@ class JetStreamStreamReader(DataSourceStreamReader):
             if seq > state.last_seq + 1:
                 raise OperatorError(
                     f"Stream {state.name} ends at sequence {state.last_seq}, before startingOffsets {seq}",
-                    "Give a smaller one, or latest", field="startingOffsets",
-                )  # fmt: skip
+                    "Give a smaller one, or latest",
+                    field="startingOffsets",
+                )
         else:
             at = first_seq_at(self._connected(), state.name, parse_time(starting, self._loaded))
             seq = min(at, state.last_seq + 1)
@@ -66,9 +67,7 @@ class JetStreamStreamReader(DataSourceStreamReader):
             if self._latest["seq"] == state.last_seq:  # the very same: for Spark any other offset has new messages
                 return self._latest
         earlier = self._latest and self._latest["witness"]
-        self._latest = self._offset(
-            state.last_seq, witness_of(self._connected(), state, state.last_seq, earlier)
-        )  # fmt: skip
+        self._latest = self._offset(state.last_seq, witness_of(self._connected(), state, state.last_seq, earlier))
         return self._latest
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -100,8 +99,11 @@ class JetStreamStreamReader(DataSourceStreamReader):
     def _offset(self, seq: int, witness: Witness | None) -> Offset:
         incarnation = self._reading.incarnation
         return {
-            "stream": incarnation.stream, "created_ns": incarnation.created_ns, "seq": seq, "witness": witness,
-        }  # fmt: skip
+            "stream": incarnation.stream,
+            "created_ns": incarnation.created_ns,
+            "seq": seq,
+            "witness": witness,
+        }
 
     def _prove(self, offset: Offset, state: StreamState) -> None:
         """Raises SourceError if the stream ends before the offset, StreamChanged if it has other messages there."""

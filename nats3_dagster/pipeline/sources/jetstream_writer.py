@@ -54,7 +54,7 @@ DURATION = Kind("duration", _seconds, "a duration from 1s on, like 30s or 2m")
 ID = Kind("id", _id, "a text without white space and colons, of 100 characters at most")
 _BOTH = (
     Option("stream", STREAM, "required", "The stream that takes the messages."),
-    Option("expectedStream", FLAG, "true", "Whether each message has a header by which any other stream refuses it."),
+    Option("expectedStream", FLAG, "true", "Whether each message has a header that makes any other stream refuse it."),
     Option("rejects", choice("fail", "report"), "fail", "Whether refused rows fail the write, or are only logged."),
     Option("maxPending", COUNT, str(MAX_PENDING), "Messages without an acknowledgement that each task has at most."),
     Option("ackTimeout", DURATION, f"{ACK_TIMEOUT_S}s", "How long an acknowledgement may take."),
@@ -69,14 +69,14 @@ WRITE_STREAM = _BOTH
 
 
 def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> "JetStreamWriter":
-    """What `df.write.format("jetstream")` writes with. Raises OperatorError, SourceError."""
+    """Returns the writer of `df.write.format("jetstream")`. Raises OperatorError, SourceError."""
     run = secrets.token_hex(8)
     values, plan = _planned(f"df.write.format({SINK!r})", WRITE, options, schema, overwrite, run)
     return JetStreamWriter(values, plan, run)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> "JetStreamStreamWriter":
-    """What `df.writeStream.format("jetstream")` writes with. Raises OperatorError, SourceError."""
+    """Returns the writer of `df.writeStream.format("jetstream")`. Raises OperatorError, SourceError."""
     values, plan = _planned(f"df.writeStream.format({SINK!r})", WRITE_STREAM, options, schema, overwrite)
     return JetStreamStreamWriter(values, plan)
 
@@ -131,7 +131,7 @@ class JetStreamStreamWriter(StreamArrowWriter):
             for key in ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
         )
         if context is None or not query or batch is None or not run:
-            raise EngineError("Spark does not say which batch of which query this is", "Use Spark 4")
+            raise EngineError("Spark does not name the query and the batch", "Use Spark 4")
         return write_rows(self._plan, WritePart(query, int(batch), context.partitionId(), run), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -144,9 +144,13 @@ class JetStreamStreamWriter(StreamArrowWriter):
 
 
 def _planned(
-    source: str, table: Sequence[Option], options: Mapping[str, str], schema: StructType, overwrite: bool,
+    source: str,
+    table: Sequence[Option],
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool,
     run: str | None = None,
-) -> tuple[dict[str, Any], SinkPlan]:  # fmt: skip
+) -> tuple[dict[str, Any], SinkPlan]:
     values = parse_options(source, (*table, *CONNECTION), options)
     if overwrite:
         raise OperatorError(
@@ -160,10 +164,14 @@ def _planned(
     with Link(nats) as link:
         state = stream_state(link, values["stream"])
         plan = SinkPlan(
-            nats, state.name, values.get("expectedStream", True), values.get("maxPending", MAX_PENDING),
-            values.get("ackTimeout", ACK_TIMEOUT_S), values.get("retryTimeout", RETRY_S),
+            nats,
+            state.name,
+            values.get("expectedStream", True),
+            values.get("maxPending", MAX_PENDING),
+            values.get("ackTimeout", ACK_TIMEOUT_S),
+            values.get("retryTimeout", RETRY_S),
             values.get("allowDoubles", False),
-        )  # fmt: skip
+        )
         _check_stream(state, plan)
         ensure_records(link, state)
         if run and "writeId" not in values:
@@ -179,11 +187,11 @@ def _check_stream(state: StreamState, plan: SinkPlan) -> None:
     if config.get("mirror"):
         origin = config["mirror"].get("name")
         raise OperatorError(
-            f"Stream {state.name} is a mirror of {origin}: nobody can publish into it", f"Write to {origin}"
+            f"Stream {state.name} is a mirror of {origin}: it takes no messages from clients", f"Write to {origin}"
         )
     if not config.get("subjects"):
         raise OperatorError(
-            f"Stream {state.name} captures no subjects: nobody can publish into it", "Give it subjects first"
+            f"Stream {state.name} captures no subjects: it takes no messages from clients", "Give it subjects first"
         )
     if config.get("no_ack"):
         raise OperatorError(
@@ -224,6 +232,8 @@ def _listed(refusals: Sequence[Refusal], refused: int, shown: int) -> str:
 def _warn(stream: str, messages: Sequence[WriterCommitMessage | None]) -> None:
     done = [message for message in messages if isinstance(message, Written)]
     log.warning(
-        "A write to stream %s failed; %d of its tasks wrote %d rows, which stay", stream, len(done),
+        "A write to stream %s failed; %d of its tasks wrote %d rows, which stay",
+        stream,
+        len(done),
         sum(each.messages for each in done),
-    )  # fmt: skip
+    )

@@ -32,25 +32,25 @@ _ACCEPTS: dict[str, Callable[[str, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What filters leave. Ranges include both ends; None is no bound."""
+    """The rest of a selection after filters. Ranges include both ends; None is no bound."""
 
     seqs: tuple[int, int] = (1, MAX_SEQUENCE)
     # Nanoseconds since 1970.
     times_ns: tuple[int, int] = (-LAST_NS, LAST_NS - 1)
-    # Filters of one text, all of which must accept it.
+    # Filters by one text; all must accept it.
     subject_filters: tuple["Filter", ...] = field(default=())
     hour_filters: tuple["Filter", ...] = field(default=())
 
     @classmethod
     def of(cls, filters: Iterable["Filter"]) -> "Narrowing":
-        """What all of these filters leave together. Those that it has no use for leave everything."""
+        """Returns the intersection of all of these filters. Those that it has no use for leave everything."""
         narrowing = cls()
         for each in filters:
             narrowing = narrowing.and_(each)
         return narrowing
 
     def and_(self, each: "Filter") -> "Narrowing":
-        """What one more filter leaves."""
+        """Returns the rest after one more filter."""
         value: Any = getattr(each, "value", None)
         column = getattr(each, "attribute", ())
         if value is None:
@@ -61,7 +61,7 @@ class Narrowing:
             return replace(self, times_ns=cut(self.times_ns, bounds_of(each, value)[0]))
         if column == ("time",):
             (first, last), _ = bounds_of(each, value)
-            # A microsecond is a thousand nanoseconds, of which a message may have any.
+            # A microsecond is a thousand nanoseconds, and a message may have any of them.
             return replace(self, times_ns=cut(self.times_ns, (first * 1000, last * 1000 + 999)))
         if kind(each) not in _ACCEPTS:
             return self
@@ -89,21 +89,23 @@ class Narrowing:
         if self.times_ns == Narrowing().times_ns:
             return replace(selection, sequences=sequences)
         return replace(
-            selection, sequences=sequences,
-            from_ns=None if times[0] == -LAST_NS else times[0], to_ns=None if times[1] == LAST_NS - 1 else times[1] + 1,
-        )  # fmt: skip
+            selection,
+            sequences=sequences,
+            from_ns=None if times[0] == -LAST_NS else times[0],
+            to_ns=None if times[1] == LAST_NS - 1 else times[1] + 1,
+        )
 
     @property
     def narrows_seqs(self) -> bool:
-        """Whether sequences are refused."""
+        """True if sequences are refused."""
         return self.seqs != Narrowing().seqs
 
     def takes_hour(self, hour: str) -> bool:
-        """Whether messages of an hour may pass."""
+        """True if messages of an hour may pass."""
         return _accepted(self.hour_filters, hour)
 
     def takes_subject(self, subject: str) -> bool:
-        """Whether messages of a subject, as the column `subject` has it, may pass."""
+        """True if messages of a subject, as the column `subject` has it, may pass."""
         return _accepted(self.subject_filters, subject)
 
 

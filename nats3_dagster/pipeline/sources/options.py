@@ -103,7 +103,7 @@ PUSH_FILTERS = Option(
 
 
 def pushes_filters(source: str, values: Mapping[str, Any]) -> bool:
-    """Whether filters narrow the read. Where PySpark hands over none, the log says so: the answer is right all the
+    """True if filters narrow the read. Where PySpark hands over none, the log says so: the answer is right all the
     same."""
     return bool(values.get(PUSH_FILTERS.name)) and warn_without(
         PUSH_DOWN, source, "all of the selection is read, and Spark filters afterwards"

@@ -26,9 +26,9 @@ _ESCAPED = re.compile("%[0-9A-F]{2}")
 
 @dataclass(slots=True)
 class Narrowed:
-    """What filters leave of a stream."""
+    """The rest of a stream after filters."""
 
-    # Filters of subjects that the consumer applies, of which one must match; None: no message passes.
+    # Filters of subjects that the consumer applies; one must match. None: no message passes.
     subjects: tuple[str, ...] | None
     # Sequences, both included.
     seqs: tuple[int, int] = (1, MAX_SEQUENCE)
@@ -36,7 +36,7 @@ class Narrowed:
     times_ns: tuple[int, int] = (-MOST, MOST)
 
     def take(self, filters: Iterable["Filter"]) -> "list[Filter]":
-        """Narrow by these, all of which a row must pass. Returns those that Spark must apply."""
+        """Narrows by these; a row must pass all of them. Returns those that Spark must apply."""
         return [each for each in filters if not self._take(each)]
 
     def _take(self, each: "Filter") -> bool:
@@ -86,7 +86,7 @@ class Narrowed:
 
 
 def _is_name(text: Any) -> bool:
-    """Whether the text is that of one subject and of no other, and stands for it in a filter."""
+    """True if the text is that of one subject and of no other, and stands for it in a filter."""
     try:
         check_filter(text)
     except (OperatorError, TypeError):

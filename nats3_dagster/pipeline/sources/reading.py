@@ -1,4 +1,4 @@
-"""What both reads of a stream share: how the range is cut into partitions, and how a task reads one.
+"""The common part of both reads of a stream: how the range is cut into partitions, and how a task reads one.
 
 Invariant: a partition gives each message of its sequences that the stream holds, or fails. What the stream has lost of
 them, as far as it can be known, is an error unless failOnDataLoss is false.
@@ -20,8 +20,7 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import Incarnation, SeqRange, StreamState, clipped
-from nats3_dagster.pipeline.sources.chosen_columns import check_schema
-from nats3_dagster.pipeline.sources.columns import Columns
+from nats3_dagster.pipeline.sources.columns import Columns, check_schema
 from nats3_dagster.pipeline.sources.jetstream_options import COLUMNS, MESSAGES_PER_PARTITION, SOURCE
 from nats3_dagster.pipeline.sources.snapshot import Snapshot
 
@@ -45,7 +44,7 @@ class Reading:
 
     nats: NatsOptions
     incarnation: Incarnation
-    # Filters, of which one must take a message's subject; none: all messages.
+    # Filters; one must match a message's subject. None: all messages.
     subjects: tuple[str, ...]
     columns: Columns
     fail_on_data_loss: bool
@@ -58,10 +57,14 @@ class Reading:
         """The read that options ask for. Raises OperatorError if the schema has other columns than the source."""
         check_schema(SOURCE, schema, COLUMNS)
         return cls(
-            snapshot.nats, snapshot.state.incarnation, values.get("subjects", ()), Columns(schema),
-            values.get("failOnDataLoss", True), values.get("numPartitions"),
+            snapshot.nats,
+            snapshot.state.incarnation,
+            values.get("subjects", ()),
+            Columns(schema),
+            values.get("failOnDataLoss", True),
+            values.get("numPartitions"),
             values.get("messagesPerPartition", MESSAGES_PER_PARTITION),
-        )  # fmt: skip
+        )
 
     def cut(self, seqs: SeqRange) -> list[InputPartition]:
         """The partitions of these sequences, each of contiguous ones, ascending; none of an empty range."""

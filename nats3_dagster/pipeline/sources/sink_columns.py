@@ -23,10 +23,11 @@ from nats3_dagster.settings.names import nearest
 _TEXT = (StringType(), BinaryType())
 # The types that each column may have; the first one is what the others stand for.
 COLUMNS: Mapping[str, tuple[DataType, ...]] = {
-    "subject": _TEXT, "data": _TEXT,
+    "subject": _TEXT,
+    "data": _TEXT,
     "headers": (MapType(StringType(), StringType()), MapType(StringType(), ArrayType(StringType())), BinaryType()),
     "msg_id": (StringType(),),
-}  # fmt: skip
+}
 _REQUIRED = ("subject", "data")
 _ID, _EXPECTED_STREAM = "Nats-Msg-Id", "Nats-Expected-Stream"
 # Servers keep the length of a header block in 16 bits.
@@ -36,7 +37,7 @@ _OURS = rf"(?i)\r\n(?:{_ID}|{_EXPECTED_STREAM})\s*:"
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """What becomes of a batch."""
+    """The messages of a batch, and its refused rows."""
 
     publication: Publication
     # Rows that cannot be published.
@@ -153,13 +154,16 @@ class SinkColumns:
             _note(reasons, pc.match_substring_regex(ids, r"^\s|\s$|[\r\n\x00]|^$"), "msg_id is no value of a header")
             return pc.fill_null(ids, b"")
         columns = (column.to_pylist() for column in (subjects, headers, data))
-        return pa.array([
-            f"{self._prefix}:{row}:{_digest(values)}".encode()
-            for row, values in enumerate(zip(*columns, strict=True), self._row)
-        ], pa.binary())  # fmt: skip
+        return pa.array(
+            [
+                f"{self._prefix}:{row}:{_digest(values)}".encode()
+                for row, values in enumerate(zip(*columns, strict=True), self._row)
+            ],
+            pa.binary(),
+        )
 
     def _blocks(self, headers: pa.Array, ids: pa.Array) -> pa.Array:
-        """The blocks with what is ours right after the first line."""
+        """Returns the blocks with the sink's headers right after the first line."""
         first = FIRST_LINE + (f"{_EXPECTED_STREAM}: {self._stream}\r\n".encode() if self._stream else b"")
         rest = pc.fill_null(pc.binary_replace_slice(headers, 0, len(FIRST_LINE), b""), b"\r\n")
         pieces = (first + f"{_ID}: ".encode(), ids, b"\r\n", rest)
@@ -169,8 +173,8 @@ class SinkColumns:
 
 
 def _digest(values: Sequence[bytes | None]) -> str:
-    """What a row holds, in 16 characters: other rows in the place of these, in a task that is tried again, must not be
-    taken for them."""
+    """Returns a digest of a row in 16 characters: other rows in the place of these, in a task that is tried again, must
+    not be taken for them."""
     digest = hashlib.blake2b(digest_size=8)
     for value in values:
         digest.update(b"-" if value is None else b"%d:%b" % (len(value), value))

@@ -29,7 +29,7 @@ _ENOUGH_ROWS, _ENOUGH_BYTES = 1024, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What all tasks of a write share. It pickles, and shows no secret."""
+    """The common input of all tasks of a write. It pickles, and shows no secret."""
 
     nats: NatsOptions
     stream: str
@@ -46,7 +46,7 @@ class SinkPlan:
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task did."""
+    """The result of a task."""
 
     # Messages that the stream has, those that it knew among them.
     messages: int
@@ -62,9 +62,11 @@ def write_rows(plan: SinkPlan, part: WritePart, batches: Iterator[pa.RecordBatch
     """Publish the rows of a partition. Raises SourceError, TargetError."""
     with WriteLease(plan.nats, plan.stream, part, doubles=plan.doubles) as lease, SinkTask(plan, lease) as task:
         columns = SinkColumns(
-            part.prefix, max_payload=task.max_payload, expected_stream=plan.stream if plan.expect_stream else None,
+            part.prefix,
+            max_payload=task.max_payload,
+            expected_stream=plan.stream if plan.expect_stream else None,
             refusals=REFUSALS,
-        )  # fmt: skip
+        )
         refused, refusals = 0, list[Refusal]()
         for batch in _gathered(batches):
             messages = columns.messages(batch)

@@ -192,7 +192,7 @@ class WriteLease:
         return _body(self._state, self._part.batch or 0, **more)
 
     def _is_ours(self, record: WriteRecord) -> bool:
-        """Whether the record is of this stream, and not of one that was there before it."""
+        """True if the record is of this stream, and not of an earlier one of its name."""
         return record.body.get("created_ns") == self._state.incarnation.created_ns
 
     @property

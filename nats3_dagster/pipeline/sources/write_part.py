@@ -20,7 +20,7 @@ class WritePart:
 
     @property
     def prefix(self) -> str:
-        """What the ids of its rows without a msg_id begin with: the same in every try."""
+        """Returns the prefix of the ids of its rows without a msg_id: the same in every try."""
         parts = (self.key, self.partition) if self.batch is None else (self.key, self.batch, self.partition)
         return ":".join(map(str, parts))
 

@@ -1,4 +1,4 @@
-"""Header blocks of replayed messages: insert ours, recognise them, and give back what was archived.
+"""Header blocks of replayed messages: insert the replay's headers, recognise them, and restore the archived block.
 
 Invariant: blocks are bytes as on the wire (`NATS/1.0\\r\\nKey: value\\r\\n...\\r\\n`), never a dict: repeated keys,
 case, spaces and bytes that are not UTF-8 stay. What we insert stands right after the first line, in one order, so it
@@ -38,17 +38,16 @@ MAX_BLOCK: Final = 65_535
 _SHORTEST_RENAMED = 11
 # Headers that make a server act when it stores a message (docs.nats.io, "JetStream headers"; ADR-43, ADR-49, ADR-50,
 # ADR-51; nats-server's source), and those of an earlier replay. The last one keeps renaming reversible.
-#   Nats-Stream-Source       names the stream and sequence that a sourced message comes from. Servers since 2.15 refuse
-#                            it (10227); with an older one, a target that has sources goes on sourcing from there.
-#   Nats-Required-Api-Level  refused where the server's level is lower, and removed from every message of a batch.
-#   Nats-Trace-...           traced once more, and with Nats-Trace-Only not stored. The server also changes the header.
-#   Nats-Request-Info        removed when the message is stored.
-# Headers that only describe a message are not renamed, because consumers read them: Nats-Marker-Reason,
-# Nats-Applied-Limit and KV-Operation (deletions); Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Last-Sequence,
-# Nats-Time-Stamp, Nats-Num-Pending, Nats-UpTo-Sequence and Nats-Msg-Size (republished or delivered messages);
-# Nats-Counter-Sources and Nats-Response-Type. Nor is `traceparent`: it is the applications' own, and starts a trace
-# only in an account with `msg_trace`, whose server then adds Nats-Trace headers to every message that carries it.
-# Those by which the message itself acts, which a live replay leaves as they are. The others say how a message was
+# Nats-Stream-Source       names the stream and sequence that a sourced message comes from. Servers since 2.15 refuse it
+# (10227); with an older one, a target that has sources goes on sourcing from there. Nats-Required-Api-Level  refused
+# where the server's level is lower, and removed from every message of a batch. Nats-Trace-...           traced once
+# more, and with Nats-Trace-Only not stored. The server also changes the header. Nats-Request-Info        removed when
+# the message is stored. Headers that only describe a message are not renamed, because consumers read them:
+# Nats-Marker-Reason, Nats-Applied-Limit and KV-Operation (deletions); Nats-Stream, Nats-Subject, Nats-Sequence,
+# Nats-Last-Sequence, Nats-Time-Stamp, Nats-Num-Pending, Nats-UpTo-Sequence and Nats-Msg-Size (republished or delivered
+# messages); Nats-Counter-Sources and Nats-Response-Type. Nor is `traceparent`: it is the applications' own, and starts
+# a trace only in an account with `msg_trace`, whose server then adds Nats-Trace headers to every message that carries
+# it. Headers that act for the message itself; a live replay does not change them. The others say how a message was
 # published, to which stream and after which message: for another stream they are wrong, or refused.
 _ACTING = r"Nats-Rollup|Nats-TTL|Nats-Incr|Nats-Schedule[^:\r\n]*"
 _FOREIGN = (
@@ -60,15 +59,17 @@ _CONTROL = rf"(?i)(\r\n)({_ACTING}|{_FOREIGN})(:)"
 _CONTROL_LIVE = rf"(?i)(\r\n)({_FOREIGN})(:)"
 _ORIGINAL = rf"(?i)(\r\n){_ORIGINAL_PREFIX}({_ACTING}|{_FOREIGN})(:)"
 _FIRST = r"NATS/1\.0\r\n"
-_INSERTED = rf"^({_FIRST})" + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS) + (
-    rf"(?:{_MSG_ID}: [^\r\n]*\r\n)?(?:{_EXPECTED_ID}: [^\r\n]*\r\n)?"
+_INSERTED = (
+    rf"^({_FIRST})"
+    + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS)
+    + (rf"(?:{_MSG_ID}: [^\r\n]*\r\n)?(?:{_EXPECTED_ID}: [^\r\n]*\r\n)?")
 )
 # A block with a status in its first line, and what follows: the last line at least.
 _WITH_STATUS = re.compile(rb"NATS/1\.0([^\r\n]+)\r\n((?:.*\r\n)?\r\n)", re.DOTALL)
 # What a stream adds to the messages of a schedule (ADR-51). A replay that is not live renames it.
 _MADE_BY_SCHEDULE = b"\r\nNats-Scheduler:"
 _MARK = re.compile(rf"{_FIRST}{_REPLAY}: ([0-9a-f]{{16}})\r\n".encode())
-# A sequence of ours; others that may publish into a target can write anything there.
+# A sequence in a replay's header; other clients that may publish into a target can write anything there.
 _INT64 = r"\d{1,18}|[1-8]\d{18}|9[01]\d{17}"
 Text = str | pa.Array
 
@@ -77,10 +78,14 @@ def header_room(stream: str) -> int:
     """Bytes that the headers of our own add to a message of this stream at most. Renaming adds more: `block_bound`."""
     token, seq = "20261121T075644123456789Z", str(2**64 - 1)
     values = {
-        _REPLAY: "0" * 16, _STREAM: stream, _INCARNATION: token, _SEQUENCE: seq,
-        _TIME: "2026-11-21T07:56:44.123456789Z", _MSG_ID: f"{'0' * 16}:{token}:{seq}",
+        _REPLAY: "0" * 16,
+        _STREAM: stream,
+        _INCARNATION: token,
+        _SEQUENCE: seq,
+        _TIME: "2026-11-21T07:56:44.123456789Z",
+        _MSG_ID: f"{'0' * 16}:{token}:{seq}",
         _EXPECTED_ID: f"{'0' * 16}:{token}:{seq}",
-    }  # fmt: skip
+    }
     lines = "".join(f"{name}: {value}\r\n" for name, value in values.items())
     # A message without headers also gets a first and a last line.
     return len(FIRST_LINE) + len(lines.encode()) + len("\r\n")
@@ -100,13 +105,21 @@ def message_id(replay_id: str, incarnation: Incarnation, seq: int) -> str:
 
 
 def replay_headers(
-    headers: pa.Array, replay_id: str, incarnation: Incarnation, seqs: pa.Array, times_ns: pa.Array, *, with_ids: bool,
-    after: str | None = None, live: bool = False, marks: bool = True,
-) -> pa.Array:  # fmt: skip
+    headers: pa.Array,
+    replay_id: str,
+    incarnation: Incarnation,
+    seqs: pa.Array,
+    times_ns: pa.Array,
+    *,
+    with_ids: bool,
+    after: str | None = None,
+    live: bool = False,
+    marks: bool = True,
+) -> pa.Array:
     """Header blocks (binary, null for none) of archived messages as they are replayed: what says where a message comes
     from in front, and headers that would act on the target renamed to `Nats3-Original-<name>`. `seqs` and `times_ns`
-    are the messages' own (int64). `with_ids` adds an id for the target's duplicate window. `live` leaves those as they
-    are by which a message acts by itself; without `marks` nothing is put in front.
+    are the messages' own (int64). `with_ids` adds an id for the target's duplicate window. `live` keeps the headers
+    that act for a message itself; without `marks` nothing is put in front.
 
     `after` makes the messages a chain: each expects that the target's last message is the one before it, the first one
     the message with the id `after` (empty: it expects nothing). So what the target stores is a beginning of the chain:
@@ -116,9 +129,12 @@ def replay_headers(
         return blocks
     numbers = seqs.cast(pa.string())
     inserts: list[tuple[str, Text]] = [
-        (_REPLAY, replay_id), (_STREAM, incarnation.stream), (_INCARNATION, incarnation.token), (_SEQUENCE, numbers),
+        (_REPLAY, replay_id),
+        (_STREAM, incarnation.stream),
+        (_INCARNATION, incarnation.token),
+        (_SEQUENCE, numbers),
         (_TIME, _rfc3339(times_ns)),
-    ]  # fmt: skip
+    ]
     if with_ids:
         ids = pc.binary_join_element_wise(f"{replay_id}:{incarnation.token}", numbers, ":")
         inserts.append((_MSG_ID, ids if after is None else _chained(ids, after)))
@@ -135,7 +151,7 @@ def replayed_sequences(headers: pa.Array, replay_id: str) -> Iterator[tuple[str,
     if not len(fields):
         return
     tokens = pc.struct_field(fields, "token").cast(pa.string())
-    # Whoever may publish into the target can write such a header: a number beyond 63 bits is not ours.
+    # Any client that may publish into the target can write such a header: a number beyond 63 bits is not a replay's.
     numbers = pc.struct_field(fields, "seq").cast(pa.string()).cast(pa.uint64()).to_numpy(zero_copy_only=False)
     ours = numbers <= np.iinfo(np.int64).max
     for token in pc.unique(tokens).to_pylist():
@@ -151,12 +167,12 @@ def marked_replay(block: bytes) -> str | None:
 
 
 def made_by_schedule(block: bytes) -> bool:
-    """Whether a stream made this message from a message with a schedule, whose header block it took over."""
+    """True if a stream made this message from a message with a schedule, whose header block it took over."""
     return _MADE_BY_SCHEDULE in block
 
 
 def original_headers(headers: pa.Array) -> pa.Array:
-    """What `replay_headers` was given."""
+    """Returns the input of `replay_headers`."""
     blocks = pc.replace_substring_regex(headers, _INSERTED, r"\1")
     alone = pc.fill_null(pc.equal(blocks, FIRST_LINE + b"\r\n"), False)
     blocks = pc.if_else(alone, pa.scalar(None, pa.binary()), blocks)
@@ -184,8 +200,8 @@ def _renamed(headers: pa.Array, control: str) -> pa.Array:
 
 
 def _whole(headers: pa.Array, renamed: pa.Array) -> pa.Array:
-    """The `renamed` blocks; those of `headers` that have no proper first or last line, or nothing between the two, as a
-    header of ours."""
+    """Returns the `renamed` blocks; a block of `headers` that has no proper first or last line, or nothing between the
+    two, becomes a header of the replay."""
     # Longer than both, or none of it would be left to tell a block without headers from no block.
     proper = pc.and_(pc.starts_with(headers, FIRST_LINE), pc.ends_with(headers, b"\r\n\r\n"))
     proper = pc.and_(proper, pc.greater(pc.binary_length(headers), len(FIRST_LINE) + len("\r\n")))
@@ -204,7 +220,7 @@ def _proper(block: bytes, renamed: bytes) -> bytes:
 
 
 def _odd(block: bytes) -> bytes:
-    """What `_proper` was given as `block`, if its names are those of before."""
+    """Returns the `block` that `_proper` was given, if its names are the original ones."""
     name, _, value = block[len(FIRST_LINE) :].partition(b":")
     if name == _BLOCK.encode():
         return base64.b64decode(value)
@@ -221,7 +237,8 @@ def _matching(headers: pa.Array, pattern: str) -> pa.Array:
 
 
 def _inserted(headers: pa.Array, inserts: Sequence[tuple[str, Text]]) -> pa.Array:
-    """The blocks with the lines `name: value` after the first. A value is one text for all, or an array of as many."""
+    """The blocks with the lines `name: value` after the first. A value is one text for all, or an array with one for
+    each block."""
     # Not binary_slice: of pyarrow 26 it raises "Negative buffer resize" for some arrays with a filtered buffer.
     rest = pc.binary_replace_slice(headers, 0, len(FIRST_LINE), b"")
     return _joined([FIRST_LINE.decode()], inserts, pc.fill_null(rest, b"\r\n"))

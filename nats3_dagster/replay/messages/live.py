@@ -28,9 +28,15 @@ _INCREMENT = re.compile(rb"(\r\nNats-Incr:)[ \t]*([+-]?\d+)[^\r\n]*")
 _SHORTEST = rb"\1 1s"
 # Go's durations: `1h30m`, `1.5s`.
 _UNITS_NS = {
-    "ns": 1, "us": 1_000, "\u00b5s": 1_000, "\u03bcs": 1_000, "ms": 1_000_000, "s": SECOND_NS, "m": 60 * SECOND_NS,
+    "ns": 1,
+    "us": 1_000,
+    "\u00b5s": 1_000,
+    "\u03bcs": 1_000,
+    "ms": 1_000_000,
+    "s": SECOND_NS,
+    "m": 60 * SECOND_NS,
     "h": 3600 * SECOND_NS,
-}  # fmt: skip
+}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
 _NEVER = np.iinfo(np.int64).max
 

@@ -58,16 +58,23 @@ class Mapper:
     through."""
 
     def __init__(
-        self, transform: Transform, replay_id: str, *, with_ids: bool, share: int = 0, shares: int = 1,
-        live: bool = False, marks: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        transform: Transform,
+        replay_id: str,
+        *,
+        with_ids: bool,
+        share: int = 0,
+        shares: int = 1,
+        live: bool = False,
+        marks: bool = True,
+    ) -> None:
         self._transform, self._replay_id, self._with_ids = transform, replay_id, with_ids
         self._live, self._marks = live, marks
         self._share, self._shares = share, shares
         self._after: str | None = None  # see replay_headers
 
     def begin(self, *, after: str | None) -> None:
-        """What follows goes out over a new connection; `after`: see replay_headers."""
+        """The following messages go out over a new connection; `after`: see replay_headers."""
         self._after = after
 
     def select(self, batch: pa.RecordBatch, known: Known | None = None) -> tuple[pa.RecordBatch, int]:
@@ -86,7 +93,7 @@ class Mapper:
         return batch.filter(pa.array(~there)), int(there.sum())
 
     def outgoing(self, batch: pa.RecordBatch, incarnation: Incarnation) -> Outgoing:
-        """What `select` left, with the headers that a replay adds."""
+        """Yields the output of `select`, with the headers that a replay adds."""
         headers = self.headers(batch, incarnation)
         if self._after is not None:
             self._after = message_id(self._replay_id, incarnation, batch.column("seq")[-1].as_py())
@@ -96,9 +103,16 @@ class Mapper:
     def headers(self, batch: pa.RecordBatch, incarnation: Incarnation) -> pa.Array:
         """The header blocks of a batch, as they are replayed."""
         return replay_headers(
-            batch.column("headers"), self._replay_id, incarnation, batch.column("seq"), batch.column("time_ns"),
-            with_ids=self._with_ids, after=self._after, live=self._live, marks=self._marks,
-        )  # fmt: skip
+            batch.column("headers"),
+            self._replay_id,
+            incarnation,
+            batch.column("seq"),
+            batch.column("time_ns"),
+            with_ids=self._with_ids,
+            after=self._after,
+            live=self._live,
+            marks=self._marks,
+        )
 
     def _name(self, subject: str) -> bytes | None:
         if self._shares > 1 and zlib.crc32(encoded(subject)) % self._shares != self._share:

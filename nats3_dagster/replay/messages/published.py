@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.publish.probe import settle
+from nats3_dagster.jetstream.publish.probe import await_stored
 from nats3_dagster.jetstream.publish.stored import header_blocks
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
@@ -29,7 +29,7 @@ _LOOK = 32
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the targets hold of a replay."""
+    """The messages of a replay in its targets."""
 
     # Sorted sequences of the archived stream, by incarnation token. Empty with `newest`.
     seqs: dict[str, NDArray[np.int64]]
@@ -49,7 +49,7 @@ class Published:
         return np.isin(seqs, part, assume_unique=True)
 
     def reaches(self, token: str, seq: int) -> bool:
-        """Whether anything at or behind this sequence is published."""
+        """True if a message at or after this sequence is published."""
         ends = [self.newest] if self.newest else [(t, int(seqs[-1])) for t, seqs in self.seqs.items()]
         return any(end >= (token, seq) for end in ends)
 
@@ -68,7 +68,7 @@ class OrderKept:
 
     def __init__(self, group: Callable[[str], Hashable]) -> None:
         self._group = group
-        self._missing: set[Hashable] = set()  # groups of which a message is not published
+        self._missing: set[Hashable] = set()  # groups with an unpublished message
 
     def check(self, subjects: pa.Array, known: NDArray[np.bool_]) -> None:
         """Raises TargetError if a message is published and one before it is not."""
@@ -111,12 +111,12 @@ def order_kept(link: Link, job: ReplayJob) -> OrderKept | None:
 def ask_targets(link: Link, job: ReplayJob, pattern: str, done: Sequence[DoneRange] = ()) -> Published:
     """Read the headers of everything that the targets took since the replay began. `done` is what they acknowledged.
 
-    Raises StreamChanged when a target is another stream now, TargetError when it may have removed what it took, or
-    lacks what it acknowledged."""
+    Raises StreamChanged when a target is another stream now, TargetError when it may have removed stored messages, or
+    does not have acknowledged ones."""
     parts: dict[str, list[NDArray[np.int64]]] = {}
     for target in job.targets:
         # What a killed publisher had sent may still wait in the server to be stored.
-        settle(link, target.incarnation.stream, pattern)
+        await_stored(link, target.incarnation.stream, pattern)
         state = target_state(link, target)
         if state.last_seq < target.since_seq:
             continue  # it has stored nothing since then

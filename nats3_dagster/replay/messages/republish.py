@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
-from nats3_dagster.archive.read.fetch import fetch_chunks
+from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.chunks.read import ChunkReader
 from nats3_dagster.errors import Interrupted
 from nats3_dagster.fault_points import fault_point
@@ -38,8 +38,8 @@ AHEAD = 1
 # Attempts in a row that publish less than PROGRESS messages and finish no chunk.
 RECONNECTS = 5
 PROGRESS = 1000
-# Each attempt after one that finished no chunk has a window so many times smaller: a target that drops what it cannot
-# store at once takes a few messages.
+# Each attempt after one that finished no chunk divides the window by this: a target that drops messages that it cannot
+# store at once accepts a few.
 _SMALLER = 8
 
 
@@ -63,9 +63,14 @@ class Republisher:
         self._transform = Transform(spec.read_subject, spec.write_subject)
         parted = spec.order == "subject"
         self._mapper = Mapper(
-            self._transform, self._job.id, with_ids=not self._job.batched,
-            share=share.index if parted else 0, shares=share.count if parted else 1, live=spec.live, marks=spec.marks,
-        )  # fmt: skip
+            self._transform,
+            self._job.id,
+            with_ids=not self._job.batched,
+            share=share.index if parted else 0,
+            shares=share.count if parted else 1,
+            live=spec.live,
+            marks=spec.marks,
+        )
         self._live: Live | None = None
         self._bucket = cache(partial(Bucket, self._job.store))
         # One stream and one publisher: what goes out can be a chain (see replay_headers), whose ids are marks.
@@ -95,9 +100,11 @@ class Republisher:
         remaining = list(self._share.chunks)
         finished = 0  # the last attempt that finished a chunk
         retrying = Retrying(
-            retry=retry_if_exception_type(Interrupted), stop=lambda s: s.attempt_number - self._fruitful >= RECONNECTS,
-            wait=wait_exponential(multiplier=0.2, max=5), reraise=True,
-        )  # fmt: skip
+            retry=retry_if_exception_type(Interrupted),
+            stop=lambda s: s.attempt_number - self._fruitful >= RECONNECTS,
+            wait=wait_exponential(multiplier=0.2, max=5),
+            reraise=True,
+        )
         for attempt in retrying:
             with attempt:
                 number = attempt.retry_state.attempt_number
@@ -136,10 +143,12 @@ class Republisher:
         one_at_a_time = self._counters or self._unchained > 0 or alone
         self._mapper.begin(after="" if chained and not one_at_a_time else None)
         publisher = Publisher(
-            self._job.nats, mode=mode, fence=(self._job.id, self._job.attempt),
+            self._job.nats,
+            mode=mode,
+            fence=(self._job.id, self._job.attempt),
             inflight_messages=1 if one_at_a_time else inflight,
             streams=[target.incarnation.stream for target in self._job.targets],
-        )  # fmt: skip
+        )
         try:
             with publisher:
                 pacer = Pacer(self._job.spec.pace, sleep=publisher.pause)
@@ -152,7 +161,7 @@ class Republisher:
             if publisher.published >= PROGRESS:
                 self._fruitful = number
             if publisher.last_id is not None and not publisher.last_id.startswith(self._job.id):
-                # Somebody else publishes into the target. Now and then the chain is tried again.
+                # Another client publishes into the target. Now and then the chain is tried again.
                 self._unchained = 2**self._chains_broken
                 self._chains_broken += 1
             raise
@@ -194,7 +203,7 @@ class Republisher:
             yield self._mapper.select(batch, known)
 
     def _known(self, meta: ChunkMeta) -> Known | None:
-        """What of a chunk the targets hold; None if they hold nothing of it or of what comes behind."""
+        """Returns the messages of a chunk in the targets; None if they hold none of it or of later chunks."""
         published, order, token = self._published, self._order, meta.incarnation.token
         if published is None or not published.reaches(token, meta.covers.first):
             return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.archive.read.ranged import open_ranged
+from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.model import Chunk, Incarnation, ReplaySpec
 from nats3_dagster.model.messages import exact_subjects, subject_names
 from nats3_dagster.replay.messages.headers import MAX_BLOCK, block_bound, message_id

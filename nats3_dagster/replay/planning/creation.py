@@ -23,9 +23,18 @@ _RESERVED = ("$JS.>", "$JSC.>", "$NRG.>")
 #   first_seq                           of an empty stream
 #   placement, mirror_direct, template_owner, persist_mode  of that server, or excluded by batches
 _LEFT_OUT = (
-    "mirror", "sources", "subject_transform", "republish", "sealed", "no_ack", "first_seq", "placement",
-    "mirror_direct", "template_owner", "persist_mode",
-)  # fmt: skip
+    "mirror",
+    "sources",
+    "subject_transform",
+    "republish",
+    "sealed",
+    "no_ack",
+    "first_seq",
+    "placement",
+    "mirror_direct",
+    "template_owner",
+    "persist_mode",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,16 +38,23 @@ def check_provable(spec: ReplaySpec, streams: Sequence[StreamState]) -> None:
 
 
 def check_targets(
-    workspace: Workspace, spec: ReplaySpec, transform: Transform, chunks: Iterable[Chunk],
+    workspace: Workspace,
+    spec: ReplaySpec,
+    transform: Transform,
+    chunks: Iterable[Chunk],
     streams: Sequence[StreamState],
-) -> None:  # fmt: skip
+) -> None:
     """Raises OperatorError if a subject that the replay will publish to has no stream."""
     captured = [subject for stream in streams for subject in stream.subjects]
     create = spec.create_stream
-    hint = Next.CREATE_TARGET() if create is None else (
-        f"Stream {create} cannot be created, because {', '.join(s.name for s in streams)} captures a part of "
-        f"{transform.pattern}: let it capture all, or choose another write subject"
-    )  # fmt: skip
+    hint = (
+        Next.CREATE_TARGET()
+        if create is None
+        else (
+            f"Stream {create} cannot be created, because {', '.join(s.name for s in streams)} captures a part of "
+            f"{transform.pattern}: let it capture all, or choose another write subject"
+        )
+    )
     if not any(overlap(transform.pattern, subject) for subject in captured):
         raise OperatorError(f"No stream listens on {transform.pattern}", hint)
     if any(covers(subject, transform.pattern) for subject in captured):
@@ -62,9 +69,13 @@ def check_targets(
 
 
 def check_own_stream(
-    link: Link, archive: Archive, source: Mapping[str, Any], spec: ReplaySpec, transform: Transform,
+    link: Link,
+    archive: Archive,
+    source: Mapping[str, Any],
+    spec: ReplaySpec,
+    transform: Transform,
     streams: Iterable[StreamState],
-) -> None:  # fmt: skip
+) -> None:
     """Raises OperatorError if the replay would be archived again, be it on the way of mirrors and sources."""
     if spec.into_own_stream:
         return

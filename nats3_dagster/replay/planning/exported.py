@@ -1,4 +1,4 @@
-"""What a replay would delete before the archive's exports have it.
+"""Hours that a replay would delete before the archive's exports have them.
 
 Invariant: a chunk is deleted only once every export of its archive has its hour, unless the replay was allowed to.
 """
@@ -27,7 +27,7 @@ class Missing:
 
 
 def missing(workspace: Workspace, archive: Archive, hours: Collection[str]) -> tuple[Missing, ...]:
-    """What the archive's exports have not exported of these hours, by export: hours that are not sealed as well."""
+    """Returns the hours that the archive's exports have not exported, by export: hours that are not sealed as well."""
     if not hours:
         return ()
     catalog, found = workspace.catalog.exports, list[Missing]()
@@ -43,7 +43,7 @@ def check_exported(workspace: Workspace, archive: Archive, hours: Collection[str
     """Raises WrongState if an export does not have the hours whose chunks are to be deleted."""
     if lacks := missing(workspace, archive, hours):
         first = lacks[0]
-        more = f", and {len(lacks) - 1} more exports lack some" if len(lacks) > 1 else ""
+        more = f", and {len(lacks) - 1} more exports do not have some of them" if len(lacks) > 1 else ""
         raise WrongState(
             f"The replay would delete chunks of archive {archive.name} whose messages {first}{more}",
             Next.EXPORT_BEFORE_DELETION(archive=archive.name, export=first.export),

@@ -1,7 +1,7 @@
 """Forgotten replays: a target has marked messages of a replay that the catalog does not know.
 
-After a restore of the catalog the same request would publish the same messages once more. Of each target these are
-looked at: its newest messages, the newest one under the replay's subjects, and as many at even distances. So a
+After a restore of the catalog the same request would publish the same messages once more. In each target these are
+looked at: its newest messages, the newest one under the replay's subjects, and the same number at even distances. So a
 forgotten replay is passed over only where others published more than LOOK messages after it under its subjects, and it
 has less than one in LOOK of the target's sequences.
 """
@@ -22,7 +22,7 @@ from nats3_dagster.steps import Next
 from nats3_dagster.subjects import matches
 from nats3_dagster.workspace import Workspace
 
-# Messages of a target that are looked at: so many newest ones, and so many between its first and its last.
+# The number of a target's newest messages that are looked at, and of those between its first and its last.
 LOOK = 200
 
 
@@ -58,7 +58,7 @@ def check_forgotten(
 
 
 def _is_selected(spec: ReplaySpec, chunks: Sequence[Chunk], block: bytes, replay_id: str) -> bool:
-    """Whether a chunk of the selection has the message that was published with this header block."""
+    """True if a chunk of the selection has the message that was published with this header block."""
     import pyarrow as pa
 
     from nats3_dagster.replay.messages.headers import replayed_sequences

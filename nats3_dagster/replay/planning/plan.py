@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.read.ahead import ahead
-from nats3_dagster.archive.read.extent import Part, bounds, extent
+from nats3_dagster.archive.read.extent import Part, extent
 from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.read.next_chunks import next_chunks
 from nats3_dagster.errors import ObjectMissing, OperatorError
-from nats3_dagster.hours import SECOND_NS, format_time
+from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.replay.planning.creation import Creation, check_creation, creation
@@ -33,7 +33,7 @@ SAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What a replay would do."""
+    """The plan of a replay."""
 
     archive: Archive
     spec: ReplaySpec
@@ -59,17 +59,17 @@ class ReplayPlan:
 
     @property
     def messages(self) -> int:
-        """Messages at most: exactly so many if `is_exact`."""
+        """The number of messages if `is_exact`, else an upper bound."""
         return sum(part.messages for part in self.parts)
 
     @property
     def is_exact(self) -> bool:
-        """Whether `messages` is the number, and not only the most that it can be."""
+        """True if `messages` is the number, and not only an upper bound."""
         return all(part.is_exact for part in self.parts)
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of subjects, header blocks and payloads at most: exactly so many if `is_size_exact`."""
+        """The bytes of subjects, header blocks and payloads if `is_size_exact`, else an upper bound."""
         return sum(part.payload_bytes for part in self.parts)
 
     @property
@@ -132,52 +132,22 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     for taker in takers:
         check_takes(spec, source, taker, load)
     return ReplayPlan(
-        archive, spec, transform.pattern, parts, targets, batched, made, _samples(workspace, spec, transform, chunks),
+        archive,
+        spec,
+        transform.pattern,
+        parts,
+        targets,
+        batched,
+        made,
+        _samples(workspace, spec, transform, chunks),
         tuple(notes(takers, load, marks=spec.marks, alone=goes_one_at_a_time(spec, takers, server, batched=batched)))
         + unexported,
-    )  # fmt: skip
+    )
 
 
 def target_of(state: StreamState) -> ReplayTarget:
     """A stream that takes what the replay publishes from now on."""
     return ReplayTarget(state.incarnation, state.last_seq + 1)
-
-
-def dry_run(workspace: Workspace, spec: ReplaySpec) -> dict[str, object]:
-    """What a replay would do, as `describe` shows it. Nothing is published, created or recorded. Raises as `plan`."""
-    return describe(plan(workspace, spec))
-
-
-def describe(planned: ReplayPlan) -> dict[str, object]:
-    """The plan as a dry run shows it: plain values under snake case keys, which are an interface. No selected message
-    lies outside of the sequences and times; what the catalog does not know of them is null."""
-    limits, spec = bounds(planned.parts, planned.spec.selection), planned.spec
-    return {
-        "archive": planned.archive.name,
-        "chunks": len(planned.parts),
-        "messages": planned.messages,
-        "messages_exact": planned.is_exact,
-        "payload_bytes": planned.payload_bytes,
-        "payload_bytes_exact": planned.is_size_exact,
-        "first_seq": limits.first_seq,
-        "last_seq": limits.last_seq,
-        "first_time": None if limits.first_ns is None else format_time(limits.first_ns),
-        "last_time": None if limits.last_ns is None else format_time(limits.last_ns),
-        "read_subject": spec.read_subject,
-        "write_subject": spec.write_subject,
-        "sample_subjects": [{"from": source, "to": target} for source, target in planned.samples],
-        "targets": [t.incarnation.stream for t in planned.targets],
-        "creates_stream": planned.creation and planned.creation.name,
-        "creates_without": list(planned.creation.left_out) if planned.creation else [],
-        "live": spec.live,
-        "marks": spec.marks,
-        "notes": list(planned.notes),
-        "order": spec.order,
-        "timing_seconds": None if planned.timing_s is None else round(planned.timing_s, 3),
-        "mode": "batch" if planned.batched else "window",
-        "deletes_chunks": len(planned.to_delete),
-        "deletes_messages": sum(part.messages for part in planned.to_delete),
-    }
 
 
 def check_objects(workspace: Workspace, chunks: Iterable[Chunk]) -> None:
@@ -203,7 +173,7 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
     selected = with_subjects(workspace, chunks, spec.selection)
     if not selected:
         raise OperatorError(
-            f"Archive {archive.name} has no subject that {spec.read_subject!r} takes in this selection",
+            f"No subject of archive {archive.name} in this selection matches {spec.read_subject!r}",
             Next.GET_CHUNK(archive=archive.name, chunk=chunks[0].id),
         )
     return selected
@@ -212,7 +182,7 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
 def _chunks_to_follow(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> tuple[Chunk, ...]:
     """The chunks to publish first: none where a capture has yet to bring what comes first. Raises OperatorError if
     messages before or between them were lost."""
-    found = ahead(workspace, archive, spec.selection, None, over_gaps=spec.over_gaps)
+    found = next_chunks(workspace, archive, spec.selection, None, over_gaps=spec.over_gaps)
     if found.lost:
         raise lost_of_selection(found.lost, Next.CAPTURE_OR_REPLAY_OVER_GAPS())
     return with_subjects(workspace, found.chunks, spec.selection)
@@ -235,10 +205,8 @@ def source_of(workspace: Workspace, archive: Archive, chunks: Sequence[Chunk]) -
     return state.config if state else {"name": archive.spec.stream}
 
 
-def _check_deletion(
-    workspace: Workspace, archive: Archive, spec: ReplaySpec, parts: Sequence[Part]
-) -> tuple[str, ...]:
-    """What is to be known of exports that lack chunks which the replay deletes. Raises WrongState unless it may delete
+def _check_deletion(workspace: Workspace, archive: Archive, spec: ReplaySpec, parts: Sequence[Part]) -> tuple[str, ...]:
+    """Returns notes on exports that do not have chunks which the replay deletes. Raises WrongState unless it may delete
     them."""
     if not spec.delete_chunks:
         return ()

@@ -8,8 +8,8 @@ import time
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.publish.listeners import listening_streams, own_listening_streams
 from nats3_dagster.jetstream.publish.probe import subject_of_both
-from nats3_dagster.jetstream.publish.takers import own_takers, takers
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.replay.planning.plan import ReplayPlan
 from nats3_dagster.subjects import overlap
@@ -23,7 +23,7 @@ def check_reach(link: Link, planned: ReplayPlan) -> None:
     client = link.client
     if client.is_own_jetstream:
         return
-    if own := own_takers(link, planned.pattern):
+    if own := own_listening_streams(link, planned.pattern):
         raise OperatorError(
             f"{planned.pattern} is captured by {', '.join(own)} of the connection's own JetStream too, beside the "
             f"streams at {client.api}: each would store what the replay publishes",
@@ -35,8 +35,10 @@ def check_reach(link: Link, planned: ReplayPlan) -> None:
         names = [target.incarnation.stream for target in planned.targets]
         subjects = {
             (subject_of_both(subject, planned.pattern), name)
-            for name in names for subject in stream_state(link, name).subjects if overlap(subject, planned.pattern)
-        }  # fmt: skip
+            for name in names
+            for subject in stream_state(link, name).subjects
+            if overlap(subject, planned.pattern)
+        }
     for subject, stream in sorted(subjects):
         _check(link, subject, stream)
 
@@ -44,7 +46,7 @@ def check_reach(link: Link, planned: ReplayPlan) -> None:
 def _check(link: Link, subject: str, stream: str) -> None:
     """`stream` alone takes a message on the subject; empty: none does."""
     until = time.monotonic() + SPREAD_S
-    while not (names := takers(link, subject)) and stream and time.monotonic() < until:
+    while not (names := listening_streams(link, subject)) and stream and time.monotonic() < until:
         time.sleep(0.1)
     if names == ([stream] if stream else []):
         return
@@ -57,7 +59,8 @@ def _check(link: Link, subject: str, stream: str) -> None:
         )
     others = ", ".join(names)
     raise OperatorError(
-        f"A message on {subject} reaches {others}, and not only stream {stream}" if stream else
-        f"A message on {subject} reaches {others} before the replay has created its stream",
+        f"A message on {subject} reaches {others}, and not only stream {stream}"
+        if stream
+        else f"A message on {subject} reaches {others} before the replay has created its stream",
         "Streams of several domains or accounts take it: choose a write subject that only the target captures",
-    )  # fmt: skip
+    )

@@ -27,9 +27,9 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a replay brings."""
+    """The load that a replay puts on a target."""
 
-    # At most; exactly so many if `is_exact`. Of subject, header block and payload, before anything is added.
+    # The number if `is_exact`, else an upper bound. Of subject, header block and payload, before anything is added.
     messages: int
     payload_bytes: int
     is_exact: bool
@@ -41,11 +41,17 @@ class Load:
 
 
 def load_of(
-    workspace: Workspace, spec: ReplaySpec, transform: Transform, parts: Sequence[Part],
-    targets: Sequence[StreamState], max_payload: int, *, with_ids: bool,
-) -> Load:  # fmt: skip
-    """What these parts of chunks bring. Sizes are exact where they may exceed a limit of the server (`max_payload`,
-    bytes) or of a target. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
+    workspace: Workspace,
+    spec: ReplaySpec,
+    transform: Transform,
+    parts: Sequence[Part],
+    targets: Sequence[StreamState],
+    max_payload: int,
+    *,
+    with_ids: bool,
+) -> Load:
+    """Returns the load of these parts of chunks. Sizes are exact where they may exceed a limit of the server
+    (`max_payload`, bytes) or of a target. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
     limits = (t.config.get("max_msg_size", -1) for t in targets)
     limit = min([max_payload, *(size for size in limits if size >= 0)])
     measured = sizes(workspace, spec, transform, [p.chunk for p in parts], limit, with_ids=with_ids)
@@ -56,9 +62,13 @@ def load_of(
     del counts[""]
     exact = all(part.is_exact and part.is_whole for part in parts)
     return Load(
-        sum(p.messages for p in parts), sum(p.payload_bytes for p in parts), exact and len(targets) == 1,
-        max(counts.values(), default=None), measured.block, measured.message,
-    )  # fmt: skip
+        sum(p.messages for p in parts),
+        sum(p.payload_bytes for p in parts),
+        exact and len(targets) == 1,
+        max(counts.values(), default=None),
+        measured.block,
+        measured.message,
+    )
 
 
 def check_load(load: Load, max_payload: int) -> None:
@@ -124,7 +134,7 @@ def _refusals(
 
 
 def _too_full(spec: ReplaySpec, target: StreamState, load: Load) -> Iterator[tuple[str, str]]:
-    """What a stream refuses once it is full. With an exact load only: of less the messages may be fewer."""
+    """Yields the refusals of a stream that is full. With an exact load only: of less the messages may be fewer."""
     config = target.config
     if config.get("discard") != "new" or spec.live or not load.is_exact:
         return
@@ -138,8 +148,9 @@ def _too_full(spec: ReplaySpec, target: StreamState, load: Load) -> Iterator[tup
     elif per > 0:
         return  # older messages of a subject make room
     for setting, has, more in (
-        ("max_msgs", target.messages, load.messages), ("max_bytes", target.bytes, load.payload_bytes),
-    ):  # fmt: skip
+        ("max_msgs", target.messages, load.messages),
+        ("max_bytes", target.bytes, load.payload_bytes),
+    ):
         limit = config.get(setting, -1)
         if 0 < limit < has + more:
             least = "" if setting == "max_msgs" else "more than "
@@ -150,8 +161,8 @@ def _too_full(spec: ReplaySpec, target: StreamState, load: Load) -> Iterator[tup
 
 
 def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: bool) -> Iterator[str]:
-    """What the targets will not keep, and what else is to be known before a replay is agreed to. `alone`: messages go
-    one at a time."""
+    """Yields the messages that the targets will not keep, and other notes for the decision about a replay. `alone`:
+    messages go one at a time."""
     for target in targets:
         config, name = target.config, f"Stream {target.name}"
         if alone:

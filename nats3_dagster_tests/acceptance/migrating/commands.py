@@ -15,7 +15,7 @@ from nats3_dagster_tests.acceptance.migrating.shared import (
     stored,
 )
 from nats3_dagster_tests.acceptance.migrating.side import Side
-from nats3_dagster_tests.http.load_case import MESSAGES
+from nats3_dagster_tests.support.load_jobs import MESSAGES
 
 
 def _server(side: Side) -> None:
@@ -41,17 +41,26 @@ def _create_consumer(side: Side) -> None:
     words = ("--name", side.name, "--stream", "jobs", "--subject", "subject.1", "--bucket", side.bucket)
     refused = side.nats3.refused("store", "create", *words, "--consumer", "not-there")
     assert "Stream jobs has no consumer not-there" in refused
-    assert side.created("--mode", "consumer")["durable"].startswith("nats3-")
+    assert side.created("--mode", "consumer")["consumer"].startswith("nats3-")
     peers_durable(side.wire, "jobs", "theirs", "subject.1")
-    assert side.created("--consumer", "theirs", "--max-messages", "1000")["durable"] == "theirs"
+    assert side.created("--consumer", "theirs", "--max-messages", "1000")["consumer"] == "theirs"
 
 
 def _store_json(side: Side) -> None:
     path = side.folder / "job.json"
-    path.write_text(json.dumps({
-        "name": "from-json", "stream": "jobs", "subject": "subject.1", "bucket": side.bucket, "prefix": "p",
-        "batch": {"max_bytes": 5, "max_count": 7}, "encoding": {"codec": "json"},
-    }))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {
+                "name": "from-json",
+                "stream": "jobs",
+                "subject": "subject.1",
+                "bucket": side.bucket,
+                "prefix": "p",
+                "batch": {"max_bytes": 5, "max_count": 7},
+                "encoding": {"codec": "json"},
+            }
+        )
+    )
     side.nats3.ok("store", "create", "--from-json", str(path))
     made = side.nats3.ok("store", "get", "from-json", "-o", "json").json
     assert (made["prefix"], made["max_bytes"], made["max_messages"]) == ("p", 5, 7)
@@ -91,7 +100,7 @@ def _load_resume(side: Side) -> None:
 
 def _load_list(side: Side) -> None:
     job = side.load()
-    assert job["replay"] in ids(side.nats3.ok("load", "list", "-o", "json").json)
+    assert job["id"] in ids(side.nats3.ok("load", "list", "-o", "json").json)
 
 
 def _plans(field: str, wanted: Any, *words: str) -> Callable[[Side], None]:
@@ -158,8 +167,8 @@ def _config_show(side: Side) -> None:
 COMMANDS: Checks = {
     "--server URL": _server,
     "--output table|json": _output,
-    "store list": lambda side: equal(side.nats3.ok("store", "list", "-o", "json").json[0]["name"], "events"),
-    "store create --name NAME": _gets("name", "its_own", "--name", "its-own"),
+    "store list": lambda side: equal(side.nats3.ok("store", "list", "-o", "json").json[0]["archive"], "events"),
+    "store create --name NAME": _gets("archive", "its_own", "--name", "its-own"),
     "store create --stream STREAM": lambda side: equal(
         side.created("--stream", "BACK", "--subject", "back.>")["stream"], "BACK"
     ),

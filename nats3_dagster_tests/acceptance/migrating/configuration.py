@@ -34,7 +34,7 @@ def _file_consumer(side: Side) -> None:
     ran = side.nats3("store", "apply", "-f", str(path), "--yes")
     assert (ran.status, "has no consumer not-there" in ran.err) == (2, True)
     peers_durable(side.wire, "jobs", "theirs", "subject.1")
-    assert side.applied(consumer="theirs", **{"batch.max_count": 1000})["durable"] == "theirs"
+    assert side.applied(consumer="theirs", **{"batch.max_count": 1000})["consumer"] == "theirs"
 
 
 def _file_subject(side: Side) -> None:
@@ -73,7 +73,7 @@ SERVER: Checks = {
     "s3.secret": lambda side: side.setting("s3_secret_access_key", "test-password"),
     "postgres.url": lambda side: side.setting("postgres_url", POSTGRES),
     "postgres.migrate": lambda side: side.nats3.ok("migrate"),
-    "store.name": lambda side: equal(side.applied(name="their-name")["name"], "their_name"),
+    "store.name": lambda side: equal(side.applied(name="their-name")["archive"], "their_name"),
     "store.stream": _in_file("stream", "jobs", stream="jobs"),
     "store.subject": _file_subject,
     "store.consumer": _file_consumer,

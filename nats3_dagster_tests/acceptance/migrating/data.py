@@ -15,7 +15,7 @@ from nats3_dagster_tests.acceptance.migrating.shared import (
     no_bucket,
 )
 from nats3_dagster_tests.acceptance.migrating.side import Side
-from nats3_dagster_tests.replay_case import archived
+from nats3_dagster_tests.support.replays import archived
 
 
 def _series(name: str, *labels: dict[str, str]) -> Callable[[Side], None]:
@@ -124,9 +124,7 @@ def _no_durable(side: Side) -> None:
 
 
 DEFAULTS: Checks = {
-    "listens on 0.0.0.0:8080": lambda side: equal(
-        side.nats3.ok("config", "get", "api-listen").out, "127.0.0.1:8080\n"
-    ),
+    "listens on 0.0.0.0:8080": lambda side: equal(side.nats3.ok("config", "get", "api-listen").out, "127.0.0.1:8080\n"),
     "batch.max_count 1,000": lambda side: equal(
         (side.store()["max_messages"], side.store(batch={"max_bytes": 5})["max_messages"]), (1_000_000, 1000)
     ),

@@ -16,7 +16,7 @@ from nats3_dagster_tests.acceptance.migrating.shared import (
     stored,
 )
 from nats3_dagster_tests.acceptance.migrating.side import Side
-from nats3_dagster_tests.http.load_case import MESSAGES
+from nats3_dagster_tests.support.load_jobs import MESSAGES
 
 
 def _uuid(make: str) -> Callable[[Side], object]:
@@ -65,13 +65,15 @@ STORE_FIELDS: Checks = {
     "subject": _subject,
     "bucket": no_bucket,
     "prefix": has("store", {"prefix": "team/a"}, prefix="team/a"),
-    "batch.max_bytes": has("store", {"batch": {"max_bytes": 5, "max_count": 7}, "max_bytes": 5},
-                            batch={"max_bytes": 5, "max_count": 7}),
-    "batch.max_count": has("store", {"batch": {"max_bytes": 5, "max_count": 7}, "max_messages": 7},
-                            batch={"max_bytes": 5, "max_count": 7}),
+    "batch.max_bytes": has(
+        "store", {"batch": {"max_bytes": 5, "max_count": 7}, "max_bytes": 5}, batch={"max_bytes": 5, "max_count": 7}
+    ),
+    "batch.max_count": has(
+        "store", {"batch": {"max_bytes": 5, "max_count": 7}, "max_messages": 7}, batch={"max_bytes": 5, "max_count": 7}
+    ),
     "encoding.codec": _codecs,
     "created, updated": _times("store"),
-}  # fmt: skip
+}
 
 
 def _key(side: Side) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from nats3_dagster_tests.acceptance.migrating.shared import Checks, ids, one, pause_load, pause_store, slow_load
 from nats3_dagster_tests.acceptance.migrating.side import Side
-from nats3_dagster_tests.http.load_case import MESSAGES
-from nats3_dagster_tests.replay_case import archived
+from nats3_dagster_tests.support.load_jobs import MESSAGES
+from nats3_dagster_tests.support.replays import archived
 
 
 def _post_store(side: Side) -> None:

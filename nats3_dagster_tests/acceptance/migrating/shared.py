@@ -10,9 +10,9 @@ import uvicorn
 from nats3_dagster.dev.process import HOST
 from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster_tests.acceptance.migrating.side import Side
-from nats3_dagster_tests.http.load_case import Loads
-from nats3_dagster_tests.waiting import eventually
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.load_jobs import Loads
+from nats3_dagster_tests.support.waiting import eventually
+from nats3_dagster_tests.support.wire import Wire
 
 # A check for each row of a table.
 Checks = dict[str, Callable[[Side], Any]]
@@ -25,9 +25,13 @@ def one(path: str, job: dict[str, Any]) -> str:
 def peers_durable(wire: Wire, stream: str, name: str, subject: str) -> None:
     """As nats-s3-connector makes it: its batch is all that may be outstanding."""
     config = {
-        "durable_name": name, "ack_policy": "explicit", "filter_subject": subject, "max_ack_pending": 1000,
-        "deliver_policy": "all", "replay_policy": "instant",
-    }  # fmt: skip
+        "durable_name": name,
+        "ack_policy": "explicit",
+        "filter_subject": subject,
+        "max_ack_pending": 1000,
+        "deliver_policy": "all",
+        "replay_policy": "instant",
+    }
     wire.api(f"CONSUMER.DURABLE.CREATE.{stream}.{name}", stream_name=stream, config=config)
 
 

@@ -11,10 +11,9 @@ from fastapi.testclient import TestClient
 
 from nats3_dagster.settings.names import unknown_variables, variables
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.http.load_case import Loads
-from nats3_dagster_tests.http.test_metrics import scraped
-from nats3_dagster_tests.metrics_case import Scraped
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.load_jobs import Loads
+from nats3_dagster_tests.support.metrics import Scraped, scraped
 
 PAGE = Path(__file__).parents[3] / "docs" / "migrate-from-nats3.md"
 

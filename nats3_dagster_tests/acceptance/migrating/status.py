@@ -1,9 +1,8 @@
 """Rows of statuses."""
 
-
 from nats3_dagster_tests.acceptance.migrating.shared import Checks, one, pause_load, pause_store, slow_load
 from nats3_dagster_tests.acceptance.migrating.side import Side
-from nats3_dagster_tests.http.load_case import MESSAGES
+from nats3_dagster_tests.support.load_jobs import MESSAGES
 
 
 def _created(side: Side) -> None:

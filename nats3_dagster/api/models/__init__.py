@@ -1,1 +1,0 @@
-"""Models: requests and answers as the OpenAPI document has them."""

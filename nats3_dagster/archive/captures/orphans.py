@@ -1,0 +1,150 @@
+"""Orphans: chunks in the store that the catalog does not list. A capture was killed or came too late, or the catalog is
+older than the bucket.
+
+Invariant: an orphan proves itself to the last message, and the stream has nothing against it, before a message of it is
+used. What was retired and is not removed since, or is being removed, is none. What an archive had when it was deleted
+is one only for a command that asks for it: a person ended that archive. One object is in memory at a time.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nats3_dagster.archive.source.agreement import disagreement
+from nats3_dagster.chunks import ChunkReader, open_chunk
+from nats3_dagster.chunks.naming import hour_folder
+from nats3_dagster.errors import ChunkError, ObjectMissing
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.model import Archive, ChunkMeta, Incarnation, SeqRange, clipped
+from nats3_dagster.model.archive_spec import archive_prefix
+from nats3_dagster.model.numbers import Int64s
+from nats3_dagster.workspace import Workspace
+
+log = logging.getLogger(__name__)
+_NAME = re.compile(r"/([0-9TZ]+)-(\d{20})-(\d{20})-[0-9a-f]{12}\.parquet$")
+# Up to this number of hours each is listed by itself, and up to this number of days each day; above it, all of the
+# archive is.
+_HOURS, _DAYS = 6, 30
+
+
+class Orphan(NamedTuple):
+    """An object that may be used."""
+
+    reader: ChunkReader
+    # With nothing left out: every message was read.
+    meta: ChunkMeta
+
+
+class Orphans:
+    """The orphans of an archive. A folder of the bucket is listed once, when it is first needed."""
+
+    def __init__(
+        self, workspace: Workspace, archive: Archive, own: Iterable[str] = (), *, with_deleted: bool = False
+    ) -> None:
+        """`own`: keys of objects that are about to be committed. `with_deleted`: also what deleted archives of this
+        folder had at their end."""
+        self._workspace, self._archive, self._own = workspace, archive, frozenset(own)
+        self._with_deleted = with_deleted
+        self._listed: dict[str, list[tuple[str, int]]] = {}
+        # All objects of the folder, once they were listed: keys, and the sequences by them, of each incarnation.
+        self._all: dict[str, int] | None = None
+        self._ranges: dict[Incarnation, tuple[list[str], Int64s]] = {}
+        # The one that was opened last.
+        self._opened: Orphan | None = None
+        # The keys of objects that are not used, and why not.
+        self.refused: dict[str, str] = {}
+
+    def overlapping(self, incarnation: Incarnation, ranges: Sequence[SeqRange]) -> Iterator[Orphan]:
+        """Those that hold sequences of the ranges, the longest first. Raises StoreError, SourceError."""
+        keys: dict[str, SeqRange] = {}
+        # Compared first: there may be many ranges, and a day has many objects.
+        for key, seqs in self._within(incarnation, SeqRange(ranges[0].first, ranges[-1].last)):
+            if key not in self._own and clipped(ranges, seqs):
+                keys[key] = seqs
+        for key in sorted(self._unknown(keys), key=lambda key: (-keys[key].size, key)):
+            if orphan := self.open(key, incarnation):
+                yield orphan
+
+    def open(self, key: str, incarnation: Incarnation) -> Orphan | None:
+        """The object, proven; None where it is not used."""
+        if key in self.refused:
+            return None
+        if self._opened and self._opened.meta.key == key:
+            return self._opened
+        self._opened = None
+        try:
+            reader = open_chunk(self._workspace.bucket(self._archive.spec.bucket).get(key))
+            meta = reader.verify()
+            if (meta.key, meta.archive, meta.incarnation) == (key, self._archive.name, incarnation):
+                reason = disagreement(self._workspace.link, reader, incarnation)
+            else:
+                reason = "it is not the object of its key"
+            if not reason:
+                self._opened = Orphan(reader, meta)
+                return self._opened
+            reason = f"{meta.messages:,} messages of the sequences {meta.covers}: {reason}"
+        except (ChunkError, ObjectMissing) as error:
+            reason = error.what
+        self.refused[key] = reason
+        log.warning("%s: the object %s is not adopted: %s", self._archive.name, key, reason)
+        return None
+
+    def all(self) -> dict[str, int]:
+        """Key and size of each, also of captures that are under way. The bucket is listed once, the catalog each
+        time."""
+        if self._all is None:
+            spec = self._archive.spec
+            listed = self._workspace.bucket(spec.bucket).list(archive_prefix(spec.prefix, spec.name))
+            self._all = {key: size for key, size in listed if _NAME.search(key)}
+        unknown = self._unknown(self._all)
+        return {key: self._all[key] for key in unknown}
+
+    @staticmethod
+    def covers(key: str, incarnation: Incarnation) -> SeqRange | None:
+        """The sequences that a chunk of this incarnation covers by its key; None for other objects."""
+        match = _NAME.search(key)
+        return SeqRange(int(match[2]), int(match[3])) if match and match[1] == incarnation.token else None
+
+    def _unknown(self, keys: Collection[str]) -> list[str]:
+        removals = self._workspace.catalog.removals
+        known = removals.known(self._archive.spec.bucket, list(keys), with_deleted=not self._with_deleted)
+        return [key for key in keys if key not in known]
+
+    def _within(self, incarnation: Incarnation, within: SeqRange) -> Iterator[tuple[str, SeqRange]]:
+        """The keys of chunks with sequences of `within`, whether the catalog knows them or not."""
+        if self._all is not None:
+            if incarnation not in self._ranges:
+                covers = {key: seqs for key in self._all if (seqs := self.covers(key, incarnation))}
+                ends = np.array([tuple(seqs) for seqs in covers.values()], np.int64).reshape(-1, 2)
+                self._ranges[incarnation] = list(covers), ends
+            keys, ends = self._ranges[incarnation]
+            for at in np.flatnonzero((ends[:, 0] <= within.last) & (ends[:, 1] >= within.first)):
+                yield keys[at], SeqRange(int(ends[at, 0]), int(ends[at, 1]))
+            return
+        for folder in self._folders(incarnation, within):
+            for key, _ in self._objects(folder):
+                if (seqs := self.covers(key, incarnation)) and clipped([within], seqs):
+                    yield key, seqs
+
+    def _objects(self, folder: str) -> list[tuple[str, int]]:
+        if folder not in self._listed:
+            self._listed[folder] = list(self._workspace.bucket(self._archive.spec.bucket).list(folder))
+        return self._listed[folder]
+
+    def _folders(self, incarnation: Incarnation, within: SeqRange) -> Iterator[str]:
+        """Where chunks of these sequences may lie: in the hours between those before them and after them."""
+        spec = self._archive.spec
+        first, last = self._workspace.catalog.hours.around(self._archive, incarnation, within)
+        end_ns = hour_start(last) if last else time.time_ns() + HOUR_NS  # clocks differ
+        hours = range(hour_start(first) // HOUR_NS, end_ns // HOUR_NS + 1) if first else range(0)
+        if 0 < len(hours) <= _HOURS:
+            yield from (hour_folder(spec.prefix, spec.name, hour_of(hour * HOUR_NS)) for hour in hours)
+        elif 0 < len(hours) <= 24 * _DAYS:
+            for day in range(hours[0] // 24, hours[-1] // 24 + 1):
+                yield hour_folder(spec.prefix, spec.name, hour_of(day * 24 * HOUR_NS)).rpartition("/")[0]
+        else:
+            yield archive_prefix(spec.prefix, spec.name)

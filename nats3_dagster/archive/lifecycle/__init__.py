@@ -1,0 +1,1 @@
+"""Lifecycle: creating, changing and deleting archives, and archives as jobs."""

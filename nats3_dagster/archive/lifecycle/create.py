@@ -1,0 +1,97 @@
+"""Creating an archive. Everything about it is checked before anything of it is written."""
+
+from dataclasses import replace
+
+from nats3_dagster import objects
+from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.lifecycle.job_names import naming
+from nats3_dagster.archive.source.absence import early_removal
+from nats3_dagster.archive.source.durables import check_new_durable, drop, open_durable
+from nats3_dagster.archive.source.requirements import check_source
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, StreamState
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+# How long another process may take to create an archive of the same name.
+PATIENCE_S = 60.0
+
+
+def create(
+    workspace: Workspace,
+    spec: ArchiveSpec,
+    *,
+    job_name: str | None = None,
+    create_bucket: bool = False,
+    take_over: bool = False,
+) -> Archive:
+    """The new archive; it begins with the oldest message that the stream has now, or that its durable has not yet
+    delivered. With `job_name`, whose `archive_name` the spec has, its own name gets a number where another job had that
+    name first. With `create_bucket` a missing bucket is made, with `take_over` a folder is taken that an archive of
+    another catalog owns.
+
+    Raises Conflict when the name is taken, or the folder has another owner; OperatorError for a stream that cannot be
+    archived so, or a missing bucket."""
+    with naming(workspace, spec, job_name, PATIENCE_S) as named:
+        state, has_bucket = _check(workspace, named, create_bucket, take_over)
+        if not has_bucket:
+            objects.create_bucket(workspace.settings.store, named.bucket)
+        archive = _create(workspace, named, job_name, state)
+        try:
+            folder.claim(workspace, archive, take_over=take_over)
+        except Conflict:  # another catalog was first
+            remove.delete(workspace, archive.name)
+            raise
+        return archive
+
+
+def _create(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, state: StreamState) -> Archive:
+    if spec.mode == "stream":
+        return workspace.catalog.archives.create(spec, state, job_name)
+    spec, durable = open_durable(workspace, spec, state)
+    try:
+        # From here on the durable keeps the messages. What it does not deliver is not the archive's.
+        state = replace(stream_state(workspace.link, spec.stream), first_seq=durable.delivered_seq + 1)
+        deliveries = Deliveries(durable.created_ns, durable.consumer_seq)
+        return workspace.catalog.archives.create(spec, state, job_name, deliveries)
+    except BaseException:
+        # Where the catalog does not answer, the archive may have been made. Without its durable the stream would keep
+        # nothing for it; a durable without an archive stands in the way of the next try, which says so.
+        if workspace.catalog.archives.find(spec.name) is None:
+            drop(workspace, spec)
+        raise
+
+
+def check(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = False) -> None:
+    """Raises what `create` would, but for a name that is taken; nothing is written."""
+    state, _ = _check(workspace, spec, create_bucket, take_over=False)
+    if spec.mode == "consumer":
+        check_new_durable(workspace, spec, state)
+
+
+def _check(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool, take_over: bool) -> tuple[StreamState, bool]:
+    """The stream of a new archive, and whether its bucket is there."""
+    store = workspace.settings.store
+    state, has_bucket = check_source(workspace, spec), objects.bucket_exists(store, spec.bucket)
+    if not has_bucket and not create_bucket:
+        raise OperatorError(
+            f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET(), field="bucket"
+        )
+    if has_bucket and not take_over:
+        folder.check_free(workspace, spec)
+    return state, has_bucket
+
+
+def warning(workspace: Workspace, archive: Archive) -> str:
+    """Returns the messages that the archive will not have, by the stream's configuration when it was last observed;
+    empty if there are none."""
+    coverage = workspace.catalog.coverage
+    state = coverage.last_state(coverage.incarnations(archive)[-1])
+    early = early_removal(state.config) if state else ""
+    if not early:
+        return ""
+    if archive.spec.subjects:
+        return f"{early}. The archive cannot count them: its subject filter leaves out sequences as well"
+    return f"{early}. They count as lost"

@@ -1,0 +1,110 @@
+"""Deleting an archive, and its objects where these are to be purged.
+
+Invariant: the catalog lets go first, then the objects go.
+"""
+
+from dataclasses import dataclass
+
+from nats3_dagster.archive import status
+from nats3_dagster.archive.source.durables import drop
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.removal import OnProgress, no_progress, remove_dead
+from nats3_dagster.errors import OperatorError, SourceError
+from nats3_dagster.jetstream.take.durable import find_durable
+from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The objects and rows that were deleted with an archive."""
+
+    # Chunks that were live.
+    chunks: int
+    # Objects removed from the store.
+    objects: int
+    # The durable that was deleted in the stream; None where the archive had none of its own, or it was kept.
+    consumer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToDelete:
+    """The objects and rows that a name has."""
+
+    # The archive's; None where it was deleted before.
+    holdings: status.Holdings | None
+    # Objects of deleted archives of this name that are still in the store, owner objects among them.
+    left: int
+
+
+def to_delete(workspace: Workspace, name: str, *, purge: bool = False) -> ToDelete:
+    """Returns the plan of `delete`. Raises OperatorError when there is no such archive, and with `purge` no object left
+    of a deleted one."""
+    try:
+        held = status.holdings(workspace, name)
+    except OperatorError:
+        objects = left(workspace, name) if purge else 0
+        if not objects:
+            raise
+        return ToDelete(None, objects)
+    return ToDelete(held, left(workspace, held.archive.name) if purge else 0)
+
+
+def left(workspace: Workspace, name: str) -> int:
+    """How many objects of deleted archives of this name, and of retired chunks, are still in the store."""
+    return sum(1 for _ in workspace.catalog.removals.dead_objects(name)) + len(folder.obsolete(workspace, name))
+
+
+def delete(
+    workspace: Workspace,
+    name: str,
+    *,
+    purge: bool = False,
+    keep_consumer: bool = False,
+    on_progress: OnProgress = no_progress,
+) -> Deleted:
+    """Take the archive out of the catalog, and delete the durable that it made unless `keep_consumer`; with `purge`
+    remove its objects too, and those that a purge before left. Raises OperatorError when there is nothing to delete;
+    StoreError: then the next call with `purge` removes the rest; what `check` raises, and then nothing was done.
+    SourceError when NATS does not delete the durable: the archive is gone then, and the durable is not."""
+    held = to_delete(workspace, name, purge=purge).holdings
+    spec = held.archive.spec if held else None
+    if spec and not keep_consumer:
+        check(workspace, spec)
+    name = spec.name if spec else name
+    if spec and purge:
+        # No object has this key. Who may not delete shall find it out while the archive is still there.
+        probe = "/".join(filter(None, (spec.prefix, f"archive={name}", ".nats3-purge")))
+        workspace.bucket(spec.bucket).delete(probe)
+        folder.check_removable(workspace, spec.bucket, [probe])
+    chunks = workspace.catalog.archives.delete(name) if spec else 0
+    objects = remove_dead(workspace, name, on_progress) if purge else 0
+    owned = spec is not None and spec.owns_durable and not keep_consumer
+    consumer = spec.durable if spec and owned and _drop(workspace, spec) else None
+    return Deleted(chunks, objects, consumer)
+
+
+def check(workspace: Workspace, spec: ArchiveSpec) -> None:
+    """Raises OperatorError where NATS is not set, SourceError where it does not answer, if the archive has a durable
+    to be deleted with it: without the archive nothing would say that the durable is to go."""
+    if not spec.owns_durable:
+        return
+    try:
+        find_durable(workspace.link, spec.stream, spec.own_durable)
+    except (OperatorError, SourceError) as error:
+        raise type(error)(
+            f"Archive {spec.name} was not deleted: its consumer {spec.durable} of stream {spec.stream} is to go with "
+            f"it, or to be kept. {error.what}",
+            error.hint,
+        ) from error
+
+
+def _drop(workspace: Workspace, spec: ArchiveSpec) -> bool:
+    try:
+        return drop(workspace, spec)
+    except SourceError as error:
+        raise SourceError(
+            f"Archive {spec.name} is deleted, and its consumer {spec.durable} of stream {spec.stream} is not: "
+            f"{error.what}",
+            "Delete it: the stream keeps messages for it",
+        ) from error

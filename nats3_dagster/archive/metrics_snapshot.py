@@ -1,0 +1,108 @@
+"""Metrics snapshot: every number of every archive, for monitoring.
+
+Invariant: each number is asked of the catalog or the source now. What does not answer within seconds has no number:
+never an old one, and never 0.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nats3_dagster.archive.proof.seal import newest_closed
+from nats3_dagster.archive.source.clocks import ask_clocks
+from nats3_dagster.archive.source.condition import PATIENCE_S, Condition, conditions
+from nats3_dagster.archive.source.loss import Loss, time_to_loss
+from nats3_dagster.archive.status import Outputs, outputs
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.model import Archive, ArchiveTotals, Count
+from nats3_dagster.objects import Bucket, bucket_exists
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+# How long a store is asked that does not answer; it may be silent for 1.6 times that.
+STORE_PATIENCE_S = 2.0
+HOUR_STATES = ("sealed", "unsealed", "open")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMeasure:
+    """An archive as it is now."""
+
+    totals: ArchiveTotals
+    condition: Condition
+    # Hours with messages, by HOUR_STATES; `open` are those that have not ended.
+    hours: Mapping[str, int]
+    # Sequences that are lost for good, by reason.
+    missing: Mapping[str, int]
+    # When its newest capture that completed ended, in seconds since 1970; None where none did.
+    completed_at: int | None
+
+    @property
+    def archive(self) -> Archive:
+        return self.totals.archive
+
+    @property
+    def loss(self) -> Loss | None:
+        """How near the stream is to deleting what is not captured; None where its source does not say."""
+        waiting = self.condition.waiting
+        return time_to_loss(waiting, paused=self.archive.paused) if waiting else None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMeasures:
+    """All archives."""
+
+    archives: tuple[ArchiveMeasure, ...] = ()
+    # Sums that only grow, of deleted archives too.
+    grown: Sequence[Count] = field(default=())
+    outputs: Outputs = field(default=Outputs())
+
+
+def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> ArchiveMeasures:
+    """The archives of these totals. Raises CatalogError."""
+    measures = workspace.catalog.measures
+    with workspace.catalog.together():  # some calls for each archive
+        counts, grown = measures.current(newest_closed(ask_clocks(workspace).earliest_ns)), measures.grown()
+        made = outputs(workspace)
+        of_source = conditions(workspace, [sums.archive for sums in totals], aged=True)
+    return ArchiveMeasures(
+        tuple(
+            ArchiveMeasure(
+                sums,
+                of_source[sums.archive.id],
+                _by_label(counts, sums.archive.name, "hours"),
+                _by_label(counts, sums.archive.name, "missing"),
+                _by_label(counts, sums.archive.name, "completed").get(""),
+            )
+            for sums in totals
+        ),
+        grown,
+        made,
+    )
+
+
+def nats_answers(settings: Settings) -> bool:
+    """True if NATS accepts a connection."""
+    try:
+        with Link(settings.nats, reconnect=False, patience_s=PATIENCE_S):
+            return True
+    except Nats3Error:
+        return False
+
+
+def store_answers(settings: Settings, bucket: str | None) -> bool:
+    """True if the store lists this bucket; without one, if it answers at all."""
+    try:
+        options = replace(settings.store, patience_s=STORE_PATIENCE_S)
+        if bucket is None:
+            bucket_exists(options, f"nats3-metrics-{secrets.token_hex(8)}")
+        else:
+            next(Bucket(options, bucket).list(".nats3-nothing"), None)
+    except Nats3Error:
+        return False
+    return True
+
+
+def _by_label(counts: Sequence[Count], archive: str, what: str) -> dict[str, int]:
+    return {count.label: count.value for count in counts if (count.archive, count.what) == (archive, what)}

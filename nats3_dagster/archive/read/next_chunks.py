@@ -1,0 +1,167 @@
+"""Ahead: which chunks follow those that a reader has, as far as nothing between them is missing.
+
+Invariant: nothing is passed over. Sequences that a capture may still fill are waited for; what was lost is named.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nats3_dagster.archive.read.boundary_gaps import uncaptured
+from nats3_dagster.archive.source.clocks import ask_clocks
+from nats3_dagster.archive.source.restored import archived_stream
+from nats3_dagster.archive.source.windows import first_at
+from nats3_dagster.hours import CLOCKS_S, SECOND_NS
+from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, clipped
+from nats3_dagster.workspace import Workspace
+
+# A sequence of one incarnation: everything of the selection up to it was read.
+Position = tuple[Incarnation, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NextChunks:
+    """The chunks and gaps after a position."""
+
+    # In stream order, with their counts by subject; those of other subjects are among them.
+    chunks: tuple[Chunk, ...]
+    # What is in the way where there are none: sequences that were lost or retired.
+    lost: tuple[SeqRange, ...] = ()
+    # Or some that are in no chunk and no gap yet: a capture may still fill them, or record them as lost.
+    is_open: bool = False
+
+
+def next_chunks(
+    workspace: Workspace,
+    archive: Archive,
+    selection: Selection,
+    after: Position | None,
+    *,
+    over_gaps: bool,
+    limit: int | None = None,
+) -> NextChunks:
+    """Returns the next chunks of the selection, which has no hours, after `after`; at most `limit`. With `over_gaps`
+    they may come after recorded losses. Raises SourceError if the stream cannot be asked where the selected times
+    are."""
+    while True:
+        # A chunk that is committed between two of the questions would be passed over: it is covered by then.
+        revision = workspace.catalog.hours.revision(archive)
+        found = _next_chunks(workspace, archive, selection, after, over_gaps=over_gaps, limit=limit)
+        if workspace.catalog.hours.revision(archive) == revision:
+            return found
+
+
+def _next_chunks(
+    workspace: Workspace,
+    archive: Archive,
+    selection: Selection,
+    after: Position | None,
+    *,
+    over_gaps: bool,
+    limit: int | None,
+) -> NextChunks:
+    catalog = workspace.catalog
+    found = catalog.chunks.select(
+        archive, time_range=selection.times, seqs=selection.sequences, with_subjects=True, after=after, limit=limit
+    )
+    spans = list(_spans(workspace, archive, selection, after, found, cut=limit is not None and len(found) == limit))
+    barriers: list[tuple[int, int, SeqRange | None]] = []  # where, and what was lost there
+    for number, (life, span) in enumerate(spans):
+        barriers += [(number, r.first, None) for r in catalog.coverage.missing(archive, life, span)]
+        if over_gaps:
+            continue
+        for gap in catalog.gaps.select(archive, incarnation=life, within=span):
+            # A chunk that was retired before the read began is no loss: it was retired on purpose.
+            if gap.is_loss or (gap.reason == "retired" and after is not None):
+                barriers += [(number, r.first, r) for r in clipped(gap.ranges, span)]
+        for chunk in found:
+            if chunk.meta.incarnation == life and chunk.meta.lost:
+                (absent,) = catalog.chunks.absent_ranges([chunk.id])
+                barriers += [(number, r.first, r) for r in clipped(absent, selection.sequences or SeqRange(1, 2**63))]
+    if not barriers:
+        return NextChunks(found)
+    barriers.sort(key=lambda barrier: barrier[:2])
+    lives = {life: number for number, (life, _) in enumerate(spans)}
+    ends = [(lives[chunk.meta.incarnation], chunk.meta.covers.last) for chunk in found]
+    taken = tuple(chunk for chunk, end in zip(found, ends, strict=True) if end < barriers[0][:2])
+    if taken or barriers[0][2] is None:
+        return NextChunks(taken, is_open=not taken)
+    return NextChunks((), tuple(r for _, _, r in barriers if r is not None))
+
+
+def is_over(workspace: Workspace, archive: Archive, selection: Selection) -> bool:
+    """True if the selection has an end, and the stream's messages of it are captured: what `ahead` finds after this
+    answer is then complete. Raises SourceError."""
+    newest = workspace.catalog.coverage.all(archive)[-1]
+    if selection.sequences and newest.last >= selection.sequences.last:
+        return True
+    if selection.to_ns is None:
+        return False
+    stream = archived_stream(workspace, archive)
+    if ask_clocks(workspace, stream).earliest_ns < selection.to_ns + CLOCKS_S * SECOND_NS:
+        return False
+    if stream is not None and stream.incarnation != newest.incarnation:
+        return False  # it was made again, and a capture has yet to adopt it
+    return not any(uncaptured(workspace, archive, selection, stream))
+
+
+def _spans(
+    workspace: Workspace,
+    archive: Archive,
+    selection: Selection,
+    after: Position | None,
+    found: Sequence[Chunk],
+    *,
+    cut: bool,
+) -> Iterator[tuple[Incarnation, SeqRange]]:
+    """The sequences of each incarnation that must be accounted for before its chunks can be taken. `cut`: there may be
+    more chunks than `found`."""
+    coverages = workspace.catalog.coverage.all(archive)
+    for number, coverage in enumerate(coverages):
+        life = coverage.incarnation
+        if after and life.created_ns < after[0].created_ns:
+            continue
+        own = [chunk.meta.covers for chunk in found if chunk.meta.incarnation == life]
+        if cut and own and found[-1].meta.incarnation == life:
+            last = own[-1].last
+        elif number < len(coverages) - 1:
+            last = _last_seen(workspace, coverage)
+        else:
+            last = _last_in_time(workspace, archive, selection, coverage)
+        begun = after is not None and life == after[0]
+        first = after[1] + 1 if after and begun else _first_in_time(workspace, archive, selection, coverage)
+        first, last = (min(first, own[0].first), max(last, own[-1].last)) if own else (first, last)
+        if selection.sequences:
+            first, last = max(first, selection.sequences.first), min(last, selection.sequences.last)
+        if own or first <= last:
+            yield life, SeqRange(first, last)
+        if cut and found[-1].meta.incarnation == life:
+            return
+
+
+def _last_seen(workspace: Workspace, coverage: Coverage) -> int:
+    """The last sequence of an incarnation that has ended, as far as it was ever seen."""
+    state = workspace.catalog.coverage.last_state(coverage.incarnation)
+    return max(coverage.last, state.last_seq if state else 0)
+
+
+def _first_in_time(workspace: Workspace, archive: Archive, selection: Selection, coverage: Coverage) -> int:
+    """Returns the first sequence that may be selected; after all archived ones if the stream is gone, and only chunks
+    can say."""
+    if selection.from_ns is None or coverage.incarnation.created_ns >= selection.from_ns:
+        return coverage.start
+    stream = archived_stream(workspace, archive)
+    if stream is None or stream.incarnation != coverage.incarnation:
+        return coverage.last + 1
+    return max(coverage.start, first_at(workspace.link, archive.spec, selection.from_ns))
+
+
+def _last_in_time(workspace: Workspace, archive: Archive, selection: Selection, coverage: Coverage) -> int:
+    """The last archived sequence that may be selected; 0 if the stream is gone, and only chunks can say."""
+    if selection.to_ns is None:
+        return coverage.last
+    stream = archived_stream(workspace, archive)
+    if ask_clocks(workspace, stream).earliest_ns < selection.to_ns:
+        return coverage.last
+    if stream is None or stream.incarnation != coverage.incarnation:
+        return 0
+    return min(coverage.last, first_at(workspace.link, archive.spec, selection.to_ns) - 1)

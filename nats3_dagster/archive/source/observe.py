@@ -1,0 +1,60 @@
+"""The source of an archive as it is now. Nothing is written."""
+
+from dataclasses import dataclass
+
+from nats3_dagster.archive.source.restored import History, as_archived
+from nats3_dagster.archive.source.stream_changes import missing_error, recreated_error
+from nats3_dagster.errors import StreamChanged, UnknownStream
+from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.model import Archive, StreamState
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The stream of an archive, compared with what the archive holds."""
+
+    state: StreamState
+    # What a stream of another `created` time shares with the archive; None for the archived stream, and where it
+    # shares no message.
+    history: History | None = None
+    # The error if the stream is another one than those that the archive covers; None also where it was restored and
+    # continues one of them.
+    recreated: StreamChanged | None = None
+
+    @property
+    def is_restored(self) -> bool:
+        """True if the stream was restored from a backup, and has everything that is archived."""
+        return self.history is not None and self.history.is_continued_by(self.state)
+
+
+def source_state(workspace: Workspace, archive: Archive) -> StreamState:
+    """The archive's stream as it is now, whichever incarnation it is: by the archive's name for it where a restored
+    stream continues one. Raises UnknownStream, with the archive's next step, if it is gone."""
+    state = _state(workspace, archive)
+    return as_archived(state, workspace.catalog.coverage.all(archive))
+
+
+def observe_source(workspace: Workspace, archive: Archive, *, again: bool = False) -> Observation:
+    """Compares the archive's stream with the archive. `again`: a comparison with an older backup that this process made
+    before is made again. Raises UnknownStream if the stream is gone, SourceError, StoreError."""
+    state = _state(workspace, archive)
+    coverages = workspace.catalog.coverage.all(archive)
+    state = as_archived(state, coverages)
+    if not recreated_error(archive, coverages, state):
+        return Observation(state)
+    # It imports pyarrow, 0.1 s, and is rare.
+    from nats3_dagster.archive.source.history import history_of
+
+    history = history_of(workspace, workspace.link, archive, coverages, state, again=again)
+    if history and history.is_continued_by(state):
+        return Observation(state, history)
+    return Observation(state, history, recreated_error(archive, coverages, state, history))
+
+
+def _state(workspace: Workspace, archive: Archive) -> StreamState:
+    """The stream as the server has it. Raises UnknownStream, with the archive's next step, if it is gone."""
+    try:
+        return stream_state(workspace.link, archive.spec.stream)
+    except UnknownStream as error:
+        raise missing_error(archive, error) from error

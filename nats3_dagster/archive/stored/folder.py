@@ -1,0 +1,177 @@
+"""The folder of an archive in its bucket, and the object that says whose it is.
+
+Invariant: nothing is put into a folder, and nothing is removed from it, before its owner object was seen to name an
+archive of this catalog. A folder without one, where the archive has chunks, is another store: one that is not mounted,
+or an older copy.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from nats3_dagster.errors import Conflict, OperatorError, StoreError
+from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.model.archive_spec import archive_prefix
+from nats3_dagster.objects import Bucket, OwnerObject, bucket_exists
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+_FORMAT = 1
+_FOLDER = re.compile(r"(?:.*/)?archive=[A-Za-z0-9_]+(?=/)")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The content of the owner object."""
+
+    # The archive's id, unique over catalogs (nats3.archive.job_id), and its name.
+    id: UUID
+    archive: str
+    stream: str
+
+    def encode(self) -> bytes:
+        fields = {"format": _FORMAT, "id": str(self.id), "archive": self.archive, "stream": self.stream}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def owner_key(folder: str) -> str:
+    """The key of a folder's owner object. Engines that read a folder of Parquet files leave names with _ out."""
+    return f"{folder}/_owner.json"
+
+
+def check_bucket(workspace: Workspace, archive: Archive) -> None:
+    """Raises OperatorError when the archive's bucket is gone."""
+    store = workspace.settings.store
+    if not bucket_exists(store, archive.spec.bucket):
+        raise OperatorError(
+            f"The bucket {archive.spec.bucket!r} of archive {archive.name} does not exist in {store.place}",
+            Next.CREATE_BUCKET_AGAIN(),
+        )
+
+
+def check_free(workspace: Workspace, spec: ArchiveSpec) -> None:
+    """Raises Conflict if the folder of a new archive is another catalog's. One of an archive that this catalog had is
+    free again."""
+    owner = _owner(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    if owner and workspace.catalog.archives.of_job(owner.id) is None:
+        raise _foreign(spec, owner)
+
+
+def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False) -> None:
+    """Make the archive the owner of its folder. Raises Conflict if another catalog's archive is, unless it is to be
+    taken over; StoreError."""
+    spec = archive.spec
+    owner_object = _object(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    own = Owner(archive.job_id, archive.name, spec.stream)
+    owner = owner_object.create(own)
+    if owner.id != own.id and (take_over or workspace.catalog.archives.of_job(owner.id)):
+        owner = owner_object.replace(own)
+    if owner.id != own.id:
+        raise _foreign(spec, owner)
+
+
+def require(workspace: Workspace, archive: Archive) -> None:
+    """Raises StoreError, and nothing was written, unless the archive owns its folder. One that has no chunk yet claims
+    it: its creation may have ended before."""
+    if not inspect(workspace, archive):
+        claim(workspace, archive)
+
+
+def inspect(workspace: Workspace, archive: Archive) -> bool:
+    """True if the archive owns its folder; False if no live archive does, and it has no chunk yet. Raises StoreError
+    where another archive does, or where the archive has chunks and no archive owns the folder. Writes nothing."""
+    spec = archive.spec
+    owner = _owner(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    if owner and owner.id == archive.job_id:
+        return True
+    if (owner is None or _is_deleted(workspace, owner)) and not workspace.catalog.chunks.select(
+        archive, limit=1, with_minutes=False
+    ):
+        return False
+    place = f"The bucket {spec.bucket!r} in {workspace.settings.store.place}"
+    if owner is None:
+        raise StoreError(
+            f"{place} is not the one that archive {archive.name} was written to: its owner object is missing",
+            Next.CLAIM_FOLDER(archive=archive.name),
+        )
+    raise StoreError(
+        f"{place} has another owner of the folder of archive {archive.name}: an archive of stream {owner.stream} with "
+        f"the id {owner.id}",
+        Next.CLAIM_FOLDER(archive=archive.name),
+    )
+
+
+def obsolete(workspace: Workspace, archive_name: str) -> list[tuple[str, str]]:
+    """Bucket and folder of deleted archives of this name whose owner objects are left. Raises StoreError."""
+    archives = workspace.catalog.archives
+    places = {(a.spec.bucket, archive_prefix(a.spec.prefix, a.name)) for a in archives.deleted(archive_name)}
+    return [place for place in sorted(places) if _is_obsolete(workspace, *place)]
+
+
+def release(workspace: Workspace, bucket_name: str, folder: str) -> None:
+    """Delete the owner object of a folder whose archive this catalog had, and has no longer."""
+    if _is_obsolete(workspace, bucket_name, folder):
+        workspace.bucket(bucket_name).delete(owner_key(folder))
+
+
+def folders_of(keys: Iterable[str]) -> list[str]:
+    """The folders of archives in which the keys lie."""
+    return sorted({match[0] for key in keys if (match := _FOLDER.match(key))})
+
+
+def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str]) -> None:
+    """Raises StoreError if one of the keys lies in a folder that an archive of another catalog owns."""
+    bucket = workspace.bucket(bucket_name)
+    for folder in folders_of(keys):
+        owner = _owner(bucket, folder)
+        if owner and workspace.catalog.archives.of_job(owner.id) is None:
+            raise StoreError(
+                f"{folder} in the bucket {bucket_name!r} belongs to an archive of another catalog, with the id "
+                f"{owner.id}: nothing was removed from it",
+                "Remove objects there by that catalog",
+            )
+
+
+def _is_obsolete(workspace: Workspace, bucket_name: str, folder: str) -> bool:
+    """True if the folder's owner is an archive that this catalog had, and no longer has."""
+    owner = _owner(workspace.bucket(bucket_name), folder)
+    return bool(owner and _is_deleted(workspace, owner))
+
+
+def _is_deleted(workspace: Workspace, owner: Owner) -> bool:
+    row = workspace.catalog.archives.of_job(owner.id)
+    return bool(row and not row[1])
+
+
+def _owner(bucket: Bucket, folder: str) -> Owner | None:
+    """None where there is no owner object. Raises StoreError for one that cannot be read."""
+    return _object(bucket, folder).read()
+
+
+def _object(bucket: Bucket, folder: str) -> OwnerObject[Owner]:
+    key = owner_key(folder)
+
+    def decode(data: bytes) -> Owner:
+        try:
+            fields = json.loads(data)
+            if fields["format"] != _FORMAT:
+                raise ValueError(fields["format"])
+            return Owner(UUID(fields["id"]), str(fields["archive"]), str(fields["stream"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"{key} in the bucket {bucket.name!r} does not name the owner of its folder",
+                "A newer release may have written it; or bring it back from a copy of the bucket",
+            ) from error
+
+    return OwnerObject(bucket, key, decode)
+
+
+def _foreign(spec: ArchiveSpec, owner: Owner) -> Conflict:
+    folder = archive_prefix(spec.prefix, spec.name)
+    return Conflict(
+        f"{folder} in the bucket {spec.bucket!r} belongs to an archive of another catalog: of stream {owner.stream}, "
+        f"with the id {owner.id}",
+        Next.TAKE_OVER_FOLDER(archive=spec.name),
+    )

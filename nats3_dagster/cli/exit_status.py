@@ -1,0 +1,137 @@
+"""How a command ends: an exit status, and one line on stderr when it is not 0.
+
+Invariant: the text of an unforeseen exception is not shown, for it may hold anything, a password included. `--debug`
+shows all of it.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.plausible import secret_in
+from nats3_dagster.redaction import redact_logs, redacted
+from nats3_dagster.steps import Next
+
+INTERRUPTED, TERMINATED = 130, 143
+# Loggers that at DEBUG write what they send: session tokens of S3, and the functions of tasks with their logins.
+_TELLING = ("botocore", "boto3", "py4j")
+
+
+def run(command: Callable[[], object], *, debug: bool = False, words: Mapping[Next, str] = WORDS) -> int:
+    """Run the command; its exit status. `words`: of the next steps of errors."""
+    with _termination() as terminated:
+        status = _run(command, debug, words)
+    return TERMINATED if status == INTERRUPTED and terminated.is_set() else status
+
+
+def _run(command: Callable[[], object], debug: bool, words: Mapping[Next, str]) -> int:
+    try:
+        with _logs(debug=debug):
+            status = command()
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of the output has closed it; without this, Python complains once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except BaseException as error:
+        if isinstance(error, SystemExit | GeneratorExit):
+            raise
+        if debug:
+            print(redacted(traceback.format_exc()), file=sys.stderr, end="")
+        line, status = _ending(error, words)
+        if line:
+            note(redacted(line))
+        return status
+    if status == INTERRUPTED:
+        note("Interrupted")
+    return status if isinstance(status, int) else 0
+
+
+def _ending(error: BaseException, words: Mapping[Next, str]) -> tuple[str, int]:
+    """The line, or an empty one, and the exit status."""
+    match error:
+        case Nats3Error():
+            return f"Error: {error.text_in(words)}", error.exit_status
+        case typer.TyperException():
+            at = getattr(getattr(error, "ctx", None), "command_path", "nats3")
+            message = error.format_message().rstrip(".").replace("Value error, ", "")
+            if kind := secret_in(message):  # such a message repeats the word at fault
+                message = f"An argument holds {kind}, and is not what the command takes"
+            # It is empty where the help was shown instead.
+            stop = "" if message.endswith("?") else "."
+            return message and f"Error: {message}{stop} See {at} --help", error.exit_code
+        case typer.Abort() | KeyboardInterrupt():
+            return "Interrupted", INTERRUPTED
+        case _:
+            return f"Error: internal error, {type(error).__name__} {_where(error)}. Run it again with --debug", 1
+
+
+def _where(error: BaseException) -> str:
+    """The last line of our own code that the error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "nats3_dagster" in f.filename] or frames
+    return f"in {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "somewhere"
+
+
+@contextmanager
+def _termination() -> Iterator[threading.Event]:
+    """SIGTERM ends a command as Ctrl-C does: a replay stops publishing and says so in the catalog."""
+    terminated = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        terminated.set()
+        # Not SIGINT itself: a shell's background process ignores it.
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield terminated
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield terminated
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def take_interrupts() -> None:
+    """SIGINT ends this process from now on also where it was ignored: a shell's script starts a process in the
+    background so. What this process starts gets the signal's default again, and not the one that is ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _logs(*, debug: bool) -> Iterator[None]:
+    """Our own warnings are lines on stderr. What libraries log we report in our own words: it is shown with `--debug`
+    only."""
+    redact_logs()
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s" if debug else "Warning: %(message)s"))
+    logger = logging.getLogger() if debug else logging.getLogger("nats3_dagster")
+    level, propagate, root = logger.level, logger.propagate, logging.getLogger()
+    quiet = logging.NullHandler()  # else logging's last resort prints what has no handler
+    logger.addHandler(handler)
+    root.addHandler(quiet)
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+    for name in _TELLING:
+        logging.getLogger(name).setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        root.removeHandler(quiet)
+        logger.setLevel(level)
+        logger.propagate = propagate

@@ -1,0 +1,45 @@
+"""Made-up streams, chunks and gaps for tests of the catalog."""
+
+import hashlib
+
+from nats3_dagster.model import ArchiveSpec, ChunkMeta, Incarnation, SeqRange, StreamState
+
+HOUR = "2026-11-21-07:00"
+HOUR_NS = 1_795_244_400_000_000_000
+LOGS = Incarnation("LOGS", HOUR_NS - 123_456_789)
+
+
+def spec(name="logs", **fields):
+    return ArchiveSpec(name, **{"stream": "LOGS", "bucket": "archive", **fields})
+
+
+def state(incarnation=LOGS, first=1, last=100, **config):
+    config = {"name": incarnation.stream, **config}
+    return StreamState(incarnation, first, last, HOUR_NS, HOUR_NS + last, last - first + 1, 1000, config)
+
+
+def chunk(first, last, messages=None, *, archive="logs", incarnation=LOGS, **fields):
+    """A chunk of the sequences first to last, with a message for each unless said otherwise."""
+    messages = last - first + 1 if messages is None else messages
+    sha256 = hashlib.sha256(f"{first}-{last}-{messages}".encode()).hexdigest()
+    key = f"archive={archive}/{incarnation.token}-{first:020}-{last:020}-{sha256[:12]}.parquet"
+    made = {
+        "hour": HOUR,
+        "first_ns": HOUR_NS + first,
+        "last_ns": HOUR_NS + last,
+        "payload_bytes": messages * 100,
+        "largest_bytes": 120,
+        "stored_bytes": messages * 30 + 1,
+        "sha256": sha256,
+        "key": key,
+        "bucket": "archive",
+    }
+    if messages <= last - first:
+        fields.setdefault("absent_reason", "unselected" if fields.get("deleted") is None else "deleted")
+    return ChunkMeta(
+        archive=archive, incarnation=incarnation, covers=SeqRange(first, last), messages=messages, **{**made, **fields}
+    )
+
+
+def ranges(*pairs):
+    return tuple(SeqRange(*pair) for pair in pairs)
