@@ -14,8 +14,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from nats3_dagster.model import Archive
 from nats3_dagster.tables import layout
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.cli_case import Command
-from nats3_dagster_tests.table_case import logs, numbers, put, rows
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.tables import logs, numbers, put, rows
+
+pytestmark = pytest.mark.slow
 
 TEXT = (Path(__file__).parents[2] / "docs" / "iceberg.md").read_text()
 LATER = "2026-11-21-09:00"
@@ -77,9 +79,11 @@ def test_the_reads_by_a_role_that_only_reads(
     # What an installation configures once: who reads, and where the store is.
     store = workspace.settings.store
     for name, value in (
-        ("ENDPOINT", store.endpoint), ("REGION", store.region), ("ACCESS_KEY_ID", store.access_key_id),
+        ("ENDPOINT", store.endpoint),
+        ("REGION", store.region),
+        ("ACCESS_KEY_ID", store.access_key_id),
         ("SECRET_ACCESS_KEY", store.secret_access_key),
-    ):  # fmt: skip
+    ):
         monkeypatch.setenv(f"PYICEBERG_CATALOG__NATS3__S3__{name}", value or "")
     (block,) = blocks("python")
     page = "postgresql+psycopg://reader@host/db?"
@@ -87,13 +91,16 @@ def test_the_reads_by_a_role_that_only_reads(
     host = f"{reader['user']}:{reader['password']}@{reader.get('host', 'localhost')}:{reader.get('port', 5432)}"
     given = block.replace(page, f"postgresql+psycopg://{host}/{reader['dbname']}?")
     # pyiceberg reads its configuration when it is imported: a process of its own.
-    lines = [line.partition("   #")[0].strip() for line in given.splitlines()]
+    lines = [line.partition("  #")[0].strip() for line in given.splitlines()]
     is_shown = [line and not re.match(r"import|from|\w+ = ", line) for line in lines]
     script = [f"shown.append({line})" if shown else line for line, shown in zip(lines, is_shown, strict=True)]
     ran = subprocess.run(
-        [sys.executable, "-c", "\n".join(["shown = []", *script, _SHOW])], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", "\n".join(["shown = []", *script, _SHOW])],
+        capture_output=True,
+        text=True,
+        timeout=120,
         check=False,
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stderr
     by_hour, counted, as_it_was, of_hour = json.loads(ran.stdout)
     assert by_hour == [["seq", "subject", "hour"], numbers((1, 30))]

@@ -29,7 +29,9 @@ from nats3_dagster.dev.loglines import read_lines
 from nats3_dagster.dev.process import answers, free_port
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import OperatorError
-from nats3_dagster_tests.wire import Wire
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 # Commands that do not run here, with the reason.
@@ -51,9 +53,14 @@ class Shell:
         """Exit status, and standard output and error together."""
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
-                ["bash", "--noprofile", "--norc", "-c", script], cwd=self.folder, env=self.environment,
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-            )  # fmt: skip
+                ["bash", "--noprofile", "--norc", "-c", script],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
             try:
                 status = process.wait(_TIMEOUT_S)
             finally:
@@ -105,13 +112,15 @@ def _link_environment(folder: Path) -> None:
     for program in Path(sys.executable).parent.iterdir():
         if not program.name.startswith(("python", "activate", "nats3")):
             (programs / program.name).symlink_to(program)
-    # A link would make it a Python without an environment.
+    # A link would make it a Python without an environment. What it installs would go into the environment of this
+    # Python: an editable install once pointed it at this folder, and later tests found no package.
+    refused = 'case "$*" in "-m pip install"*) echo "setup.sh installs: the stamps below are old" >&2; exit 1 ;; esac'
     for name in ("python", "python3"):
-        _write_program(programs / name, f'exec "{sys.executable}" "$@"')
+        _write_program(programs / name, f'{refused}\nexec "{sys.executable}" "$@"')
     _write_program(programs / "nats3", f'exec "{sys.executable}" -m nats3_dagster.cli "$@"')
     activate = f'VIRTUAL_ENV="{programs.parent}" PATH="{programs}:$PATH"\nexport VIRTUAL_ENV PATH\n'
     (programs / "activate").write_text(activate)
-    stamps = {".requirements": "requirements.lock", ".project": "pyproject.toml nats3_dagster/__init__.py"}
+    stamps = {".requirements": "requirements.lock", ".project": "pyproject.toml nats3_dagster/version.py"}
     for stamp, files in stamps.items():
         stamped = subprocess.run(
             f"{{ pwd; cat {files}; }} | cksum", shell=True, cwd=folder, capture_output=True, text=True, check=True
@@ -263,4 +272,4 @@ def _stands(shell: Shell) -> dict[str, Any]:
     stack = json.loads((shell.folder / ".nats3" / "stack.json").read_text())
     with Wire(stack["nats_url"]) as wire:
         streams = {s["config"]["name"]: (s["created"], s["state"]) for s in wire.api("STREAM.LIST")["streams"]}
-    return streams | {a["name"]: a for a in shell.json("store list")}
+    return streams | {a["archive"]: a for a in shell.json("store list")}
