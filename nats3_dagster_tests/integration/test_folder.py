@@ -6,12 +6,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
 
 from nats3_dagster.archive.health import store_health
 from nats3_dagster.archive.lifecycle import jobs, remove
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.stored import folder, removal
 from nats3_dagster.catalog import migrate
+from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import Conflict, Nats3Error, StoreError
 from nats3_dagster.jetstream.streams import stream_state
@@ -74,6 +77,34 @@ def test_another_catalog_is_refused_and_removes_nothing(
     assert workspace.catalog.archives.all() == (archive,)
     assert objects(workspace, bucket) == mine
     assert [(f.status, "another owner" in f.what) for f in store_health.check_folders(workspace)] == [("fail", True)]
+
+
+def test_a_copy_of_a_catalog_is_not_told_from_the_original(
+    workspace: Workspace, wire: Wire, bucket: str, postgres_url: str, postgres_session: Postgres
+) -> None:
+    """It has the ids of the original: both own the folder, and both write."""
+    publish(wire, 10)
+    archive = create(workspace, spec(bucket))
+    take(workspace, archive, wire)
+    workspace.close()  # a database in use is no template
+    name = conninfo_to_dict(postgres_url)["dbname"]
+    with psycopg.connect(postgres_session.url(), autocommit=True) as connection:
+        connection.execute(f"create database {name}_copy template {name}".encode())
+    try:
+        with Workspace(
+            workspace.settings.model_copy(update={"postgres_url": SecretStr(postgres_session.url(f"{name}_copy"))})
+        ) as copied:
+            (same,) = copied.catalog.archives.all()
+            assert same.job_id == archive.job_id
+            assert folder.inspect(copied, same)
+            wire.publish([("ev.x", b"", b"later")])
+            take(copied, same, wire)
+            assert len(objects(copied, bucket)) == 2
+    finally:
+        with psycopg.connect(postgres_session.url(), autocommit=True) as connection:
+            connection.execute(f"drop database {name}_copy with (force)".encode())
+    with Workspace(workspace.settings) as opened:
+        assert folder.inspect(opened, archive)
 
 
 def test_two_catalogs_that_create_at_once(workspace: Workspace, other: Workspace, wire: Wire, bucket: str) -> None:

@@ -15,6 +15,8 @@ from nats3_dagster.errors import StoreError
 from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.adoption import archive_of
+from nats3_dagster_tests.support.captures import take
 from nats3_dagster_tests.support.repairs import MESSAGES, damage, live, make_events, planned, repaired, stored
 from nats3_dagster_tests.support.taking import content, durable, left, make, numbers, run
 from nats3_dagster_tests.support.wire import Wire
@@ -83,6 +85,23 @@ def test_what_is_given_up_between_two_messages_is_lost(
     (after,) = live(workspace, events)
     assert (after.meta.absent_reason, after.meta.lost) == ("damaged", 2)
     assert find_holes(workspace, events).losses["damaged"] == 2
+
+
+def test_under_a_filter_every_absent_sequence_counts_as_lost(
+    workspace: Workspace, wire: Wire, s3_client: Any, bucket: str
+) -> None:
+    """What else was not selected there cannot be told from what was removed: five of ten sequences are `ev.1`."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n % 2}", b"", b"x") for n in range(10)])
+    archive = archive_of(workspace, bucket, "ev.1")
+    take(workspace, archive, wire)
+    (before,) = live(workspace, archive)
+    damage(s3_client, before)
+    wire.api("STREAM.MSG.DELETE.EV", seq=4)
+    (one,) = repaired(workspace, archive, planned(workspace, archive), accept_loss=True)
+    assert (one.done, one.lost) == (True, 1)
+    (after,) = live(workspace, archive)
+    assert (after.meta.messages, after.meta.absent_reason, after.meta.lost) == (4, "damaged", 6)
 
 
 def test_without_an_owner_object_nothing_is_written(

@@ -86,8 +86,12 @@ def test_a_replay_that_the_catalog_has_forgotten(
     assert wire.state("BACK")["messages"] == 615
     # What the targets lack may be begun; so may all of it, once what they hold was deleted.
     rest = replace(TO_BACK, selection=Selection(subjects=("ev.>",), sequences=SeqRange(16, 20)))
+    assert dry_run(workspace, rest)["notes"] == [
+        "Messages of a replay that the catalog has forgotten are looked for in 401 of the 615 messages of stream BACK",
+    ]
     assert replayed(workspace, rest).state == "succeeded"
     wire.api("STREAM.PURGE.BACK")
+    assert dry_run(workspace, TO_BACK)["notes"] == []
     assert replayed(workspace, TO_BACK).state == "succeeded"
     assert wire.state("BACK")["messages"] == 20
 

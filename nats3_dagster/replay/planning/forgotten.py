@@ -24,6 +24,8 @@ from nats3_dagster.workspace import Workspace
 
 # The number of a target's newest messages that are looked at, and of those between its first and its last.
 LOOK = 200
+# The most messages of a target that are looked at: those, and the newest one under the replay's subjects.
+SAMPLE = 2 * LOOK + 1
 
 
 def forgotten(replay_id: str) -> CatalogError:

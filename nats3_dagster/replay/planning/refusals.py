@@ -11,6 +11,7 @@ from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.messages.headers import MAX_BLOCK
 from nats3_dagster.replay.planning.content import sizes
+from nats3_dagster.replay.planning.forgotten import SAMPLE
 from nats3_dagster.replay.targets import blind_settings, stores_nothing
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
@@ -182,6 +183,11 @@ def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: boo
                 yield f"{name} keeps the newest {most} messages (max_msgs), and up to {load.messages} come"
             if 0 < (size := config.get("max_bytes", -1)) < target.bytes + load.payload_bytes:
                 yield f"{name} keeps the newest {size} bytes (max_bytes), and up to {load.payload_bytes} come"
+        if target.messages > SAMPLE:
+            yield (
+                f"Messages of a replay that the catalog has forgotten are looked for in {SAMPLE} of the "
+                f"{target.messages} messages of stream {target.name}"
+            )
         if blind := blind_settings(config):
             yield f"A purge of stream {target.name} is not noticed: it removes messages itself ({', '.join(blind)})"
     if not marks:
