@@ -41,7 +41,9 @@ def postgres_url(own_postgres: Postgres) -> str:
     return own_postgres.url(name)
 
 
-events = repairs.events
+@pytest.fixture
+def events(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
+    return repairs.make_events(workspace, wire, bucket)
 
 
 @pytest.fixture

@@ -159,7 +159,9 @@ def test_of_two_repairs_one_puts_its_chunk_in_place(
     assert repairs.planned(two[0], events).bad == ()
 
 
-events = repairs.events
+@pytest.fixture
+def events(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
+    return repairs.make_events(workspace, wire, bucket)
 
 
 @pytest.fixture
