@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, Self, get_origin, get_type_hints
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -51,12 +51,9 @@ class Document(BaseModel):
 
 def with_settings(name: str, spec: type[Any]) -> type[Document]:
     """A document with the settings of a spec, by their keys in bodies."""
-    types = get_type_hints(spec)
     fields: dict[str, Any] = {}
     for one in settings_of(spec):
         kind = _TYPES.get(one.kind, one.type)
-        if get_origin(types.get(one.name)) is Literal:
-            kind = types[one.name]
         attribute, alias = attribute_of(one.body_key)
         fields[attribute] = (kind | None if one.default is None else kind, Field(alias=alias, description=one.help))
     return create_model(name, __base__=Document, **fields)

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model.spec_table import Kind, setting, settings_of
-from nats3_dagster.plausible import check_field, subject_fault
+from nats3_dagster.model.spec_table import Kind, check_settings, setting
+from nats3_dagster.plausible import subject_fault
 from nats3_dagster.subjects import check_filter
 
 Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
@@ -92,10 +92,11 @@ class ExportSpec:
         ),
     )
     format: Format = field(
-        default="ndjson", metadata=setting(Kind.TEXT, "ndjson, csv, parquet, raw or messages.", metavar="FORMAT")
+        default="ndjson", metadata=setting(Kind.CHOICE, "The format of the files.", metavar="FORMAT")
     )
     compression: Compression = field(
-        default="gzip", metadata=setting(Kind.TEXT, "gzip, zstd, snappy (Parquet alone) or none.", metavar="CODEC")
+        default="gzip",
+        metadata=setting(Kind.CHOICE, "The compression of the files; snappy for Parquet alone.", metavar="CODEC"),
     )
     # Empty for the fields that the rows have.
     columns: tuple[str, ...] = field(
@@ -116,7 +117,7 @@ class ExportSpec:
     max_undecoded: int = field(
         default=0,
         metadata=setting(
-            Kind.COUNT, "Fail an hour if more of its messages than this cannot be decoded.", metavar="COUNT"
+            Kind.COUNT, "Fail an hour if more of its messages than this cannot be decoded.", metavar="COUNT", least=0
         ),
     )
     escape_formulas: bool = field(
@@ -127,9 +128,7 @@ class ExportSpec:
     )
 
     def __post_init__(self) -> None:
-        for one in settings_of(ExportSpec):
-            if one.kind in (Kind.TEXT, Kind.FILE, Kind.TEXTS):
-                check_field(one.name, getattr(self, one.name))
+        check_settings(self)
         if not re.fullmatch(r"[a-z0-9_]+", self.name):
             hint = "Use lower-case letters, digits and _ only"
             raise OperatorError(f"{self.name!r} is not an export name", hint, field="name")
@@ -150,10 +149,6 @@ class ExportSpec:
                 f"An interval of {self.interval_minutes} minutes does not exist",
                 "Use 1, 5, 15 or 60",
                 field="interval_minutes",
-            )
-        if self.max_undecoded < 0:
-            raise OperatorError(
-                f"max_undecoded is {self.max_undecoded}", "Give the number of messages, or 0", field="max_undecoded"
             )
         if self.interval_minutes < 60 and self.path == DEFAULT_PATH:
             object.__setattr__(self, "path", MINUTE_PATH)
@@ -232,12 +227,6 @@ class ExportSpec:
             )
 
     def _check_format(self) -> None:
-        for name, value, known in (
-            ("format", self.format, get_args(Format)),
-            ("compression", self.compression, get_args(Compression)),
-        ):
-            if value not in known:
-                raise OperatorError(f"There is no {name} {value!r}", f"Use {', '.join(known)}", field=name)
         if self.compression == "snappy" and self.format != "parquet":
             raise OperatorError(
                 f"Files of the format {self.format} are not compressed with snappy",

@@ -267,7 +267,9 @@ def check_settings(spec: Any) -> None:
         if one.kind in (Kind.TEXT, Kind.FILE, Kind.TEXTS, Kind.CHOICE):
             check_field(one.name, value)
         if one.choices and value not in one.choices:
-            raise OperatorError(f"There is no {one.name} {value!r}", f"Use {' or '.join(one.choices)}", field=one.name)
+            *others, last = one.choices
+            hint = f"Use {', '.join(others)} or {last}"
+            raise OperatorError(f"There is no {one.name} {value!r}", hint, field=one.name)
         if value is not None and not _in_range(one, value):
             raise OperatorError(f"{one.name} is {value}", f"Use {_range(one)}", field=one.name)
 

@@ -154,7 +154,7 @@ def test_what_cannot_run_is_refused_and_writes_nothing(
         ((*create, "--path", "{key}/{store}.{ext}"), "2 Error: The path has the unknown name {store}"),
         ((*create, "--key", "subject"), "2 Error: 'subject' is not a key"),
         ((*create, "--interval-minutes", "7"), "2 Error: An interval of 7 minutes does not exist. Use 1, 5, 15 or 60"),
-        ((*create, "--format", "xml"), "2 Error: There is no format 'xml'"),
+        ((*create, "--format", "xml"), "2 Error: Invalid value for '--format': 'xml' is not one of"),
         (("export", "create", "events", "out", "--to", f"s3://{bucket}"), "2 Error: The export out would write where"),
         (
             ("export", "create", "events", "out", "--to", f"s3://{bucket}/archive=events/x"),
