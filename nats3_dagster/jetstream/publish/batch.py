@@ -6,11 +6,14 @@ the batch, and the stream's count of it must equal the client's.
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nats3_dagster.errors import Interrupted
 from nats3_dagster.jetstream.publish.acks import Answer, answers
+from nats3_dagster.jetstream.publish.encode import Encoded, Publication, encode
 from nats3_dagster.jetstream.publish.outbox import Outbox
+from nats3_dagster.jetstream.publish.state import State
 from nats3_dagster.jetstream.read.scan import FrameError, Frames
 
 # Acknowledge at most every FLOW messages: `flow`. Asked for many more, the server starts at one and climbs slowly.
@@ -63,7 +66,7 @@ class BatchOutbox(Outbox):
 
     def _pump(self) -> None:
         super()._pump()
-        if self._ending and not self._queue and not self._end_sent and not self._stopped:
+        if self._ending and not self._queue and not self._end_sent and self.life.state is State.SENDING:
             self._end_sent = True
             self._send_protocol(self.sent - self._first + 1, _END)
 
@@ -111,7 +114,7 @@ class BatchOutbox(Outbox):
 
     def _keep_alive(self) -> None:
         quiet = time.monotonic() - self._sent_at > KEEP_ALIVE_S
-        if quiet and self._flow and self._batch and not self._end_sent and not self._stopped:
+        if quiet and self._flow and self._batch and not self._end_sent and self.life.state is State.SENDING:
             self._pinged = True
             self._send_protocol(self.sent - self._first, _PING)
 
@@ -121,6 +124,26 @@ class BatchOutbox(Outbox):
         reply = f"{self.reply(self._batch, self._asked_flow)}{count}.{op}.$FI".encode()
         if not self._client.send(b"PUB %b %b 0\r\n\r\n" % (self._subject, reply)):
             self.fail(Interrupted("The connection to NATS was lost"))
+
+
+@dataclass(slots=True)
+class OpenBatch:
+    """A batch as the publisher's caller gives it messages. The outbox follows, in the connection's loop."""
+
+    # Distinguishes it from all others.
+    id: str
+    # Messages between two acknowledgements, as the server is asked for.
+    flow: int
+    # Of time.monotonic.
+    begun_at: float
+    # Messages given so far.
+    given: int = 0
+
+    def encode(self, outbox: BatchOutbox, part: Publication) -> Encoded:
+        """Returns the frames of the batch's next messages."""
+        encoded = encode(part, outbox.reply(self.id, self.flow), self.given + 1, ".1.$FI" if self.given else ".0.$FI")
+        self.given += len(part)
+        return encoded
 
 
 def _count(body: Mapping[str, Any], key: str) -> int:

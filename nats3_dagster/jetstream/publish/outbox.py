@@ -30,6 +30,7 @@ from nats3_dagster.jetstream.publish.encode import Encoded, subject_at
 from nats3_dagster.jetstream.publish.fence import LEASE_S
 from nats3_dagster.jetstream.publish.probe import GONE, NONE_YET, nobody_listens, until_stored
 from nats3_dagster.jetstream.publish.roll_call import check_allowed, forbidden
+from nats3_dagster.jetstream.publish.state import Event, Life, State
 from nats3_dagster.jetstream.read.scan import FrameError, Frames
 
 # How long a publisher that was stopped takes to make sure of what it sent.
@@ -68,8 +69,7 @@ class Outbox:
         self.last_subject = ""
         self.failure: TargetError | None = None
         self.last_id: str | None = None  # of the target's last message, where it refused one that expects another
-        self._stopped = False
-        self._asking: asyncio.Task[None] | None = None
+        self.life = Life()
         self._alive_at = time.monotonic()  # when this loop ran last
         self._sent_at = 0.0  # when anything was sent last, of time.monotonic
 
@@ -98,7 +98,7 @@ class Outbox:
 
     def close(self) -> None:
         """Send nothing more."""
-        self._stopped = True
+        self.life.on(Event.CLOSE)
         self._watch.cancel()
 
     def add(self, frames: Encoded) -> None:
@@ -107,9 +107,15 @@ class Outbox:
         self.queued += len(frames)
         self._pump()
 
-    async def stop(self, reason: TargetError) -> bool:
-        """Send nothing more. True when the stream of the last message has surely stored all that was sent to it."""
-        self.fail(reason)
+    def stop(self, reason: TargetError) -> bool:
+        """Send nothing more, because a newer attempt asks. False if one has asked before, or this one has ended."""
+        stopping = self.life.on(Event.SUPERSEDED)
+        if stopping:
+            self._keep(reason)
+        return stopping
+
+    async def all_stored(self) -> bool:
+        """True when the stream of the last message has surely stored all that was sent to it. Waits STOP_S for it."""
         until = time.monotonic() + STOP_S
         if not await self.parsed():
             return False
@@ -128,7 +134,10 @@ class Outbox:
 
     def fail(self, failure: TargetError) -> None:
         """The first failure stops everything."""
-        self._stopped = True
+        self.life.on(Event.FAILED)
+        self._keep(failure)
+
+    def _keep(self, failure: TargetError) -> None:
         if self.failure is None:
             what = f"{failure.what}; {self.acked} messages were acknowledged before"
             self.failure = type(failure)(what, failure.hint)
@@ -145,10 +154,10 @@ class Outbox:
 
     def _pump(self) -> None:
         """Send as much as the window has room for."""
-        if (still := time.monotonic() - self._alive_at) > LEASE_S and not self._stopped:
+        if (still := time.monotonic() - self._alive_at) > LEASE_S and self.life.state is State.SENDING:
             # A newer attempt may have asked meanwhile, and have gone on without an answer.
             self.fail(Interrupted(f"This process stood still for {still:.0f} s"))
-        while self._queue and not self._stopped:
+        while self._queue and self.life.state is State.SENDING:
             first = self._queue[0]
             start = int(first.ends[self._row - 1]) if self._row else 0
             room = self._size - (self._sent_bytes - self._acked_bytes)
@@ -271,12 +280,11 @@ class Outbox:
 
     def _refused(self, answer: Answer, subject: str) -> None:
         """A stream refused a message, or there is no stream: nothing more is sent."""
-        self._stopped = True
         if self.failure is None:
             self.last_id = last_id(answer)
         if answer.status != Status.NO_RESPONDERS:
             self.fail(refusal(answer, subject))
-        elif self.failure is None and self._asking is None:
+        elif self.life.on(Event.UNHEARD):
             self._asking = asyncio.create_task(self._ask_who_listens(subject))
 
     async def _ask_who_listens(self, subject: str) -> None:
@@ -297,7 +305,7 @@ class Outbox:
             await asyncio.sleep(min(0.5, self._ack_timeout_s / 4))
             if time.monotonic() - self._alive_at <= LEASE_S:
                 self._alive_at = time.monotonic()
-            if not self._stopped and self._overdue(time.monotonic()):
+            if self.life.state is State.SENDING and self._overdue(time.monotonic()):
                 self.fail(
                     Interrupted(
                         f"The target did not acknowledge messages within {self._ack_timeout_s:.0f} s",

@@ -2,9 +2,9 @@
 
 Invariant: it never sends a message twice. After any failure it sends nothing more and raises: Interrupted if the target
 may or may not have what was under way, so that the caller asks it; TargetError if the target refused a message.
+`state.py` has the table of everything that may happen to it.
 """
 
-import asyncio
 import secrets
 import threading
 import time
@@ -14,20 +14,18 @@ from types import TracebackType
 from typing import Literal
 
 import pyarrow as pa
-from nats.aio.msg import Msg
-from nats.errors import Error
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.publish import roll_call
-from nats3_dagster.jetstream.publish.batch import BatchOutbox
+from nats3_dagster.jetstream.publish.batch import BatchOutbox, OpenBatch
 from nats3_dagster.jetstream.publish.encode import Encoded, Publication, encode, subject_at
-from nats3_dagster.jetstream.publish.fence import check_in, fence_subject, superseded, until_gone
-from nats3_dagster.jetstream.publish.outbox import STOP_S, Outbox
+from nats3_dagster.jetstream.publish.fence import until_gone
+from nats3_dagster.jetstream.publish.guard import Guard
+from nats3_dagster.jetstream.publish.outbox import Outbox
 from nats3_dagster.jetstream.publish.probe import until_quiet, until_stored
-from nats3_dagster.jetstream.publish.roll_call import PublisherReply, Question, check_allowed, new_nonce, question_of
+from nats3_dagster.jetstream.publish.state import Event, State
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
 INFLIGHT_MESSAGES = 4096
@@ -67,12 +65,7 @@ class Publisher:
         self._changed = threading.Condition()
         self._checked: set[bytes] = set()  # subjects that can be published to
         self._given = self._encoded_bytes = 0  # messages, and bytes of their frames
-        self._batch = ""  # id of the batch that is open; empty for none
-        self._begun_at = 0.0  # when that one began, of time.monotonic
-        self._flow = self._in_batch = 0  # of that batch: messages between two acknowledgements, messages given
-        self._name = new_nonce()  # for the fence
-        self._nonces: set[str] = set()  # of our own questions to the fence
-        self._stopping = self._stopped = False
+        self._batch: OpenBatch | None = None
 
     def __enter__(self) -> "Publisher":
         self._link.__enter__()
@@ -90,11 +83,10 @@ class Publisher:
             if kind is None:
                 self.flush()
         finally:
-            lost, parsed = self._link.call(self._close)
-            failure, under_way = self._outbox.failure, self._outbox.acked < self._outbox.sent
-            self._link.__exit__(None, None, None)  # which is a loss of the connection to the outbox
-            if self._outbox.sent and (isinstance(failure, Interrupted) or (failure is None and under_way)):
-                self._settle(lost, parsed)
+            end = self._link.call(self._close)
+            self._link.__exit__(None, None, None)
+            if end is not State.DONE:
+                self._settle(end)
 
     @property
     def published(self) -> int:
@@ -141,7 +133,7 @@ class Publisher:
         if self._batch:
             assert isinstance(self._outbox, BatchOutbox)
             self._link.loop.call_soon_threadsafe(self._outbox.end)
-            self._batch, self._in_batch = "", 0
+            self._batch = None
         self._wait_until(lambda: self._outbox.acked == self._given and self._outbox.settled)
 
     def wait(self, seconds: float) -> None:
@@ -153,7 +145,7 @@ class Publisher:
         """Sleep as `wait` does. A batch acknowledges in groups, and at a slow pace a group takes long to be full: every
         PAUSE_S, and before a longer sleep, the batch is ended first, so that `published` is what the target has."""
         until = time.monotonic() + seconds
-        if self._batch and max(seconds, time.monotonic() - self._begun_at) >= PAUSE_S:
+        if self._batch and max(seconds, time.monotonic() - self._batch.begun_at) >= PAUSE_S:
             self.flush()
         self.wait(max(0.0, until - time.monotonic()))
 
@@ -162,40 +154,33 @@ class Publisher:
             self._given += len(part)
             return [encode(part, f"{self._outbox.inbox}.", self._given - len(part))]
         flow = self._outbox.flow_for(int(part.frame_sizes.max()))
-        if self._batch and flow < self._flow:
+        if self._batch and flow < self._batch.flow:
             self.flush()
         self._given += len(part)
         if self._batch:
-            return [self._encode_batched(self._outbox, part)]
-        self._batch, self._flow, self._begun_at = secrets.token_hex(12), flow, time.monotonic()
-        self._link.loop.call_soon_threadsafe(self._outbox.begin, self._batch, flow, subject_at(part.subjects, 0))
+            return [self._batch.encode(self._outbox, part)]
+        self._batch = OpenBatch(secrets.token_hex(12), flow, time.monotonic())
+        self._link.loop.call_soon_threadsafe(self._outbox.begin, self._batch.id, flow, subject_at(part.subjects, 0))
         start, rest = part.cut(1)
-        parts = [self._encode_batched(self._outbox, start)]
-        return [*parts, self._encode_batched(self._outbox, rest)] if len(rest) else parts
+        parts = [self._batch.encode(self._outbox, start)]
+        return [*parts, self._batch.encode(self._outbox, rest)] if len(rest) else parts
 
-    def _encode_batched(self, outbox: BatchOutbox, part: Publication) -> Encoded:
-        reply, suffix = outbox.reply(self._batch, self._flow), ".1.$FI" if self._in_batch else ".0.$FI"
-        encoded = encode(part, reply, self._in_batch + 1, suffix)
-        self._in_batch += len(part)
-        return encoded
-
-    def _settle(self, lost: bool, parsed: bool) -> None:
-        """Waits until no message is on its way to the target any more, so that it can be asked. With `lost` the server
-        itself has closed the connection, or is gone; with `parsed` it has read everything that was sent. Raises
-        TargetError when that cannot be known, or when the target is gone."""
+    def _settle(self, end: State) -> None:
+        """Waits until no message is on its way to the target any more, so that it can be asked. Raises TargetError
+        when that cannot be known, or when the target is gone."""
         until = time.monotonic() + SETTLE_S
         while True:
             try:
                 with Link(self._options, reconnect=False) as link:
-                    if not parsed:
+                    if end is not State.READ:
                         link.call(until_gone, self._outbox.inbox, until)
                     with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (probe.await_stored)
-                        link.call(until_stored if parsed else until_quiet, self._outbox.last_subject, until)
+                        link.call(until_stored if end is State.READ else until_quiet, self._outbox.last_subject, until)
                 return
             except TargetError as error:
                 raise TargetError(error.what, error.hint) from error
             except SourceError as error:
-                if lost:
+                if end is State.LOST:
                     return  # the caller asks as soon as there is a server again
                 if time.monotonic() > until:
                     raise TargetError(
@@ -222,67 +207,36 @@ class Publisher:
             self._changed.notify_all()
 
     async def _open(self, client: Connection) -> Outbox:
-        self._answered = asyncio.Event()
         self._outbox = self._new_outbox(client)
-        if self._fence:
-            # Listening first: of two attempts that come at the same time at least one learns of the other.
-            subject = fence_subject(self._fence[0])
-            self._listening = await client.subscribe(subject, cb=self._on_fence)  # pyright: ignore[reportUnknownMemberType]
-            await client.flush()
-            check_allowed(client, subject)
-            # An older attempt that lost its connection comes back here when the newer one is already at work.
-            await check_in(client, *self._fence, self._nonces)
+        self._guard = Guard(client, self._outbox, *self._fence) if self._fence else None
+        if self._guard:
+            await self._guard.open()
         await self._outbox.open()
         self._check()
+        self._outbox.life.on(Event.OPENED)
         return self._outbox
 
     def _new_outbox(self, client: Connection) -> Outbox:
         kind = BatchOutbox if self._mode == "batch" else Outbox
         return kind(client, *self._limits, self._notify, self._streams)
 
-    async def _close(self, client: Connection) -> tuple[bool, bool]:
-        """Returns two flags: the connection was already lost; the server has parsed everything that was sent on it."""
-        lost, parsed = client.lost.is_set(), False
-        if self._stopping:
-            # The newer attempt waits for this answer, and the failure it brought has made our caller close.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._answered.wait(), STOP_S + 1)
-        self._outbox.close()
-        if self._outbox.acked < self._given:
-            if self._outbox.sent and not lost:
-                parsed = await self._outbox.parsed()
+    async def _close(self, client: Connection) -> State:
+        """Returns the end that it came to."""
+        outbox, is_lost, is_read = self._outbox, client.lost.is_set(), False
+        if self._guard:
+            await self._guard.answered()
+        outbox.close()
+        if outbox.acked < self._given and outbox.sent and not is_lost:
+            is_read = await outbox.parsed()
+        if self._guard:
+            self._guard.close()
+        is_open = isinstance(outbox.failure, Interrupted) or (outbox.failure is None and outbox.acked < outbox.sent)
+        if not outbox.sent or not is_open:
+            outbox.life.on(Event.SETTLED)
+        elif is_lost:
+            outbox.life.on(Event.LOST)
+        else:
+            outbox.life.on(Event.READ if is_read else Event.UNREAD)
+        if outbox.acked < self._given:
             client.abort()
-        return lost, parsed
-
-    async def _on_fence(self, message: Msg) -> None:
-        """A newer attempt tells this one to stop; an older one, or this one, asks for the running publishers."""
-        assert self._fence
-        question = question_of(message.data)
-        if question is None or question.nonce in self._nonces:
-            return
-        await self._answer(message, question)
-        if question.attempt > self._fence[1] and not self._stopping:
-            self._stopping = True
-            self._stop_task = asyncio.create_task(self._stop(message, question))
-
-    async def _stop(self, message: Msg, question: Question) -> None:
-        """The newer attempt waits for the answer."""
-        assert self._fence
-        with suppress(Error, OSError):
-            if await self._outbox.stop(superseded(self._fence[0], question.attempt)):
-                self._stopped = True
-                await self._answer(message, question)
-                await self._link.client.flush()
-            else:
-                # There is no subscriber left when the server has read this connection to its end: an answer as well.
-                self._link.client.abort()
-        self._answered.set()
-        with suppress(Error, OSError):
-            await self._listening.unsubscribe()
-
-    async def _answer(self, message: Msg, question: Question) -> None:
-        assert self._fence
-        if message.reply:
-            await message.respond(
-                roll_call.encode(PublisherReply(question.nonce, self._name, self._fence[1], self._stopped))
-            )
+        return outbox.life.state

@@ -16,6 +16,7 @@ from nats3_dagster.jetstream.publish.acks import Answer
 from nats3_dagster.jetstream.publish.outbox import Outbox
 from nats3_dagster.jetstream.publish.probe import NONE_YET, nobody_listens
 from nats3_dagster.jetstream.publish.publisher import Publisher
+from nats3_dagster.jetstream.publish.state import State
 from nats3_dagster.jetstream.read.scan import FrameError
 
 # How many refusals are kept; all of them are counted.
@@ -146,5 +147,5 @@ class SinkPublisher(Publisher):
     def _new_outbox(self, client: Connection) -> Outbox:
         return SinkOutbox(client, *self._limits, self._notify, self._streams)
 
-    def _settle(self, lost: bool, parsed: bool) -> None:
+    def _settle(self, end: State) -> None:
         """Nothing to wait for: what may still be under way is known by its id when it is published again."""
