@@ -160,6 +160,7 @@ def test_a_streaming_query_that_writes_a_batch_again_stores_it_once(
     assert numbers(wire) == list(range(201))
 
 
+@pytest.mark.timeout(300)
 def test_tasks_that_are_killed_are_started_again_and_store_each_row_once(
     wire: Wire, nats: NatsServer, tmp_path: Path
 ) -> None:
@@ -168,7 +169,7 @@ def test_tasks_that_are_killed_are_started_again_and_store_each_row_once(
         [sys.executable, "-c", KILLED, nats.url, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
