@@ -10,8 +10,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from nats3_dagster.archive.status import Outputs
-from nats3_dagster.documents.metric_rows import ARCHIVES, EXPORTS, JOBS, SCRAPE, TABLES
+from nats3_dagster.documents.archive_metrics import ARCHIVES
+from nats3_dagster.documents.job_metrics import JOBS, SCRAPE
 from nats3_dagster.documents.metric_scopes import Jobs, OfArchive, Scrape, Totals
+from nats3_dagster.documents.output_metrics import EXPORTS, TABLES
 from nats3_dagster.replay.metrics_snapshot import Measurement
 from nats3_dagster.version import __version__
 
