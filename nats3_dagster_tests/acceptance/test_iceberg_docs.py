@@ -100,7 +100,7 @@ def test_the_reads_by_a_role_that_only_reads(
     is_shown = [line and not re.match(r"import|from|\w+ = ", line) for line in lines]
     script = [f"shown.append({line})" if shown else line for line, shown in zip(lines, is_shown, strict=True)]
     ran = subprocess.run(
-        [sys.executable, "-c", "\n".join(["shown = []", *script, _SHOW])],
+        [sys.executable, "-c", "\n".join(["shown = []", *script, _SHOW]), str(tmp_path / "shown")],
         capture_output=True,
         text=True,
         timeout=120,
