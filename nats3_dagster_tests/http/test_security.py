@@ -133,7 +133,8 @@ def test_a_token_in_the_address_is_refused_though_it_is_valid(guarded: TestClien
 
 def test_the_log_of_requests_has_no_token(guarded: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     """Of addresses the log has paths of routes, and values of their parameters."""
-    caplog.set_level(logging.DEBUG)
+    # By name: a Dagster run in this process sets the level of nats3_dagster (managed_python_loggers of dagster.yaml).
+    caplog.set_level(logging.DEBUG, "nats3_dagster")
     secret = "planted-7Zq-4xK"
     for address in (
         f"/store/jobs?limit=5&sig={secret}",
