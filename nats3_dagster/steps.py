@@ -1,50 +1,66 @@
-"""Next steps: what a failure advises, as a code with values. Each face words them in its own language.
+"""Next steps: what a failure advises, as a code with values.
 
-The texts here name no command, option or button: they are for logs, for the catalog and for callers from Python. The
-command line has its own (cli/wording.py), and so has Dagster (defs/wording.py); a test holds the three together.
+Each code has one text, which names no command, option or button: it is for logs, for the catalog and for callers from
+Python. A code that a whole command carries out has this command too. A face adds the command, or has words of its own
+where it has other means: options, config fields, requests (wording.py of cli/, defs/ and api/).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, unique
 
 
+@unique
 class Next(Enum):
-    """A code, and its text with the names of its values. `Next.CAPTURE(archive="logs")` makes a Step."""
+    """A code: its text and its command, with the names of their values. `Next.CAPTURE(archive="logs")` makes a
+    Step."""
 
     ADOPT_RESTORED = (
-        "Restore a newer backup if there is one. Or adopt the stream: archive {archive} goes on with its sequence {seq}"
-        "{again}"
+        (
+            "Restore a newer backup if there is one. Or let archive {archive} adopt the stream, and go on with its "
+            "sequence {seq}{again}"
+        ),
+        "nats3 store run {archive} --adopt",
     )
     ADOPT_STREAM = (
-        "Messages of the earlier one that were not captured are lost. Adopt the new one to archive {archive} from it"
+        "Messages of the earlier one that were not captured are lost. Let archive {archive} adopt the new one",
+        "nats3 store run {archive} --adopt",
     )
     ADOPT_CONSUMER = (
-        "What the stream removed meanwhile is lost. Let a capture of archive {archive} make the consumer again, and "
-        "record the loss"
+        (
+            "What the stream removed meanwhile is lost. Let a capture of archive {archive} make the consumer again, "
+            "and record the loss"
+        ),
+        "nats3 store run {archive} --adopt",
     )
-    ADOPT_INCARNATION = "Adopt it to archive it as well in {archive}"
-    BEGIN_NEW_REPLAY = "To publish all of it once more, begin a new replay"
+    ADOPT_INCARNATION = "Let archive {archive} adopt it as well", "nats3 store run {archive} --adopt"
+    BEGIN_NEW_REPLAY = "To publish all of it once more, begin a new replay", "nats3 load create"
     BEGIN_NEW_REPLAY_AFTER_LOOKING = (
-        "See what its targets hold of it: messages with the header Nats3-Replay: {replay}. Delete these there and "
-        "begin a new replay, or begin one of what is missing there"
+        (
+            "See what its targets hold of it: messages with the header Nats3-Replay: {replay}. Delete these there and "
+            "begin a new replay, or begin one of what is missing there"
+        ),
+        "nats3 load create",
     )
-    CAPTURE = "Capture archive {archive}"
-    CAPTURE_HOUR = "Run it again: capture the hour {hour} of archive {archive}"
-    CAPTURE_LACKING = "Capture what is missing in archive {archive}"
+    CAPTURE = "Capture archive {archive}", "nats3 store run {archive}"
+    CAPTURE_HOUR = "Capture the hour {hour} of archive {archive} again", "nats3 store run {archive} --hour {hour}"
+    CAPTURE_LACKING = "Capture what is missing in archive {archive}", "nats3 store run {archive}"
     CAPTURE_MORE_OFTEN = "Let captures of archive {archive} be due earlier, or give the stream more room"
     CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT = (
         "Let captures of archive {archive} be due earlier, or give the stream more room; or raise {limit}"
     )
-    CAPTURE_NOW = "Capture archive {archive} now"
+    CAPTURE_NOW = "Capture archive {archive} now", "nats3 store run {archive}"
     CAPTURE_OR_REPLAY_OVER_GAPS = (
         "Capture those hours while the stream still has them, or let the replay go over gaps and send what there is"
     )
     CAPTURE_OR_READ_OVER_GAPS = (
         "Capture those hours while the stream still has them, or read over gaps to get what there is"
     )
-    CAPTURE_OR_LIST_CHUNKS = "Capture it, or see the chunks of archive {archive}"
-    CHANGE_FILTER = "If its subjects moved, change the filter of archive {archive}"
+    CAPTURE_OR_LIST_CHUNKS = "Capture it, or see the chunks of archive {archive}", "nats3 chunk list {archive}"
+    CHANGE_FILTER = (
+        "If its subjects moved, change the filter of archive {archive}",
+        "nats3 store set {archive} --subject FILTER",
+    )
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
     CHECK_SPARK = "See what Java wrote to standard error"
     CHOOSE_ARCHIVE = "Give the name of one of them"
@@ -52,8 +68,11 @@ class Next(Enum):
         "The replay would be archived again. Choose another write subject, or allow it to go into its own stream"
     )
     CLAIM_FOLDER = (
-        "Mount or name the store that archive {archive} was written to. If its objects are gone for good, or this is a "
-        "copy of that store, make archive {archive} the owner of its folder here"
+        (
+            "Mount or name the store that archive {archive} was written to. If its objects are gone for good, or this "
+            "is a copy of that store, make archive {archive} the owner of its folder here"
+        ),
+        "nats3 store claim {archive}",
     )
     CONSUMER_SHARED = (
         "Stop what else pulls from {consumer}. Then make another archive of the stream beside {archive}: its consumer "
@@ -62,87 +81,129 @@ class Next(Enum):
     CONSUMER_TAKEN = (
         "If no archive uses it, delete consumer {consumer} of stream {stream}; or choose another name for the archive"
     )
-    CREATE_ARCHIVE = "Create an archive first"
+    CREATE_ARCHIVE = "Create an archive first", "nats3 store create"
     CREATE_BUCKET = "Create it, or have it created with the archive"
     CREATE_BUCKET_AGAIN = "Create it again. The chunks in it are lost: verifying the archive names them"
     CREATE_BUCKET_STREAM = "Have it made like the archived bucket, or create the bucket with a client first"
-    CREATE_EXPORT = "Create an export of archive {archive} first"
+    CREATE_EXPORT = "Create an export of archive {archive} first", "nats3 export create {archive} NAME --to URL"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
-    CREATE_TABLE = "Create a table of archive {archive}"
-    DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it again"
-    DECLARE_OR_CHANGE = "Declare what the archive has, or change archive {archive} to what is declared"
-    DOCTOR_BUCKET = "Try a bucket by name"
+    CREATE_TABLE = "Create a table of archive {archive}", "nats3 table create {archive}"
+    DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it again", "nats3 store create"
+    DECLARE_OR_CHANGE = (
+        "Declare what the archive has, or change archive {archive} to what is declared",
+        "nats3 store set {archive}",
+    )
+    DOCTOR_BUCKET = "Try a bucket by name", "nats3 doctor --bucket NAME"
     EXPORT_BEFORE_DELETION = (
         "Seal and export these hours first: export {export} of archive {archive}. Or let the replay delete what the "
         "export does not have"
     )
     EXPORT_OVER_RETIRED = (
-        "The files that are there stay as they are. To make files of what is left of hour {hour}, let export {export} "
-        "of archive {archive} go over what was deleted"
+        (
+            "The files that are there stay as they are. To make files of what is left of hour {hour}, let export "
+            "{export} of archive {archive} go over what was deleted"
+        ),
+        "nats3 export run {archive} {export} --hour {hour} --over-retired",
     )
-    FORGET_FOREIGN_TABLE = "Forget the table of archive {archive}, and leave it where it is"
-    FORGET_TABLE = "Forget the table of archive {archive}, and create it again"
-    GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}"
-    GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}"
-    GET_REPLAY = "See replay {replay}"
+    FORGET_FOREIGN_TABLE = (
+        "Forget the table of archive {archive}, and leave it where it is",
+        "nats3 table drop {archive} --forget",
+    )
+    FORGET_TABLE = (
+        "Forget the table of archive {archive}, and create it again",
+        "nats3 table drop {archive}, then nats3 table create {archive}",
+    )
+    GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}", "nats3 chunk get {archive} {chunk}"
+    GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}", "nats3 export hours {archive} {export}"
+    GET_REPLAY = "See replay {replay}", "nats3 load get {replay}"
     GIVE_QUERY_MEMORY = "Give the query more memory, or ask for less: fewer columns, groups or rows to sort"
     GIVE_QUERY_SPACE = "Give the query more temporary space, or a folder on a disk that has it"
     INSTALL_CONTRIB = (
-        "Install the contrib package of that server (postgresql-contrib), then migrate the catalog's schema again"
+        "Install the contrib package of that server (postgresql-contrib), then migrate the catalog's schema again",
+        "nats3 migrate",
     )
-    INSTALL_GIST = "Install it: migrate the catalog's schema"
+    INSTALL_GIST = "Migrate the catalog's schema, which installs it", "nats3 migrate"
     LEAVE_OUT_MARKS = "Make the replay live and leave out the headers that say where a message comes from"
-    LIST_ARCHIVES = "See the list of archives"
-    LIST_CHUNKS = "See the chunks of archive {archive}"
-    LIST_HOURS = "See the hours of archive {archive}"
-    LIST_TABLES = "See the list of tables"
-    LIST_REPLAYS = "See the list of replays"
+    LIST_ARCHIVES = "See the list of archives", "nats3 store list"
+    LIST_CHUNKS = "See the chunks of archive {archive}", "nats3 chunk list {archive}"
+    LIST_HOURS = "See the hours of archive {archive}", "nats3 chunk list {archive}"
+    LIST_TABLES = "See the list of tables", "nats3 table list"
+    LIST_REPLAYS = "See the list of replays", "nats3 load list"
     MAKE_CONSUMER = (
-        "Make consumer {consumer} again as it was: it begins with what the stream still has. Then capture archive "
-        "{archive}"
+        (
+            "Make consumer {consumer} again as it was: it begins with what the stream still has. Then capture archive "
+            "{archive}"
+        ),
+        "nats3 store run {archive}",
     )
-    MAKE_CATALOG = "Make it: migrate the catalog's schema"
+    MAKE_CATALOG = "Make the catalog's schema", "nats3 migrate"
     MAKE_CATALOG_ANEW = (
-        "Make another one in an empty database; this one and its objects stay for the version that made them"
+        (
+            "This one and its objects stay for the version that made them. Name an empty database in "
+            "NATS3_POSTGRES_URL, and make a catalog in it"
+        ),
+        "nats3 migrate",
     )
     MAKE_LIVE = "Make the replay live, so that they count again"
-    MIGRATE = "Migrate the catalog's schema"
-    NAME_TAKEN = "Choose another name than {archive}"
+    MIGRATE = "Migrate the catalog's schema", "nats3 migrate"
+    NAME_TAKEN = "Choose another name, or see archive {archive}", "nats3 store get {archive}"
     NAME_HOURS_TO_REPAIR = (
-        "Check that this is the store they were written to. If they are gone for good, name the hours to repair"
+        "Check that this is the store they were written to. If they are gone for good, name the hours to repair",
+        "nats3 chunk repair ARCHIVE --hour HOUR",
     )
-    OBJECT_GONE = "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it"
-    OBJECT_DAMAGED = "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it"
-    OWN_CONSUMER = "Let the archive make a consumer of its own"
-    REPLACE_TABLE = "Create the table of archive {archive} in its place"
-    RESTORE_TABLE = "Make the table of archive {archive} as the archive says; what the other program did is undone"
+    OBJECT_GONE = (
+        "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it",
+        "nats3 chunk repair ARCHIVE",
+    )
+    OBJECT_DAMAGED = (
+        "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it",
+        "nats3 chunk repair ARCHIVE",
+    )
+    OWN_CONSUMER = "Let the archive make a consumer of its own", "nats3 store create --mode consumer"
+    REPLACE_TABLE = (
+        "Create the table of archive {archive} in its place; the former table is dropped, its files stay",
+        "nats3 table create {archive} --replace",
+    )
+    RESTORE_TABLE = (
+        "Make the table of archive {archive} as the archive says, which undoes what the other program did",
+        "nats3 table sync {archive} --full",
+    )
     RESTORE_STREAM = (
-        "Restore the stream from a backup or check which server and account are used; if it is gone for good, delete "
-        "archive {archive}"
+        (
+            "Restore the stream from a backup or check which server and account are used; if it is gone for good, "
+            "delete archive {archive}"
+        ),
+        "nats3 store delete {archive}",
     )
-    RESUME_ARCHIVE = "Resume archive {archive}"
-    RESUME_JOB = "Run replay {replay} again, which is load job {job}"
+    RESUME_ARCHIVE = "Resume archive {archive}", "nats3 store resume {archive}"
+    RESUME_JOB = "Resume replay {replay}, which is load job {job}"
     RESUME_OR_DELETE_REPLAY = (
-        "Run replay {replay} again: it goes on after its last message. To publish all of it once more, delete that one"
+        "Resume replay {replay}, to go on after its last message. To publish all of it once more, delete that one"
     )
-    RESUME_REPLAY = "Run replay {replay} again: it goes on after its last message"
+    RESUME_REPLAY = "Resume replay {replay}, to go on after its last message", "nats3 load resume {replay}"
     SAY_ARCHIVE = "Give the name of the archive, or its bucket and stream"
-    SEAL_HOURS = "Seal the hours of archive {archive} that have ended and are complete"
-    SEE_CHUNKS = "See the chunks of archive {archive}: each has its id and key"
+    SEAL_HOURS = "Seal the hours of archive {archive} that have ended and are complete", "nats3 store seal {archive}"
+    SEE_CHUNKS = "See the chunks of archive {archive}, each with its id and key", "nats3 chunk list {archive}"
     SOURCE_QUEUE = (
         "Archive a stream with limits or interest retention that takes the subjects, and let the work queue source "
         "from it. Not the other way round: sourcing takes the messages too"
     )
-    SYNC_TABLE = "Bring the table of archive {archive} up to date"
-    SYNC_TABLE_FULLY = "Bring the table of archive {archive} up to date, with every file compared"
+    SYNC_TABLE = "Bring the table of archive {archive} up to date", "nats3 table sync {archive}"
+    SYNC_TABLE_FULLY = (
+        "Bring the table of archive {archive} up to date, with every file compared",
+        "nats3 table sync {archive} --full",
+    )
     TAKE_OVER_FOLDER = (
         "Choose another prefix or name. If that catalog is gone for good, let archive {archive} take its folder over: "
         "its objects stay, and its messages are adopted where the stream no longer has them"
     )
     TAKE_OVER_PLACE = (
-        "Give export {export} of archive {archive} another destination. Or let it take the place over, once no other "
-        "process writes there"
+        (
+            "Give export {export} of archive {archive} another destination. Or let it take the place over, once no "
+            "other process writes there"
+        ),
+        "nats3 export claim {archive} {export}",
     )
     TAKE_MESSAGES = (
         "Let the archive take them through a consumer of its own: the mode consumer. It acknowledges what is in a "
@@ -151,9 +212,17 @@ class Next(Enum):
     SET_NATS_URL = "Set NATS3_NATS_URL. No embedded stack runs in {home}, the folder that NATS3_HOME names"
     SET_POSTGRES_URL = "Set NATS3_POSTGRES_URL. No embedded stack runs in {home}, the folder that NATS3_HOME names"
 
+    def __init__(self, text: str, command: str = "") -> None:
+        self.text = text
+        self.command = command
+
+    def with_command(self, joint: str) -> str:
+        """Returns the text and, after `joint`, the command if there is one."""
+        return f"{self.text}{joint}{self.command}" if self.command else self.text
+
     def __call__(self, **values: object) -> "Step":
         """The step with its values. Raises KeyError when one is missing."""
-        self.value.format(**values)
+        self.with_command("").format(**values)
         return Step(self, values)
 
 
@@ -165,7 +234,7 @@ class Step:
     values: Mapping[str, object]
 
     def __str__(self) -> str:
-        return self.code.value.format(**self.values)
+        return self.code.text.format(**self.values)
 
     def worded(self, texts: Mapping[Next, str]) -> str:
         """The step in the words of a face."""

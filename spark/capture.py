@@ -19,12 +19,9 @@ from nats3_dagster.steps import Next
 
 # What this script has an option for.
 _WORDS = {
-    Next.ADOPT_RESTORED: "Restore a newer backup if there is one. Or go on with sequence {seq} of the stream{again}: "
-    "give --adopt",
-    Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well, "
-    "give --adopt",
-    Next.ADOPT_INCARNATION: "To archive it as well, give --adopt",
-    Next.CAPTURE_HOUR: "Run it again: --hour {hour}",
+    code: f"{code.text}: --adopt" for code in (Next.ADOPT_RESTORED, Next.ADOPT_STREAM, Next.ADOPT_INCARNATION)
+} | {
+    Next.CAPTURE_HOUR: f"{Next.CAPTURE_HOUR.text}: --hour {{hour}}",
 }
 
 

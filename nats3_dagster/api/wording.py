@@ -2,14 +2,14 @@
 
 from nats3_dagster.steps import Next
 
-WORDS = {step: step.value for step in Next} | {
+WORDS = {code: code.text for code in Next} | {
     Next.CAPTURE_OR_READ_OVER_GAPS: "Capture those hours while the stream still has them, or take what there is: "
     "over_gaps=true",
-    Next.CREATE_ARCHIVE: "Create one: POST /store/job",
+    Next.CREATE_ARCHIVE: "Create an archive first: POST /store/job",
     Next.CREATE_BUCKET: 'Create it, or ask for it: "create_bucket": true',
-    Next.LIST_ARCHIVES: "See them: GET /store/jobs",
-    Next.LIST_CHUNKS: "See what it holds: GET /chunks?archive={archive}",
-    Next.LIST_REPLAYS: "See them: GET /load/jobs",
+    Next.LIST_ARCHIVES: "See the list of archives: GET /store/jobs",
+    Next.LIST_CHUNKS: "See the chunks of archive {archive}: GET /chunks?archive={archive}",
+    Next.LIST_REPLAYS: "See the list of replays: GET /load/jobs",
     Next.OWN_CONSUMER: 'Leave consumer out: then the archive makes one of its own ("mode": "consumer")',
     Next.TAKE_MESSAGES: 'Let the archive take them through a consumer of its own: "mode": "consumer". It acknowledges '
     "what is in a chunk, and a work queue then deletes it",

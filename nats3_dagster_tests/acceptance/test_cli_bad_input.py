@@ -72,7 +72,7 @@ NO_ARCHIVE = [
     ({"--name": ""}, "2 Error: '' is not a name. Use letters, digits, - and _; it cannot be empty"),
     (
         {"--name": "taken"},
-        "1 Error: There is an archive taken already. Choose another name, or see it: nats3 store get taken",
+        "1 Error: There is an archive taken already. Choose another name, or see archive taken: nats3 store get taken",
     ),
     (
         {"--name": "taken", "--bucket": "no-such-one", "--create-bucket": ""},
@@ -139,15 +139,21 @@ UNKNOWN = [
     ("chunk verify taken --hour 2001-01-01-01:30", "2 Error: '2001-01-01-01:30' is not an hour."),
     (
         f"chunk get taken {'4711' * 9}",
-        f"2 Error: Archive taken has no chunk {'4711' * 9}. See its chunks: nats3 chunk list taken",
+        (
+            f"2 Error: Archive taken has no chunk {'4711' * 9}. See the chunks of archive "
+            "taken, each with its id and key: nats3 chunk list taken"
+        ),
     ),
     (
         "chunk get taken some/key",
-        "2 Error: Archive taken has no chunk some/key. See its chunks: nats3 chunk list taken",
+        (
+            "2 Error: Archive taken has no chunk some/key. See the chunks of archive "
+            "taken, each with its id and key: nats3 chunk list taken"
+        ),
     ),
-    ("load get 00", "2 Error: There is no replay 00. See them: nats3 load list"),
-    ("load resume 00", "2 Error: There is no replay 00. See them: nats3 load list"),
-    ("load delete 00", "2 Error: There is no replay 00. See them: nats3 load list"),
+    ("load get 00", "2 Error: There is no replay 00. See the list of replays: nats3 load list"),
+    ("load resume 00", "2 Error: There is no replay 00. See the list of replays: nats3 load list"),
+    ("load delete 00", "2 Error: There is no replay 00. See the list of replays: nats3 load list"),
 ]
 
 
@@ -190,7 +196,10 @@ NO_REPLAY = [
     ("--archive taken --rate 0", "2 Error: rate is 0.0. A pace must be above 0; leave it out for no limit"),
     ("--archive taken --speed 2 --order none", "2 Error: The original timing needs one publisher."),
     ("--archive taken --hour 2001-01-01-00:00", "2 Error: Archive taken has nothing of the hour 2001-01-01-00:00."),
-    ("--archive taken", "2 Error: Archive taken holds nothing of this selection. See what it holds: nats3 chunk list"),
+    (
+        "--archive taken",
+        "2 Error: Archive taken holds nothing of this selection. See the chunks of archive taken: nats3 chunk list",
+    ),
     (
         "--archive taken --read-subject ev.>.a",
         "2 Error: 'ev.>.a' is not a subject filter: > may only be the last token.",
@@ -291,7 +300,7 @@ def test_a_schema_that_is_newer_than_this_release(nats3: Command, postgres_url: 
 
 def test_a_database_without_a_catalog(nats3: Command, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
-    assert nats3.refused("store", "list").endswith("Make it: nats3 migrate")
+    assert nats3.refused("store", "list").endswith("Make the catalog's schema: nats3 migrate")
     nats3.ok("migrate")
     assert nats3.ok("store", "list", "-o", "json").json == []
 

@@ -83,8 +83,8 @@ def test_an_export_from_its_declaration_to_its_end(
     assert "Nothing is due" in nats3.ok("export", "run", "pizza", "by_store").err
     refused = nats3.refused("export", "run", "pizza", "by_store", "--hour", hours[0])
     assert refused == (
-        f"2 Error: Hour {hours[0]} of archive pizza is not sealed, and only sealed hours are exported. Seal those that "
-        "have ended and are complete: nats3 store seal pizza"
+        f"2 Error: Hour {hours[0]} of archive pizza is not sealed, and only sealed hours are exported. Seal the hours "
+        "of archive pizza that have ended and are complete: nats3 store seal pizza"
     )
     nats3.ok("store", "seal", "pizza")
     planned = nats3.ok("export", "run", "pizza", "by_store", "--dry-run", "-o", "json")
@@ -173,7 +173,10 @@ def test_what_cannot_run_is_refused_and_writes_nothing(
             ("export", "create", "events", "out", "--from-json", str(tmp_path / "named.json")),
             "2 Error: The document names the export other, and the command out",
         ),
-        (("export", "run", "events", "out"), "2 Error: Archive events has no export out. Create one: nats3 export"),
+        (
+            ("export", "run", "events", "out"),
+            "2 Error: Archive events has no export out. Create an export of archive events first: nats3 export",
+        ),
         (("export", "run", "events", "out", "--hour", "yesterday"), "2 Error: "),
         (("export", "delete", "events", "out", "--yes"), "2 Error: Archive events has no export out"),
         (("export", "set", "events", "out"), "2 Error: There is nothing to change"),

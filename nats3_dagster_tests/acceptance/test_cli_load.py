@@ -204,7 +204,7 @@ def test_detached_it_outlives_the_command_and_can_be_paused_and_resumed(nats3: C
     assert str(log) in nats3.ok("load", "get", replay).out
     last = log.read_text().splitlines()[-1]
     assert last.startswith(f"Error: Replay {replay} was paused; ")
-    assert last.endswith(f". To go on: nats3 load resume {replay}")
+    assert last.endswith(f". Resume replay {replay}, to go on after its last message: nats3 load resume {replay}")
     # The pace stands in the replay: 20 a second are left.
     done = nats3.ok("load", "resume", replay, "-o", "json").json
     assert (done["found"], done["published"]) == (reached, MESSAGES)

@@ -68,7 +68,10 @@ def test_the_document_is_that_of_http(nats3: Command, settings: Settings, replay
         assert nats3.ok("load", "progress", replay.id, "--server", url).out == shown
     assert f"planned; to go on: nats3 load resume {replay.id}" in shown
     assert "0 of 10 at most" in shown
-    assert nats3.refused("load", "progress", "none") == "2 Error: There is no replay none. See them: nats3 load list"
+    assert (
+        nats3.refused("load", "progress", "none")
+        == "2 Error: There is no replay none. See the list of replays: nats3 load list"
+    )
     assert nats3.refused("load", "progress").startswith("2 Error: Missing argument 'ID'")
 
 
@@ -101,7 +104,10 @@ def test_a_replay_that_fails_is_an_error(nats3: Command, workspace: Workspace, r
     ran = nats3("load", "progress", "load-1", "--watch", "-o", "json")
     (document,) = documents(ran.out.splitlines())
     assert (ran.status, document["status"], document["error"]) == (1, "Failure", "No room")
-    assert ran.error == (f"Error: Replay load-1 has failed: No room. To go on: nats3 load resume {replay.id}")
+    assert ran.error == (
+        f"Error: Replay load-1 has failed: No room. Resume replay {replay.id}, to go on "
+        f"after its last message: nats3 load resume {replay.id}"
+    )
     # It was asked how far the replay is, and that is known.
     assert "No room" in nats3.ok("load", "progress", "load-1").out
 

@@ -134,11 +134,14 @@ def test_errors_are_those_of_the_catalog(
     job = "7f0f3f0a-2d0e-4d5c-9f4e-6f1f0f6b8a11"
     monkeypatch.setenv("NATS3_SERVER_URL", url)
     for words, error in (
-        ((*create, "ev", "--stream", "EV"), "1 Error: There is an archive ev already. Choose another name, or see it"),
+        (
+            (*create, "ev", "--stream", "EV"),
+            "1 Error: There is an archive ev already. Choose another name, or see archive ev",
+        ),
         ((*create, "two", "--stream", "EVV"), "2 Error: There is no stream EVV at NATS"),
         (("store", "get", "ev2"), "2 Error: There is no archive ev2. Did you mean ev?"),
         (("store", "get", job), f"2 Error: There is no archive {job}. "),
-        (("load", "get", "x"), "2 Error: There is no replay x. See them: nats3 load list"),
+        (("load", "get", "x"), "2 Error: There is no replay x. See the list of replays: nats3 load list"),
         (("store", "run", "ev"), "2 Error: nats3 store run works with NATS, Postgres and the store itself"),
         (("chunk", "verify", "ev"), "2 Error: nats3 chunk verify works with NATS"),
     ):

@@ -144,11 +144,11 @@ def test_what_the_stream_says_is_shown(
     lines = lines_of(nats3, "store", "get", "ev")
     assert (lines["state"], listed()) == ("stream missing", ["stream missing", "-"])
     assert lines["problem"].startswith("It is paused as well. There is no stream EV at NATS 127.0.0.1:")
-    assert lines["problem"].endswith("if it is gone for good, delete the archive: nats3 store delete ev")
+    assert lines["problem"].endswith("if it is gone for good, delete archive ev: nats3 store delete ev")
     wire.create_stream("EV", "ev.>")
     assert listed() == ["stream was made again", "-"]
     assert lines_of(nats3, "store", "get", "ev")["problem"].endswith(
-        "To archive the new one as well: nats3 store run ev --adopt"
+        "Let archive ev adopt the new one: nats3 store run ev --adopt"
     )
     monkeypatch.setenv("NATS3_NATS_URL", f"nats://127.0.0.1:{free_port()}")
     assert listed() == ["NATS not reachable", "-"]

@@ -37,8 +37,9 @@ def archive(workspace: Workspace, bucket: str) -> Any:
 
 def test_a_table_from_its_creation_to_its_end(nats3: Command, workspace: Workspace, archive: Any) -> None:
     assert nats3.ok("table", "list", "-o", "json").json == []
-    assert "2 Error: Archive logs has no table. Create one: nats3 table create logs" in nats3.refused(
-        "table", "get", "logs"
+    assert (
+        "2 Error: Archive logs has no table. Create a table of archive logs: nats3 table create logs"
+        in nats3.refused("table", "get", "logs")
     )
     made = nats3.ok("table", "create", "logs", "-o", "json")
     assert "Created the table nats3.logs in the Iceberg catalog nats3" in made.err
@@ -51,8 +52,8 @@ def test_a_table_from_its_creation_to_its_end(nats3: Command, workspace: Workspa
     assert failed.status == 1
     assert ".parquet a live chunk that the table does not have" in failed.err
     assert failed.error == (
-        "Error: The table nats3.logs is not archive logs: 1 differences. Bring it up to date: "
-        "nats3 table sync logs --full"
+        "Error: The table nats3.logs is not archive logs: 1 differences. Bring the table of archive logs "
+        "up to date, with every file compared: nats3 table sync logs --full"
     )
     assert nats3.ok("table", "sync", "logs", "-o", "json").json["added"] == 1
     shown = nats3.ok("table", "get", "logs").out
@@ -157,7 +158,10 @@ def test_a_table_that_another_program_changed(nats3: Command, workspace: Workspa
     assert "gc.enabled=false" in listed.err
     report = {finding["what"]: finding["do"] for finding in nats3("doctor", "-o", "json").json}
     (what,) = [what for what in report if what.startswith("Another program changed the table nats3.logs")]
-    assert report[what] == "Make it as the archive says, which undoes that: nats3 table sync logs --full"
+    assert (
+        report[what] == "Make the table of archive logs as the archive says, which undoes what the other program "
+        "did: nats3 table sync logs --full"
+    )
     assert not any("Iceberg tables have what their archives have" in what for what in report)
     refused = nats3.refused("table", "sync", "logs")
     assert "(overwrite: data files removed 1, rows removed 10). It is left as it is" in refused
@@ -172,7 +176,9 @@ def test_rows_that_delete_files_delete_are_not_for_a_sync(nats3: Command, worksp
     nats3.ok("table", "create", "logs")
     with iceberg(workspace) as table:
         delete_by_position(table)
-    advice = "Forget it, and create it again: nats3 table drop logs, nats3 table create logs"
+    advice = (
+        "Forget the table of archive logs, and create it again: nats3 table drop logs, then nats3 table create logs"
+    )
     for words in (("verify", "logs"), ("sync", "logs"), ("sync", "logs", "--full")):
         ran = nats3("table", *words)
         assert (ran.status, advice in ran.error) == (1, True), (words, ran)

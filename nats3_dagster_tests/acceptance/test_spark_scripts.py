@@ -116,7 +116,10 @@ def test_a_refusal_is_one_line_that_names_an_option_of_its_own(
     status, line = refused("events", "--write-subject", "a.>")
     assert (status, line) == (
         2,
-        "Error: Archive events holds nothing of this selection. See what it holds: nats3 chunk list events\n",
+        (
+            "Error: Archive events holds nothing of this selection. See the chunks of archive events: "
+            "nats3 chunk list events\n"
+        ),
     )
 
 

@@ -22,7 +22,7 @@ from nats3_dagster_tests.support.wire import Wire
 pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.timeout(300), pytest.mark.steady_hour(150)]
 expect.set_options(timeout=20_000)
 REPLAYED = slice(1, 4)
-TO_GO_ON = f"To go on, in a shell: nats3 store resume {ARCHIVE}"
+TO_GO_ON = f"Resume archive {ARCHIVE}, in a shell: nats3 store resume {ARCHIVE}"
 
 
 @pytest.fixture(scope="module")

@@ -241,7 +241,7 @@ def test_a_body_that_is_no_object_is_refused(client: TestClient, content: bytes)
 )
 def test_an_id_of_no_job(client: TestClient, method: str, path: str) -> None:
     unknown = problem(client.request(method, path, params={"job_id": str(uuid.uuid4())}), 404)
-    assert unknown["next"] == "See them: GET /store/jobs"
+    assert unknown["next"] == "See the list of archives: GET /store/jobs"
     for bad in ("x", "", "0", "job-1", "7f0f3f0a-2d0e-4d5c-9f4e-6f1f0f6b8a1", "\0", "%"):
         document = problem(client.request(method, path, params={"job_id": bad}), 422)
         assert [f["field"] for f in document["fields"]] == ["job_id"]

@@ -126,14 +126,14 @@ def test_threads_that_race_to_migrate_make_it_once(empty_postgres_url):
 
 
 def test_a_database_without_the_schema_is_refused_with_the_way_out(empty_postgres_url):
-    with pytest.raises(CatalogError, match="There is no catalog in .*Make it: migrate"):
+    with pytest.raises(CatalogError, match="There is no catalog in .*Make the catalog's schema"):
         Catalog.connect(empty_postgres_url)
 
 
 @pytest.mark.parametrize(
     ("version", "say"),
     [
-        ("0010", "has schema 0010, which a development version made. Make another one"),
+        ("0010", "has schema 0010, which a development version made. This one and its objects stay"),
         ("9999", "has schema 9999, newer than this release's .*Upgrade nats3-dagster"),
     ],
 )

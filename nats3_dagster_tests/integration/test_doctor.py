@@ -134,7 +134,7 @@ def test_a_paused_archive_is_a_warning(nats3: Command, nats: NatsServer) -> None
     ((what, do),) = [f for f in findings(nats3("doctor", "-o", "json"), "nats", "warn") if "paused" in f[0]]
     behind = "10 sequences are not captured; the stream has no limit that deletes them"
     assert what == f"Archive ev, stream EV: {behind}; the archive is paused"
-    assert do == "Resume it: nats3 store resume ev"
+    assert do == "Resume archive ev: nats3 store resume ev"
     nats3.ok("store", "resume", "ev")
     assert "paused" not in str(findings(nats3("doctor", "-o", "json"), "nats", "warn"))
 
@@ -147,12 +147,12 @@ def test_a_stream_made_again_or_gone(nats3: Command, nats: NatsServer) -> None:
         ((what, do),) = findings(ran, "nats", "fail")
         assert what.startswith("Archive ev: There is no stream EV at NATS ")
         assert what.endswith(". The account has no streams at all")
-        assert str(do).endswith("if it is gone for good, delete the archive: nats3 store delete ev")
+        assert str(do).endswith("if it is gone for good, delete archive ev: nats3 store delete ev")
         wire.create_stream("EV", "ev.>")
     assert findings(nats3("doctor", "-o", "json"), "nats", "fail") == [
         (
             "Archive ev, stream EV: it was deleted and made again",
-            "To archive it as well: nats3 store run ev --adopt",
+            "Let archive ev adopt it as well: nats3 store run ev --adopt",
         )
     ]
 
@@ -194,7 +194,7 @@ def test_subjects_that_no_filter_matches_any_more(nats3: Command, nats: NatsServ
     assert what == (
         "Archive ev, stream EV: no subject of the stream (other.>) matches ev.a: nothing more of it is captured"
     )
-    assert do == "If its subjects moved, change the filter: nats3 store set ev --subject FILTER"
+    assert do == "If its subjects moved, change the filter of archive ev: nats3 store set ev --subject FILTER"
 
 
 def test_the_sync_interval_that_the_server_tells(
@@ -298,8 +298,11 @@ def test_a_database_before_and_behind(
     monkeypatch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
     ran = nats3("doctor", "-o", "json")
     assert findings(ran, "postgres", "fail") == [
-        ("Extension btree_gist is there and not installed", "Install it: nats3 migrate"),
-        (f"The catalog has no schema, this release needs {VERSION}", "Run nats3 migrate"),
+        (
+            "Extension btree_gist is there and not installed",
+            "Migrate the catalog's schema, which installs it: nats3 migrate",
+        ),
+        (f"The catalog has no schema, this release needs {VERSION}", "Migrate the catalog's schema: nats3 migrate"),
     ]
     nats3.ok("migrate")
     assert findings(nats3("doctor", "-o", "json"), "postgres", "fail") == []
@@ -308,7 +311,7 @@ def test_a_database_before_and_behind(
     ((problem, step),) = findings(nats3("doctor", "-o", "json"), "postgres", "fail")
     assert problem.endswith(" has schema 0010, which a development version made")
     assert step
-    assert step.startswith("Name an empty database in NATS3_POSTGRES_URL and run nats3 migrate;")
+    assert step.endswith("Name an empty database in NATS3_POSTGRES_URL, and make a catalog in it: nats3 migrate")
 
 
 @pytest.mark.parametrize(

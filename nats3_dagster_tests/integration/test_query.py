@@ -279,7 +279,7 @@ def test_the_command_refuses_before_it_prints(nats3: Command, workspace: Workspa
     )
     assert nats3.ok("query", "SELECT count(*) FROM logs", "--over-gaps", "-o", "csv").out == "count_star()\n302\n"
     assert nats3.refused("query", "logz", "SELECT 1").startswith("2 Error: There is no archive logz")
-    assert nats3.refused("query", "SELECT * FROM logz").endswith("See them: nats3 store list")
+    assert nats3.refused("query", "SELECT * FROM logz").endswith("See the list of archives: nats3 store list")
     assert nats3.refused("query", " ").startswith("2 Error: There is no statement.")
     assert "is not a sequence range" in nats3.refused("query", "SELECT 1", "--sequences", "9-1")
 

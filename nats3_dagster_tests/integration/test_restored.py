@@ -126,7 +126,7 @@ def test_an_older_backup_is_named_and_nothing_is_archived_twice(
     publish(wire, after, b"after")
     with pytest.raises(StreamChanged, match=f"the same messages up to sequence {kept}. .* went up to 60") as caught:
         accept_source(workspace, archive)
-    assert str(caught.value).endswith(f"archive events goes on with its sequence {kept + 1}")
+    assert str(caught.value).endswith(f"archive events adopt the stream, and go on with its sequence {kept + 1}")
     now = condition(workspace, archive)
     assert (now.source, str(now.error)) == ("recreated", str(caught.value))
     assert caught.value.what in next(f.what for f in check(workspace) if f.status == "fail")

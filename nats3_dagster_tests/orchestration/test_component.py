@@ -255,13 +255,14 @@ def test_a_tick_creates_what_is_declared_and_compares_it_ever_after(
             tick(instance, user(**mine, max_bytes=5, prefix="x"), "acme_orders_capture_sensor")
         assert str(refused.value) == (
             "Archive orders is not as declared: max_bytes is 67108864, and 5 is declared; prefix is empty, and x is "
-            "declared. Declare what the archive has, or change it in a shell: nats3 store set orders"
+            "declared. Declare what the archive has, or change archive orders to what is "
+            "declared, in a shell: nats3 store set orders"
         )
         delete(workspace, "orders")
         with pytest.raises(CannotTick) as refused:
             tick(instance, definitions, "acme_orders_capture_sensor")
         assert str(refused.value) == (
-            "Archive orders is declared, and was deleted. Take orders out of the declaration, or create it again in a "
+            "Archive orders is declared, and was deleted. Take orders out of the declaration, or create it again, in a "
             "shell: nats3 store create"
         )
         assert workspace.catalog.archives.find("orders") is None

@@ -158,7 +158,9 @@ def test_a_run_under_way_a_pause_and_failures_hold_it_back_and_say_so(
 
     with Catalog.connect(settings.postgres) as catalog:
         catalog.archives.pause("events")
-    assert why(tick(instance)) == "Archive events is paused. To go on, in a shell: nats3 store resume events"
+    assert (
+        why(tick(instance)) == "Archive events is paused. Resume archive events, in a shell: nats3 store resume events"
+    )
 
 
 def test_a_stream_that_was_made_again_or_is_gone_fails_the_tick(
@@ -172,7 +174,7 @@ def test_a_stream_that_was_made_again_or_is_gone_fails_the_tick(
     shown = told(instance)
     assert shown.startswith("There is no stream EV at NATS 127.0.0.1:")
     assert ". There is other-0, other-1, other-2, other-3, other-4 and 1 more. Restore the stream" in shown
-    assert shown.endswith("delete the archive in a shell: nats3 store delete events")
+    assert shown.endswith("delete archive events, in a shell: nats3 store delete events")
     wire.create_stream("EV", "ev.>")
     assert told(instance).startswith("Stream EV was deleted and made again at ")
 
@@ -345,7 +347,7 @@ def test_a_paused_archive_is_a_warning_once_and_an_error_when_it_is_near_to_loss
 ) -> None:
     wire.create_stream("EV", "ev.>", max_msgs=100)
     archive(settings, bucket)
-    to_go_on = "To go on, in a shell: nats3 store resume events"
+    to_go_on = "Resume archive events, in a shell: nats3 store resume events"
 
     def text(share: str) -> str:
         gone = f"The oldest uncaptured message has gone {share} of its way to deletion by max_msgs"
