@@ -50,11 +50,8 @@ class Next(Enum):
         "Let captures of archive {archive} be due earlier, or give the stream more room; or raise {limit}"
     )
     CAPTURE_NOW = "Capture archive {archive} now", "nats3 store run {archive}"
-    CAPTURE_OR_REPLAY_OVER_GAPS = (
-        "Capture those hours while the stream still has them, or let the replay go over gaps and send what there is"
-    )
-    CAPTURE_OR_READ_OVER_GAPS = (
-        "Capture those hours while the stream still has them, or read over gaps to get what there is"
+    CAPTURE_OR_GO_OVER_GAPS = (
+        "Capture those hours while the stream still has them, or go over gaps and take what there is"
     )
     CAPTURE_OR_LIST_CHUNKS = "Capture it, or see the chunks of archive {archive}", "nats3 chunk list {archive}"
     CHANGE_FILTER = (

@@ -3,8 +3,8 @@
 from nats3_dagster.steps import Next
 
 WORDS = {code: code.text for code in Next} | {
-    Next.CAPTURE_OR_READ_OVER_GAPS: "Capture those hours while the stream still has them, or take what there is: "
-    "over_gaps=true",
+    Next.CAPTURE_OR_GO_OVER_GAPS: "Capture those hours while the stream still has them, or take what there is with "
+    "over_gaps",
     Next.CREATE_ARCHIVE: "Create an archive first: POST /store/job",
     Next.CREATE_BUCKET: 'Create it, or ask for it: "create_bucket": true',
     Next.LIST_ARCHIVES: "See the list of archives: GET /store/jobs",

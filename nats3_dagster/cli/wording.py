@@ -7,9 +7,7 @@ WORDS = {code: code.with_command(": ") for code in Next} | {
     Next.CAPTURE_MORE_OFTEN: "Capture more often (lower --max-age), or give the stream more room",
     Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Capture more often (lower --max-age), or give the stream more room; or "
     "raise {limit}",
-    Next.CAPTURE_OR_REPLAY_OVER_GAPS: "Capture those hours while the stream still has them, or replay what there is "
-    "with --over-gaps",
-    Next.CAPTURE_OR_READ_OVER_GAPS: "Capture those hours while the stream still has them, or take what there is with "
+    Next.CAPTURE_OR_GO_OVER_GAPS: "Capture those hours while the stream still has them, or take what there is with "
     "--over-gaps",
     Next.CHANGE_WRITE_SUBJECT: "Choose a --write-subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See Java's messages above; nats3 doctor checks Java and Spark",

@@ -30,10 +30,8 @@ WORDS = {code: code.with_command(", in a shell: ") for code in Next} | {
     Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Switch on {archive}_capture_sensor, or give the stream more room; or "
     "raise {limit}",
     Next.CAPTURE_NOW: "Materialize {archive}/chunks now",
-    Next.CAPTURE_OR_REPLAY_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or set "
-    "over_gaps: true to replay what there is",
-    Next.CAPTURE_OR_READ_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or read "
-    "over gaps to get what there is",
+    Next.CAPTURE_OR_GO_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or set "
+    "over_gaps: true to take what there is",
     Next.CAPTURE_OR_LIST_CHUNKS: "Materialize it, or see which hours of {archive}/chunks there are",
     Next.CHANGE_WRITE_SUBJECT: "Choose a write_subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See what Java wrote to the run's compute log; in a shell, nats3 doctor checks Java and Spark",

@@ -54,6 +54,7 @@ from nats3_dagster.model.stream import (
     StreamState,
     Witness,
     clipped,
+    listed_ranges,
     parse_sequences,
     without,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "Unswept",
     "Witness",
     "clipped",
+    "listed_ranges",
     "parse_sequences",
     "without",
 ]

@@ -1,7 +1,7 @@
 """A stream: ranges of its sequences, its incarnations, its state, a message of it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -34,6 +34,12 @@ def clipped(ranges: Iterable[SeqRange], window: SeqRange) -> list[SeqRange]:
     """The part of each range that lies in the window; ranges outside it are left out."""
     cut = (SeqRange(max(r.first, window.first), min(r.last, window.last)) for r in ranges)
     return [r for r in cut if r.first <= r.last]
+
+
+def listed_ranges(ranges: Sequence[SeqRange]) -> str:
+    """Returns the first five ranges and the number of the others, as text."""
+    more = f" and {len(ranges) - 5} more ranges" if len(ranges) > 5 else ""
+    return f"{', '.join(map(str, ranges[:5]))}{more}"
 
 
 def ranges_of(seqs: Iterable[int]) -> tuple[SeqRange, ...]:

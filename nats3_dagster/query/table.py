@@ -20,6 +20,7 @@ from nats3_dagster.archive.read.groups import read_groups
 from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.archive.stored.ranged import RangedChunk
 from nats3_dagster.chunks import SCHEMA
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
 from nats3_dagster.model.messages import selected
@@ -101,7 +102,7 @@ class ArchiveTable(ds.Dataset):
         """The chunks that may have messages for which the filter is true. Raises OperatorError if messages that it may
         match were lost."""
         if not self._over_gaps and (lost := self._lost_of(filter)):
-            raise lost_of_selection(lost)
+            raise OperatorError(*lost_of_selection(self._archive, lost))
         chunks = with_subjects(self._workspace, self._chunks, self._selection)
         self._scanned.add(selected=len(chunks))
         if filter is None:

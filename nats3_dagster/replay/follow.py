@@ -57,7 +57,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
                 yield chunks
             continue
         if found.lost:
-            raise lost_of_selection(found.lost, Next.CAPTURE_OR_REPLAY_OVER_GAPS())
+            raise OperatorError(*lost_of_selection(archive, found.lost))
         if over and not found.is_open:
             return
         fault_point("replay.waiting")

@@ -209,7 +209,7 @@ def test_a_hole_is_waited_for_and_a_loss_is_named(settings: Settings, workspace:
         time.sleep(0.3)
         assert (len(source.arrived()), status(workspace, replay.id).waiting) == (10, 1)
         workspace.catalog.chunks.commit(archive, [], [Gap(life, (SeqRange(11, 15),), "expired")])
-        with pytest.raises(OperatorError, match="not in the archive: 11-15"):
+        with pytest.raises(OperatorError, match="not in archive .*: 11-15"):
             outcome.result(20)
     assert (status(workspace, replay.id).state, len(source.arrived())) == ("failed", 10)
 
@@ -316,7 +316,7 @@ def test_a_chunk_that_was_retired_before_it_was_published_is_named(
     source.send()
     archive = workspace.catalog.archives.get("a")
     workspace.catalog.chunks.retire(archive, [workspace.catalog.chunks.select(archive)[-1].id])
-    with pytest.raises(OperatorError, match="not in the archive: 11-20"), launched(settings, replay.id):
+    with pytest.raises(OperatorError, match="not in archive .*: 11-20"), launched(settings, replay.id):
         drive(workspace, replay.id, publish_here)
 
 

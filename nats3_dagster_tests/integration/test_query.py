@@ -166,7 +166,7 @@ def test_what_was_lost_is_never_left_out_silently(workspace: Workspace, bucket: 
     workspace.catalog.chunks.commit(archive, [], [Gap(LIFE, (SeqRange(1, 50),), "expired")])
     error = refused(workspace, "SELECT count(*) FROM logs")
     assert isinstance(error, OperatorError)
-    assert error.what == "Sequences of the selection are not in the archive: 1-50, 101-200"
+    assert error.what == "Sequences of the selection are not in archive logs: 1-50, 101-200"
     assert asked(workspace, "SELECT count(*) FROM logs", over_gaps=True)[0] == [(150,)]
     # What the statement cannot ask for lacks nothing.
     assert asked(workspace, "SELECT count(*) FROM logs WHERE seq > 200")[0] == [(100,)]
@@ -197,7 +197,7 @@ def test_a_loss_counts_where_no_chunk_is_near(workspace: Workspace, bucket: str)
         (Selection.parse(from_time="2026-11-21T11:20:00Z", to_time="2026-11-21T11:40:00Z"), "101-200"),
         (Selection.parse(hours=[hour_key(12)]), "101-200"),
     ):
-        assert refused(workspace, count, selection).what == f"Sequences of the selection are not in the archive: {lost}"
+        assert refused(workspace, count, selection).what.endswith(f" are not in archive logs: {lost}")
     for selection, messages in (
         (Selection.parse(sequences="31-100"), 50),
         (Selection.parse(sequences="31-50"), 0),
@@ -274,7 +274,7 @@ def test_the_command_prints_for_people_and_programs(nats3: Command, workspace: W
 def test_the_command_refuses_before_it_prints(nats3: Command, workspace: Workspace, archive: Archive) -> None:
     store(workspace, archive, 13, [message(seq) for seq in (303, 304)])
     assert nats3.refused("query", "SELECT count(*) FROM logs").startswith(
-        "2 Error: Sequences of the selection are not in the archive: 301-302. Capture those hours while the stream "
+        "2 Error: Sequences of the selection are not in archive logs: 301-302. Capture those hours while the stream "
         "still has them, or take what there is with --over-gaps"
     )
     assert nats3.ok("query", "SELECT count(*) FROM logs", "--over-gaps", "-o", "csv").out == "count_star()\n302\n"

@@ -124,7 +124,7 @@ def test_a_plan_says_what_is_missing_and_goes_over_it_when_asked(
     capture(workspace, events, 0)
     wire.create_stream("BACK", "back.>")
     spec = ReplaySpec("events", "back.>", of(0, 1))
-    with pytest.raises(OperatorError, match="Sequences of the selection are not in the archive: 11-20. Capture those"):
+    with pytest.raises(OperatorError, match="of the selection are not in archive events: 11-20. Capture those"):
         dry_run(workspace, spec)
 
 
@@ -152,8 +152,8 @@ def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive
     streams = [f" (stream of {format_time(life.created_ns)})" for life in (state.incarnation, newer)]
     assert {f"11-20{streams[0]}", f"1-20{streams[1]}"} <= set(every)
     assert all(text.endswith(tuple(streams)) for text in every)
-    text = str(lost_of_selection(uncovered(workspace, events, Selection(), ())))
-    assert text.startswith(f"Sequences of the selection are not in the archive: {', '.join(every[:3])}")
+    text = str(lost_of_selection(events, uncovered(workspace, events, Selection(), ()))[0])
+    assert text.startswith(f"Sequences of the selection are not in archive events: {', '.join(every[:3])}")
 
 
 def test_of_a_stream_that_is_gone_what_was_seen_of_it(workspace: Workspace, events: Archive, wire: Wire) -> None:

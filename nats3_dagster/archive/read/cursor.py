@@ -10,14 +10,14 @@ from typing import Self
 import pyarrow as pa
 
 from nats3_dagster.archive.read import live
-from nats3_dagster.archive.read.lookup import chunks_of, listed, uncovered, with_subjects
+from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.archive.read.next_chunks import NextChunks, Position, is_over, next_chunks
 from nats3_dagster.archive.read.progress import Progress
 from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
-from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
+from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, listed_ranges
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -208,14 +208,11 @@ class Cursor:
         newest = self._workspace.catalog.coverage.of(archive, life).last
         holes = self._workspace.catalog.coverage.missing(archive, life, SeqRange(seq + 1, max(newest, seq + 1)))
         return SourceError(
-            f"No capture has taken the sequences {listed(holes)} of archive {archive.name} yet, and it has later ones",
+            f"No capture has taken the sequences {listed_ranges(holes)} of archive {archive.name} yet, and it has "
+            "later ones",
             Next.CAPTURE_LACKING(archive=archive.name),
         )
 
 
 def _lost(archive: Archive, lost: Sequence[SeqRange]) -> LostMessages:
-    return LostMessages(
-        f"Sequences of the selection are not in archive {archive.name}: {listed(lost)}",
-        Next.CAPTURE_OR_READ_OVER_GAPS(),
-        ranges=tuple(lost),
-    )
+    return LostMessages(*lost_of_selection(archive, lost), ranges=tuple(lost))

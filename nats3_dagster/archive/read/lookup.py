@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from nats3_dagster.archive.read.boundary_gaps import expired, times_of, uncaptured, without_chunks
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.catalog.subjects import Probe
-from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import format_time, hour_start, hours_between
-from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped
+from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped, listed_ranges
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import is_exact
 from nats3_dagster.workspace import Workspace
@@ -77,17 +76,12 @@ class OfIncarnation(SeqRange):
         return f"{super().__str__()} (stream of {format_time(self.incarnation.created_ns)})"
 
 
-def lost_of_selection(lost: Sequence[SeqRange], hint: Step | None = None) -> OperatorError:
-    """The error if sequences that a read is to give are not in the archive (see `uncovered`). `hint`: what to do where
-    it is no mere read."""
-    return OperatorError(
-        f"Sequences of the selection are not in the archive: {listed(lost)}", hint or Next.CAPTURE_OR_READ_OVER_GAPS()
+def lost_of_selection(archive: Archive, lost: Sequence[SeqRange]) -> tuple[str, Step]:
+    """Returns what an error says of selected sequences that are not in the archive (see `uncovered`), and its hint."""
+    return (
+        f"Sequences of the selection are not in archive {archive.name}: {listed_ranges(lost)}",
+        Next.CAPTURE_OR_GO_OVER_GAPS(),
     )
-
-
-def listed(ranges: Sequence[SeqRange]) -> str:
-    """The first three of them, as text."""
-    return f"{', '.join(map(str, ranges[:3]))}{' ...' if len(ranges) > 3 else ''}"
 
 
 def _joined(ranges: Iterable[tuple[Incarnation, SeqRange]]) -> list[tuple[Incarnation, SeqRange]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
-from nats3_dagster.archive.read.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.model import Archive, Chunk, Selection, SeqRange, clipped
@@ -19,8 +19,9 @@ from nats3_dagster.workspace import Workspace
 
 # A partition of many small chunks: each costs the planner and the executor a request.
 MAX_CHUNKS = 256
-# How many lost ranges an error names.
-_SHOWN = 5
+_LOSS_HINT = (
+    "Capture those hours while the stream still has them, or set failOnDataLoss to false and read what there is"
+)
 
 
 @dataclass(eq=False)
@@ -85,12 +86,8 @@ def _check_whole(
     if seqs:
         lost = clipped(lost, seqs)
     if lost:
-        more = f" and {len(lost) - _SHOWN} more ranges" if len(lost) > _SHOWN else ""
-        raise OperatorError(
-            f"Sequences of the selection are not in archive {archive.name}: {', '.join(map(str, lost[:_SHOWN]))}{more}",
-            "Capture those hours while the stream still has them, or set failOnDataLoss to false and read what there "
-            "is",
-        )
+        what, _ = lost_of_selection(archive, lost)
+        raise OperatorError(what, _LOSS_HINT)
 
 
 def _may_have(chunk: Chunk, narrowing: Narrowing) -> bool:

@@ -19,7 +19,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream
-from nats3_dagster.model import Incarnation, SeqRange, StreamState, clipped
+from nats3_dagster.model import Incarnation, SeqRange, StreamState, clipped, listed_ranges
 from nats3_dagster.pipeline.sources.columns import Columns, check_schema
 from nats3_dagster.pipeline.sources.jetstream_options import COLUMNS, MESSAGES_PER_PARTITION, SOURCE
 from nats3_dagster.pipeline.sources.snapshot import Snapshot
@@ -27,8 +27,6 @@ from nats3_dagster.pipeline.sources.snapshot import Snapshot
 log = logging.getLogger(__name__)
 _LOSS_HINT = "Set failOnDataLoss to false to read what there is"
 _CHANGED_HINT = "Load the stream again; a streaming query needs a new checkpoint"
-# How many lost ranges an error names.
-_SHOWN = 5
 
 
 @dataclass(eq=False)
@@ -76,8 +74,7 @@ class Reading:
         """Raises SourceError where sequences are lost and that is an error; else logs it."""
         if not lost:
             return
-        more = f" and {len(lost) - _SHOWN} more ranges" if len(lost) > _SHOWN else ""
-        text = f"Stream {self.incarnation.stream} {what} {', '.join(map(str, lost[:_SHOWN]))}{more}"
+        text = f"Stream {self.incarnation.stream} {what} {listed_ranges(lost)}"
         if self.fail_on_data_loss:
             raise SourceError(text, _LOSS_HINT)
         log.warning("%s; reading what there is", text)

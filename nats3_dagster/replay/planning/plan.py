@@ -169,7 +169,7 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
             f"Archive {archive.name} holds nothing of this selection", Next.LIST_CHUNKS(archive=archive.name)
         )
     if not spec.over_gaps and (lost := uncovered(workspace, archive, spec.selection, chunks)):
-        raise lost_of_selection(lost, Next.CAPTURE_OR_REPLAY_OVER_GAPS())
+        raise OperatorError(*lost_of_selection(archive, lost))
     selected = with_subjects(workspace, chunks, spec.selection)
     if not selected:
         raise OperatorError(
@@ -184,7 +184,7 @@ def _chunks_to_follow(workspace: Workspace, archive: Archive, spec: ReplaySpec) 
     messages before or between them were lost."""
     found = next_chunks(workspace, archive, spec.selection, None, over_gaps=spec.over_gaps)
     if found.lost:
-        raise lost_of_selection(found.lost, Next.CAPTURE_OR_REPLAY_OVER_GAPS())
+        raise OperatorError(*lost_of_selection(archive, found.lost))
     return with_subjects(workspace, found.chunks, spec.selection)
 
 
