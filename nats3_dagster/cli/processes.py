@@ -3,18 +3,22 @@
 PySpark is imported here, and only when a command starts Spark: that takes half a second before Spark's own 3 to 5.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
 
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.cli.terminal.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.model import ExportResult
+from nats3_dagster.errors import Nats3Error
+from nats3_dagster.model import ExportResult, OnProgress
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
+
+T = TypeVar("T")
 
 
 def check_spark(settings: Settings) -> None:
@@ -27,49 +31,45 @@ def check_spark(settings: Settings) -> None:
 def capture_hours(
     settings: Settings, name: str, hours: Sequence[str], *, adopt: bool = False
 ) -> Iterator[CaptureResult]:
-    """Capture hours of an archive one after the other, each with a bar; what is given out is committed. An hour that
-    fails does not stop the others. Raises Nats3Error at the end."""
-    run = HourRun(hours)
+    """Capture hours of an archive; what is given out is committed. Raises Nats3Error at the end."""
     with _spark(settings) as spark:
         from nats3_dagster.pipeline.capture_run import run_capture
 
-        for number, hour in enumerate(run, 1):
-            result: CaptureResult | None = None
-            with (
-                run.attempt(hour),
-                progress_bar(f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)) as on_progress,
-            ):
-                result = run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
-            if result is not None:
-                yield result
-            elif len(hours) > 1:
-                note(f"{name} {hour} failed: {run.errors[hour].text_in(WORDS)}")
-    run.raise_errors()
+        def capture(hour: str, on_progress: OnProgress) -> CaptureResult:
+            return run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
+
+        yield from _one_by_one(name, hours, capture)
 
 
 def export_hours(
     settings: Settings, archive: str, name: str, hours: Sequence[str], *, over_retired: bool = False
 ) -> Iterator[ExportResult]:
-    """Export hours one after the other, each with a bar; what is given out is recorded. An hour that fails does not
-    stop the others. With `over_retired` chunks of the hours may have been deleted after a replay. Raises Nats3Error at
-    the end."""
-    run = HourRun(hours)
+    """Export hours; what is given out is recorded. With `over_retired` chunks of the hours may have been deleted after
+    a replay. Raises Nats3Error at the end."""
     with _spark(settings) as spark:
         from nats3_dagster.pipeline.export_run import export_hour
 
-        for number, hour in enumerate(run, 1):
-            result: ExportResult | None = None
-            with (
-                run.attempt(hour),
-                progress_bar(f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)) as on_progress,
-            ):
-                result = export_hour(
-                    spark, settings, archive, name, hour, on_progress=on_progress, over_retired=over_retired
-                )
-            if result is not None:
-                yield result
-            elif len(hours) > 1:
-                note(f"{name} {hour} failed: {run.errors[hour].text_in(WORDS)}")
+        def export(hour: str, on_progress: OnProgress) -> ExportResult:
+            return export_hour(spark, settings, archive, name, hour, on_progress=on_progress, over_retired=over_retired)
+
+        yield from _one_by_one(name, hours, export)
+
+
+def _one_by_one(name: str, hours: Sequence[str], perform: Callable[[str, OnProgress], T]) -> Iterator[T]:
+    """Do the hours one after the other, each with a bar. An hour that fails does not stop the others."""
+    run, numbers = HourRun(hours), count(1)
+
+    def with_bar(hour: str) -> T:
+        number = next(numbers)
+        with progress_bar(f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)) as on_progress:
+            return perform(hour, on_progress)
+
+    def say(hour: str, error: Nats3Error) -> None:
+        if len(hours) > 1:
+            note(f"{name} {hour} failed: {error.text_in(WORDS)}")
+
+    for _, result in run.results(with_bar, say):
+        yield result
     run.raise_errors()
 
 

@@ -32,7 +32,7 @@ from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema
-from nats3_dagster.defs.runs import capture_hour, observe_stream
+from nats3_dagster.defs.runs import capture_hour, log_failures, observe_stream
 from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL
 from nats3_dagster.model import ArchiveSpec, Declaration
 from nats3_dagster.settings import Settings
@@ -101,13 +101,12 @@ def chunks_asset(
                 session = start_spark(nats3_spark, settings)
                 earlier = earlier_hours(context.run.tags)
                 run = HourRun([*earlier, *hours_to_capture])
-                for hour in run:
-                    with run.attempt(hour):
-                        metadata = capture_hour(context, session, settings, name, hour, adopt=config.adopt)
-                        if hour not in earlier:
-                            captured[hour] = metadata
-                    if hour in run.errors:
-                        context.log.error(f"{name} {hour} failed: {run.errors[hour].text_in(naming.words)}")
+                for hour, metadata in run.results(
+                    lambda hour: capture_hour(context, session, settings, name, hour, adopt=config.adopt),
+                    log_failures(context, naming, name),
+                ):
+                    if hour not in earlier:
+                        captured[hour] = metadata
                 note_failed_hours(context, run)
                 run.raise_errors()
                 observe_stream(context, naming, settings, name)

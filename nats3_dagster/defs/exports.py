@@ -37,7 +37,7 @@ from nats3_dagster.defs.keys import EXPORT_TAG, Naming
 from nats3_dagster.defs.metadata import Metadata, export_metadata
 from nats3_dagster.defs.partitions import blocks, hours_of_run, range_tags
 from nats3_dagster.defs.resources import start_spark, with_store
-from nats3_dagster.defs.runs import progress_log
+from nats3_dagster.defs.runs import log_failures, progress_log
 from nats3_dagster.defs.sensors import deleted
 from nats3_dagster.defs.wording import STOPPED_EXPORT
 from nats3_dagster.errors import Nats3Error, Unknown
@@ -97,20 +97,13 @@ def export_asset(
             _check_some_sealed(settings, name, export, chosen, declared)
             session = start_spark(nats3_spark, settings, needs_nats=False)
             run = HourRun(chosen)
-            for hour in run:
-                with run.attempt(hour):
-                    export_hour(
-                        session,
-                        settings,
-                        name,
-                        export,
-                        hour,
-                        run_id=context.run.run_id,
-                        on_progress=progress_log(context, f"{name}/{export} {hour}"),
-                    )
-                if hour in run.errors:
-                    context.log.error(f"{name}/{export} {hour} failed: {run.errors[hour].text_in(naming.words)}")
-                    continue
+
+            def export_one(hour: str) -> None:
+                on_progress = progress_log(context, f"{name}/{export} {hour}")
+                run_id = context.run.run_id
+                export_hour(session, settings, name, export, hour, run_id=run_id, on_progress=on_progress)
+
+            for hour, _ in run.results(export_one, log_failures(context, naming, f"{name}/{export}")):
                 yield event_of(key, hour, _metadata(settings, name, export, hour))
             note_failed_hours(context, run)
             run.raise_errors()

@@ -1,6 +1,7 @@
 """The run of a capture: an hour, and the stream's state; and the log of a run's progress."""
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetExecutionContext, AssetObservation, OpExecutionContext
@@ -8,6 +9,7 @@ from dagster import AssetExecutionContext, AssetObservation, OpExecutionContext
 from nats3_dagster.archive import status as archive_status
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, rate, run_metadata, stream_metadata
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import OnProgress, Progress
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -39,6 +41,11 @@ def capture_hour(
     with Workspace(settings) as workspace:
         report = archive_status.hour(workspace, archive_status.find(workspace, archive), hour)
     return hour_metadata(report, settings) | run_metadata(result)
+
+
+def log_failures(context: AssetExecutionContext, naming: Naming, what: str) -> Callable[[str, Nats3Error], None]:
+    """Returns the function that logs an hour of `what` that failed, while the run goes on with the next one."""
+    return lambda hour, error: context.log.error(f"{what} {hour} failed: {error.text_in(naming.words)}")
 
 
 def observe_stream(context: AssetExecutionContext, naming: Naming, settings: Settings, archive: str) -> None:

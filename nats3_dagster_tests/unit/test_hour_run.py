@@ -12,12 +12,17 @@ HOURS = ["2026-11-21-03:00", "2026-11-21-04:00", "2026-11-21-05:00", "2026-11-21
 
 def go(run: HourRun, errors: Mapping[str, BaseException]) -> list[str]:
     """The hours that were tried."""
-    tried = []
-    for hour in run:
+    tried, failed = list[str](), list[str]()
+
+    def perform(hour: str) -> str:
         tried.append(hour)
-        with run.attempt(hour):
-            if hour in errors:
-                raise errors[hour]
+        if hour in errors:
+            raise errors[hour]
+        return f"files of {hour}"
+
+    done = dict(run.results(perform, lambda hour, _: failed.append(hour)))
+    assert done == {hour: f"files of {hour}" for hour in tried if hour not in errors}
+    assert failed == list(run.errors)
     return tried
 
 

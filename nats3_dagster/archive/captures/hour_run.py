@@ -3,20 +3,18 @@
 Invariant: a run with a failed hour ends in an error that names the hour.
 """
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from nats3_dagster.errors import Nats3Error
 
+T = TypeVar("T")
 # Failing hours that an error names with their reasons.
 _NAMED = 3
 
 
 class HourRun:
-    """Iterating gives the hours; each is to be done `with run.attempt(hour)`, which notes a Nats3Error of it.
-
-    Two hours in a row that fail alike end the iteration: what ails them is not theirs, and a server that is down would
-    be waited for once an hour."""
+    """Hours to be done by one function, and the errors of those that failed."""
 
     def __init__(self, hours: Sequence[str]) -> None:
         self._hours = tuple(hours)
@@ -26,23 +24,28 @@ class HourRun:
         self.is_general = False
         self.untried = 0
 
-    def __iter__(self) -> Iterator[str]:
-        before = ""
-        for number, hour in enumerate(self._hours, 1):
-            yield hour
-            what = self.errors[hour].what if hour in self.errors else ""
-            if what and what == before:
-                self.is_general, self.untried = True, len(self._hours) - number
-                return
-            before = what
+    def results(
+        self, perform: Callable[[str], T], on_error: Callable[[str, Nats3Error], object]
+    ) -> Iterator[tuple[str, T]]:
+        """Yields each hour that `perform` does, with what it returns. A Nats3Error of it is noted as the hour's, and
+        `on_error` is called; everything else goes through.
 
-    @contextmanager
-    def attempt(self, hour: str) -> Generator[None]:
-        """Notes a Nats3Error as the hour's; everything else goes through."""
-        try:
-            yield
-        except Nats3Error as error:
-            self.errors[hour] = error
+        Two hours in a row that fail alike end the run: the cause is not in the hours, and a server that is down would
+        be waited for once an hour."""
+        before: str | None = None
+        for number, hour in enumerate(self._hours, 1):
+            try:
+                result = perform(hour)
+            except Nats3Error as error:
+                self.errors[hour] = error
+                on_error(hour, error)
+                if error.what == before:
+                    self.is_general, self.untried = True, len(self._hours) - number
+                    return
+                before = error.what
+            else:
+                before = None
+                yield hour, result
 
     def raise_errors(self) -> None:
         """Raises the error of the hours that failed, if any: of the kind, and with the next step, of the first."""
