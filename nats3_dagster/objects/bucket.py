@@ -6,8 +6,8 @@ Anything else is an error with the next step. Waiting is bounded: a dead endpoin
 
 import hashlib
 import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -210,30 +210,24 @@ class Bucket:
         """Raises StoreError when the bucket does not exist."""
         if self._root is not None:
             if not self._root.is_dir():
-                raise faults.refused(self._where, "NoSuchBucket", 404, "")
+                raise faults.bucket_missing(self._where)
             return
         objects = obstore.list(self._store, ".nats3-nothing")  # pyright: ignore[reportUnknownMemberType]
         next(iter(objects), None)  # the shortest answer that a bucket which exists can give
 
-    @contextmanager
-    def _faults(self, key: str) -> Generator[None]:
-        if key and {"", ".", ".."} & {*key.split("/")}:
-            raise StoreError(f"{key!r} cannot be the key of an object", "Choose a prefix without empty parts, . and ..")
-        try:
-            yield
-        except FileNotFoundError as error:
-            if "NoSuchBucket" not in str(error):
-                with self._faults(key):
-                    self._require()
-                raise faults.object_missing(self._where, key) from error
-            raise faults.refused(self._where, "NoSuchBucket", 404, "") from error
-        except BaseError as error:
-            if re.search(r"HEAD .* status code: 4", str(error)):
-                with self._faults(""):
-                    self._require()  # the answer to a HEAD gives no reason, that to a listing does
-            raise faults.explain(self._where, str(error)) from error
-        except OSError as error:
-            raise faults.system_fault(self._where, error) from error
+    def _faults(self, key: str) -> AbstractContextManager[None]:
+        def missing() -> StoreError:
+            with self._faults(key):
+                self._require()
+            return faults.object_missing(self._where, key)
+
+        return faults.translated(self._where, key, missing=missing, explained=self._explained)
+
+    def _explained(self, text: str) -> StoreError:
+        if re.search(r"HEAD .* status code: 4", text):
+            with self._faults(""):
+                self._require()  # the answer to a HEAD gives no reason, that to a listing does
+        return faults.explain(self._where, text)
 
     @property
     def _attributes(self) -> "Attributes":

@@ -16,7 +16,7 @@ def bucket_exists(options: StoreOptions, name: str) -> bool:
         return (options.folder / name).is_dir()
     answer = _call(options, where, "list_objects_v2", Bucket=name, MaxKeys=1)
     if isinstance(answer, StoreError):
-        if answer.args == faults.refused(where, "NoSuchBucket", 404, "").args:
+        if answer.args == faults.bucket_missing(where).args:
             return False
         raise answer
     if answer.get("Name") != name:  # a web server that answers 200 to everything

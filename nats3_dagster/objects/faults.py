@@ -7,9 +7,12 @@ addresses with a password, and forty lines of Rust.
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
+
+from obstore.exceptions import BaseError
 
 from nats3_dagster.errors import BucketRefused, ObjectMissing, StoreError
 from nats3_dagster.redaction import redacted
@@ -62,6 +65,33 @@ class Place:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.bucket):
             raise StoreError(f"{self.bucket!r} is not a bucket name", "Use letters, digits, dots and hyphens")
+
+
+@contextmanager
+def translated(
+    where: Place, key: str, *, missing: Callable[[], StoreError], explained: Callable[[str], StoreError]
+) -> Generator[None]:
+    """Turns errors of obstore, and those of a folder, into StoreError. `key`: of the object, or empty. `missing`: gives
+    the error where the bucket has no such object; `explained`: the error for a text of obstore."""
+    if key and {"", ".", ".."} & {*key.split("/")}:
+        raise StoreError(f"{key!r} cannot be the key of an object", "Choose a prefix without empty parts, . and ..")
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise (bucket_missing(where) if is_of_bucket(error) else missing()) from error
+    except BaseError as error:
+        raise explained(str(error)) from error
+    except OSError as error:
+        raise system_fault(where, error) from error
+
+
+def is_of_bucket(error: FileNotFoundError) -> bool:
+    """True if it is the bucket or container that does not exist."""
+    return "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error)
+
+
+def bucket_missing(where: Place) -> StoreError:
+    return refused(where, "NoSuchBucket", 404, "")
 
 
 def explain(where: Place, text: str) -> StoreError:

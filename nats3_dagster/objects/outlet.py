@@ -4,15 +4,15 @@ Invariant: a file is replaced at once and whole: a reader sees the old file or t
 """
 
 import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore
 
 from nats3_dagster.errors import StoreError
@@ -128,22 +128,14 @@ class Outlet:
 
     def _missing(self, error: FileNotFoundError) -> None:
         """Raises StoreError where it is the bucket that does not exist."""
-        if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
-            raise faults.refused(self._where, "NoSuchBucket", 404, "") from error
+        if faults.is_of_bucket(error):
+            raise faults.bucket_missing(self._where) from error
 
-    @contextmanager
-    def _faults(self, path: str) -> Generator[None]:
-        if path and {"", ".", ".."} & {*path.split("/")}:
-            raise StoreError(f"{path!r} cannot be the path of a file", "This is a defect: report it")
-        try:
-            yield
-        except FileNotFoundError as error:
-            self._missing(error)
-            raise StoreError(f"{path} is not at the destination any more", "Run the export again") from error
-        except BaseError as error:
-            raise self._explained(str(error)) from error
-        except OSError as error:
-            raise faults.system_fault(self._where, error) from error
+    def _faults(self, path: str) -> AbstractContextManager[None]:
+        def missing() -> StoreError:
+            return StoreError(f"{path} is not at the destination any more", "Run the export again")
+
+        return faults.translated(self._where, path, missing=missing, explained=self._explained)
 
     def _explained(self, text: str) -> StoreError:
         if self._options.scheme == "s3":
