@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.plausible import shown_path
+from nats3_dagster.secret_files import read_secret
 
 _SEED = re.compile(rb"\bS[ACNOUX]A[A-Z2-7]{10,}")
 
@@ -81,11 +81,7 @@ def ssl_context(ca: LoginFile | None, cert: LoginFile | None, key: LoginFile | N
 def _read(file: LoginFile, what: str) -> bytes:
     if isinstance(file, Embedded):
         return file.content
-    try:
-        return Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no path"
-        raise OperatorError(f"{_name(file, what)} cannot be read: {reason}", "Correct the path, or its mode") from None
+    return read_secret(file, _name(file, what))
 
 
 def _name(file: LoginFile, what: str) -> str:

@@ -17,6 +17,7 @@ from typing import Final
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.plausible import PATH, fault
+from nats3_dagster.secret_files import read_secret
 
 _SCHEME = re.compile(r"(file|env|op|nsc)://|(data):", re.IGNORECASE)
 _PROGRAMS: Final = {
@@ -36,13 +37,13 @@ class Field:
 
     def wrong(self, why: str, hint: str = "Correct it: nats context edit") -> OperatorError:
         """The error of a value that cannot be followed."""
-        return OperatorError(f"The NATS context {self.context}: its {self.name} {why}", hint)
+        return OperatorError(f"{self._of_context} {why}", hint)
 
     def text(self, value: str) -> str:
         """The secret itself. Raises OperatorError."""
         scheme, rest = self._scheme(value)
         if scheme == "file" or (self.name in ("user_jwt", "user_seed") and _is_path(value)):
-            content = self._read(Path(_expanded(rest)))
+            content = read_secret(_expanded(rest), f"{self._of_context} names a file that")
         elif scheme:
             content = self._resolved(scheme, rest)
         else:
@@ -61,6 +62,10 @@ class Field:
         if why := fault(rest) or fault(path):  # a path has no // any more
             raise self.wrong(f"holds {why}, and wants {PATH.what}", PATH.step)
         return path
+
+    @property
+    def _of_context(self) -> str:
+        return f"The NATS context {self.context}: its {self.name}"
 
     def _scheme(self, value: str) -> tuple[str, str]:
         """Returns the scheme and the rest, as scheme_of does. Raises OperatorError for a value that asks for another
@@ -84,13 +89,6 @@ class Field:
         except (binascii.Error, ValueError):
             pass
         raise self.wrong("is embedded data that is not in base64", "Save it again with the nats command")
-
-    def _read(self, path: Path) -> bytes:
-        try:
-            return path.read_bytes()
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no path"
-            raise self.wrong(f"names a file that cannot be read: {reason}", "Correct the path, or its mode") from None
 
 
 def scheme_of(value: str) -> tuple[str, str]:

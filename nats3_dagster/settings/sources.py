@@ -6,11 +6,11 @@ Invariant: an empty variable is as good as none, and a variable and its _FILE ar
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.plausible import PATH, check, shown_path
+from nats3_dagster.plausible import PATH, check
+from nats3_dagster.secret_files import secret_text
 from nats3_dagster.settings.config_file import config_label, read_config
 from nats3_dagster.settings.home import stack_settings
 from nats3_dagster.settings.masking import learn_setting
@@ -75,26 +75,10 @@ def _environment() -> dict[str, Found]:
             if text or file:
                 path = check(f"{name}_FILE", file or "", PATH)
                 source = f"environment variable {name}" if text else f"file {path} ({name}_FILE)"
-                values[key] = Found(text or _content(f"{name}_FILE", path), source, path or None)
+                values[key] = Found(text or secret_text(path, f"{name}_FILE"), source, path or None)
                 learn_setting(key, values[key].value)
                 break
     return values
-
-
-def _content(name: str, file: str) -> str:
-    at = f": {shown}" if (shown := shown_path(file)) else ""
-    try:
-        text = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise OperatorError(f"{name} names a file that is not text{at}", "Save it as UTF-8") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no path"
-        raise OperatorError(
-            f"{name} names a file that cannot be read{at}: {reason}", "Correct the path, or the mode of the file"
-        ) from None
-    if not text:
-        raise OperatorError(f"{name} names an empty file{at}", "Write the value into it")
-    return text
 
 
 def _context(layer: Mapping[str, Found]) -> dict[str, Found]:

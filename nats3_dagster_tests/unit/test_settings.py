@@ -101,7 +101,7 @@ def test_a_secret_from_a_file(folder: Path, variable: SAY) -> None:
     assert "cannot be read" in refused()
     Path("secret").write_text("\n")
     variable(NATS3_NATS_PASSWORD_FILE=str(folder / "secret"))
-    assert "empty file" in refused()
+    assert "NATS3_NATS_PASSWORD_FILE names is empty" in refused()
 
 
 # What is refused

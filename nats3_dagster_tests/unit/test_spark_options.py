@@ -192,7 +192,7 @@ def test_secrets_come_from_files_and_variables(tmp_path: Path, monkeypatch: pyte
     assert login(url=url, user="u", passwordFile=str(tmp_path / "password"))[1:3] == ("u", SECRET)
     assert login(url=url, tokenEnv="A_TOKEN")[3] == SECRET
     for options, what in (
-        ({"user": "u", "passwordFile": "/no/such"}, "passwordFile of jetstream names a file that cannot be read: No"),
+        ({"user": "u", "passwordFile": "/no/such"}, "passwordFile of jetstream names cannot be read: No"),
         ({"tokenEnv": "NO_TOKEN"}, "tokenEnv of jetstream names a variable that is not set"),
         ({"token": SECRET, "tokenEnv": "A_TOKEN"}, "token and tokenEnv of jetstream are both given"),
         ({"password": SECRET}, "a password without a user"),

@@ -1,8 +1,6 @@
 """`nats3 store apply` and `nats3 store export`: archives as a file declares them."""
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +16,7 @@ from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, show, show_one
 from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.cli.terminal.request_body import read_document
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.documents.declared import (
     AppliedArchive,
@@ -26,7 +25,7 @@ from nats3_dagster.documents.declared import (
     PlannedArchive,
     PlannedExportStep,
 )
-from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.exports import apply as of_exports
 from nats3_dagster.exports.apply import AppliedExport, PlannedExport
 from nats3_dagster.exports.status import all_exports
@@ -82,7 +81,7 @@ def apply(
 ) -> None:
     """Create and change archives as files declare them. It shows the difference, and asks; applying again does
     nothing."""
-    declarations = read([_text(name) for name in file], prune=prune)
+    declarations = read([read_document(name) for name in file], prune=prune)
     for sentence in declarations.left_out:
         note(sentence)
     with Workspace(Settings.load()) as workspace:
@@ -127,15 +126,6 @@ def export(
         of_archive = {a.id: [one.spec for one in all_exports(workspace, a)] for a in archives}
     declared = {"archives": [entry_of(archive, of_archive[archive.id]) for archive in archives]}
     print(yaml.safe_dump(declared, sort_keys=False, allow_unicode=True, width=1000), end="")
-
-
-def _text(name: str) -> tuple[str, str]:
-    """The name of a file as errors have it, and its text. Raises OperatorError."""
-    try:
-        return (name, Path(name).read_text("utf-8")) if name != "-" else ("stdin", sys.stdin.read())
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no text in UTF-8"
-        raise OperatorError(f"{name} cannot be read: {reason}", "Give a file, or - for standard input") from None
 
 
 def _confirmed(planned: Sequence[Planned], exports: Sequence[PlannedExport], yes: bool) -> bool:

@@ -44,7 +44,7 @@ def body_of(
         raise OperatorError(
             f"--from-json and fields as options exclude each other: {', '.join(fields)}", "Write all into the document"
         )
-    name, text = _read(from_json)
+    name, text = read_document(from_json)
     try:
         document = loads(text)
     except (JSONDecodeError, RecursionError) as error:
@@ -60,8 +60,8 @@ def once(first: Any, second: Any, options: str) -> Any:
     return first if first is not None else second
 
 
-def _read(file: str) -> tuple[str, str]:
-    """How errors call it, and its text. Raises OperatorError."""
+def read_document(file: str) -> tuple[str, str]:
+    """How errors name the file, or - for standard input, and its text. Raises OperatorError."""
     try:
         return ("stdin", sys.stdin.read()) if file == "-" else (file, Path(file).read_text("utf-8"))
     except (OSError, ValueError) as error:

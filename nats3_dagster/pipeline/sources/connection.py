@@ -7,13 +7,12 @@ login is for the settings' server.
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.pipeline.sources.options import ENV, FILE, FLAG, TEXT, Kind, Option
-from nats3_dagster.plausible import shown_path
+from nats3_dagster.secret_files import secret_text
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.nats_context import read_context
 
@@ -136,7 +135,7 @@ def _add_secret(source: str, name: str, values: Mapping[str, Any], own: dict[str
     if len(given) > 1:
         raise OperatorError(f"The options {' and '.join(given)} of {source} are both given", "Give one of them")
     if f"{name}File" in values:
-        own[_KEYS[name]] = _content(f"The option {name}File of {source}", values[f"{name}File"])
+        own[_KEYS[name]] = secret_text(values[f"{name}File"], f"the option {name}File of {source}")
     elif f"{name}Env" in values:
         variable = values[f"{name}Env"]
         own[_KEYS[name]] = os.environ.get(variable, "")
@@ -145,17 +144,3 @@ def _add_secret(source: str, name: str, values: Mapping[str, Any], own: dict[str
                 f"The option {name}Env of {source} names a variable that is not set",
                 "Set it in the environment of the driver, before its JVM starts",
             )
-
-
-def _content(option: str, path: str) -> str:
-    at = f": {shown}" if (shown := shown_path(path)) else ""
-    try:
-        text = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "it is not text"
-        raise OperatorError(
-            f"{option} names a file that cannot be read{at}: {reason}", "Correct the path, or its mode"
-        ) from None
-    if not text:
-        raise OperatorError(f"{option} names an empty file{at}", "Write the value into it")
-    return text
