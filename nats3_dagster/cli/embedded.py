@@ -7,10 +7,11 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note, remark, step
+from nats3_dagster.documents.stack import Addresses, AddressesWithUi
 
 if TYPE_CHECKING:
     from nats3_dagster.dev.stack import Stack
@@ -26,16 +27,16 @@ def open_stack() -> "Stack":
     return Stack()
 
 
-def addresses(stack: "Stack") -> dict[str, Any]:
+def addresses(stack: "Stack") -> Addresses:
     """Where it all is, without the secrets: those are in stack.json, for its owner's eyes."""
     at = stack.endpoints
-    return {
-        "nats": at.nats_url,
-        "nats_monitor": at.nats_monitor_url,
-        "postgres": _postgres(stack),
-        "s3": at.s3_endpoint,
-        "settings": str(stack.file),
-    }
+    return Addresses(
+        nats=at.nats_url,
+        nats_monitor=at.nats_monitor_url,
+        postgres=_postgres(stack),
+        s3=at.s3_endpoint,
+        settings=str(stack.file),
+    )
 
 
 def _postgres(stack: "Stack") -> str:
@@ -67,7 +68,7 @@ def serve(stack: "Stack", port: int, output: Format | None) -> bool:
     try:
         stack.announce(ui.address)
         if output:
-            view = addresses(stack) | {"ui": ui.address, "log": str(dagster.log)}
+            view = AddressesWithUi.by_name(addresses(stack), ui=ui.address, log=str(dagster.log)).plain()
             show_one(output, view, view)
             sys.stdout.flush()
         if not ui.is_new:

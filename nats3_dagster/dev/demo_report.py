@@ -1,9 +1,10 @@
 """The result of a demo and its duration, for people and for programs."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from nats3_dagster.defs.run_times import RunTimes
 from nats3_dagster.dev.demo_names import Names
+from nats3_dagster.documents.stack import Demo
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +66,21 @@ def as_rows(result: DemoResult) -> list[tuple[str, str]]:
     ]
 
 
-def as_json(result: DemoResult) -> dict[str, object]:
-    """The same for a program."""
-    names = {"stream": result.names.stream, "archive": result.names.archive, "target": result.names.target}
-    fields = {name: value for name, value in asdict(result).items() if name != "names"}
-    for step in ("capture", "replay"):
-        times: dict[str, float] = fields.pop(f"{step}_times") or {}
-        dagster_s = fields[f"{step}_s"] - sum(times.values()) if times else None
-        fields |= {
-            f"{step}_dagster_s": None if dagster_s is None else round(dagster_s, 2),
-            f"{step}_spark_s": times.get("spark_s"),
-            f"{step}_work_s": times.get("work_s"),
-        }
-    return {**names, **fields, "ok": result.ok}
+def document_of(result: DemoResult) -> Demo:
+    """Returns the same for a program."""
+    names, capture, replay = result.names, result.capture_times, result.replay_times
+    return Demo.by_name(
+        result,
+        stream=names.stream,
+        archive=names.archive,
+        target=names.target,
+        capture_dagster_s=capture and round(_dagster_s(result.capture_s, capture), 2),
+        capture_spark_s=capture and capture.spark_s,
+        capture_work_s=capture and capture.work_s,
+        replay_dagster_s=replay and round(_dagster_s(result.replay_s, replay), 2),
+        replay_spark_s=replay and replay.spark_s,
+        replay_work_s=replay and replay.work_s,
+    )
 
 
 def _time(messages: int, seconds: float, times: RunTimes | None, work: str) -> str:
@@ -85,5 +88,10 @@ def _time(messages: int, seconds: float, times: RunTimes | None, work: str) -> s
     whole = f"{messages:,} messages in {seconds:.1f} s"
     if times is None:
         return f"{whole}, the start of Dagster and Spark included"
-    dagster_s = seconds - times.spark_s - times.work_s
+    dagster_s = _dagster_s(seconds, times)
     return f"{whole}: {times.work_s:.1f} s for {work}, {times.spark_s:.1f} s to start Spark, {dagster_s:.1f} s Dagster"
+
+
+def _dagster_s(seconds: float, times: RunTimes) -> float:
+    """Dagster's share of a step."""
+    return seconds - times.spark_s - times.work_s

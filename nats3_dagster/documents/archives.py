@@ -9,6 +9,7 @@ from nats3_dagster.archive.lifecycle.change import Difference as ChangedField
 from nats3_dagster.archive.lifecycle.jobs import JobStatus, StoreJob
 from nats3_dagster.archive.lifecycle.remove import Deleted
 from nats3_dagster.archive.source.condition import SourceState
+from nats3_dagster.archive.stored.removal import Swept
 from nats3_dagster.documents.base import Document, Words, ratio, stamp, time_of, with_settings
 from nats3_dagster.documents.changes import Difference
 from nats3_dagster.model import Archive as Stored
@@ -144,6 +145,33 @@ class DeletedArchive(Document):
             objects_deleted=outcome.objects,
             consumer_deleted=outcome.consumer,
         )
+
+
+class ClaimedFolder(Document):
+    """The folder in a bucket that an archive owns now."""
+
+    archive: str
+    bucket: str
+    prefix: str
+    id: str = Field(description="Of the archive's store job; the folder's owner object has it.")
+
+    @classmethod
+    def of(cls, archive: Stored) -> Self:
+        spec = archive.spec
+        return cls(archive=spec.name, bucket=spec.bucket, prefix=spec.prefix, id=str(archive.job_id))
+
+
+class SweptObjects(Document):
+    """Objects of deleted chunks that were removed after the time of grace."""
+
+    objects: int
+    bytes: int
+    delete_grace_s: int
+    dry_run: bool = Field(description="True if nothing was removed: these objects would be.")
+
+    @classmethod
+    def of(cls, swept: Swept, delete_grace_s: int, *, dry_run: bool) -> Self:
+        return cls(objects=swept.objects, bytes=swept.bytes, delete_grace_s=delete_grace_s, dry_run=dry_run)
 
 
 def fields_of(job: StoreJob, words: Words) -> dict[str, Any]:

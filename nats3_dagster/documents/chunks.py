@@ -59,6 +59,21 @@ class ChunkPage(Document):
     next: str | None = Field(description="The cursor of the next page; null after the last one.")
 
 
+class FetchedChunk(Document):
+    """A chunk whose object was fetched into a file."""
+
+    archive: str
+    id: int
+    file: str
+    messages: int
+    stored_bytes: int = Field(description="The size of the file.")
+    sha256: str
+
+    @classmethod
+    def of(cls, chunk: Stored, file: str) -> Self:
+        return cls.by_name(chunk.meta, id=chunk.id, file=file)
+
+
 class ChunkReplay(Document):
     """The result of one replay for a chunk."""
 

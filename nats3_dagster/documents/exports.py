@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ from nats3_dagster.model import ExportResult, ExportSpec
 from nats3_dagster.model.export import Export as Declared
 from nats3_dagster.model.export import ExportHour as Hour
 from nats3_dagster.model.spec_table import to_body
+
+if TYPE_CHECKING:
+    from nats3_dagster.exports.places import Taken
 
 State = Literal["done", "due", "failed", "changed", "retired"]
 _Settings = with_settings("ExportSettings", ExportSpec)
@@ -125,6 +128,50 @@ class ChangedExport(_Settings):
     def of(cls, archive: str, export: Declared, changes: Iterable[ChangedField]) -> Self:
         differences = [Difference.of(one) for one in changes]
         return cls(archive=archive, version=export.version, changes=differences, **to_body(export.spec))
+
+
+class DeletedExport(Document):
+    """An export whose declaration was deleted. Its files stay."""
+
+    archive: str
+    name: str
+    deleted: Literal[True]
+    hours_exported: int
+    files_kept: int
+
+    @classmethod
+    def of(cls, gone: Listed) -> Self:
+        totals = gone.totals
+        return cls(
+            archive=gone.archive.name,
+            name=gone.export.name,
+            deleted=True,
+            hours_exported=totals.hours,
+            files_kept=totals.files,
+        )
+
+
+class FormerOwner(Document):
+    """The export that a place belonged to before."""
+
+    archive: str
+    name: str
+    id: str = Field(description="Of the archive's store job.")
+
+
+class ClaimedPlace(Document):
+    """The place of an export that owns it now."""
+
+    archive: str
+    name: str
+    former: FormerOwner | None = Field(description="Null where no other export owned the place.")
+    former_hours: int = Field(description="Hours that the former owner has files of.")
+
+    @classmethod
+    def of(cls, archive: str, name: str, taken: "Taken | None") -> Self:
+        owner = taken.former if taken else None
+        former = FormerOwner(archive=owner.archive, name=owner.export, id=owner.archive_id) if owner else None
+        return cls(archive=archive, name=name, former=former, former_hours=taken.hours if taken else 0)
 
 
 class PlannedHour(Document):

@@ -72,6 +72,13 @@ class Stream(Document):
         )
 
 
+class SubjectCount(Document):
+    """A subject of a stream."""
+
+    subject: str
+    messages: int
+
+
 def _limits(state: StreamState) -> dict[str, Any]:
     """Servers write "no limit" as 0 or -1."""
 

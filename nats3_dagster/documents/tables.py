@@ -138,3 +138,16 @@ class VerifiedTable(Document):
             was_unguarded=seen.was_unguarded,
             faults=[TableFault(path=fault.path, what=fault.what) for fault in found.faults[:MOST_FAULTS]],
         )
+
+
+class DroppedTable(Document):
+    """A table that its archive does not have any more. The chunks stay."""
+
+    archive: str
+    catalog: str
+    table: str
+    dropped: bool = Field(description="False if the Iceberg catalog was not asked, or did not have the table.")
+
+    @classmethod
+    def of(cls, known: ArchiveTable, *, dropped: bool) -> Self:
+        return cls(archive=known.archive, catalog=known.catalog, table=known.identifier, dropped=dropped)

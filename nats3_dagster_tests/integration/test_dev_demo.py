@@ -7,7 +7,7 @@ from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.defs.run_times import RunTimes
 from nats3_dagster.dev.compare import Comparison, compare
 from nats3_dagster.dev.demo_names import Names, free_names
-from nats3_dagster.dev.demo_report import DemoResult, as_json, as_rows
+from nats3_dagster.dev.demo_report import DemoResult, as_rows, document_of
 from nats3_dagster.dev.history import Past
 from nats3_dagster.dev.loglines import MAX_LINE, as_messages, read_lines
 from nats3_dagster.dev.publish import BATCH, publish_live
@@ -131,7 +131,7 @@ def test_what_the_time_went_into():
         "6.5 s Dagster"
     )
     assert rows["replay"] == "60,000 messages in 12.5 s, the start of Dagster and Spark included"
-    view = as_json(result)
+    view = document_of(result).plain()
     assert (view["stream"], view["archive"], view["target"], view["ok"]) == ("LOGS_2", "logs_2", "LOGS_2_REPLAY", True)
     parts = ("dagster_s", "spark_s", "work_s")
     assert [view[f"capture_{part}"] for part in parts] == [6.5, 3.5, 7.9]

@@ -1,12 +1,11 @@
 """`nats3 chunk adopt`: messages of objects that no chunk lists become part of the archive."""
 
-from typing import Any
-
 from nats3_dagster.archive import status
 from nats3_dagster.archive.proof.unlisted import adopt_unlisted, examine, unlisted_orphans
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.documents.proofs import AdoptedMessages
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
@@ -23,21 +22,15 @@ def adopt(name: ArchiveName, output: Output = Format.table) -> None:
         with followed(workspace, archive.name):
             adopted = adopt_unlisted(workspace, archive, orphans)
         unlisted = list(examine(workspace, archive, orphans))
-    refused = [item for item in unlisted if item.reason]
-    for item in refused:
-        note(f"Not adopted: {item.key}: {item.reason}")
-    missing = sum(item.missing for item in unlisted)
-    view: dict[str, Any] = {
-        "archive": name,
-        "adopted": adopted,
-        "unlisted": len(unlisted),
-        "refused": len(refused),
-        "missing": missing,
-    }
+    for item in unlisted:
+        if item.reason:
+            note(f"Not adopted: {item.key}: {item.reason}")
+    result = AdoptedMessages.of(name, adopted, unlisted)
+    view = result.plain()
     show_one(output, view, view)
-    if missing:
+    if result.missing:
         raise ChunkError(
-            f"{missing:,} messages of {len(unlisted):,} objects are still not in archive {name}: other commits came "
-            "between, or they were not captured yet",
+            f"{result.missing:,} messages of {result.unlisted:,} objects are still not in archive {name}: other "
+            "commits came between, or they were not captured yet",
             f"Run it again, or capture: nats3 store run {name}",
         )

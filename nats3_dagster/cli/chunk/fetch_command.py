@@ -15,6 +15,7 @@ from nats3_dagster.archive.read.download import fetch as fetch_bytes
 from nats3_dagster.cli.terminal.options import ArchiveName, ChunkName, Output
 from nats3_dagster.cli.terminal.output import Format, Size, show_one
 from nats3_dagster.cli.terminal.progress import note, step
+from nats3_dagster.documents.chunks import FetchedChunk
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -41,22 +42,15 @@ def fetch(
                 sys.stdout.buffer.write(fetch_bytes(workspace, found))
                 return
             file = download(workspace, found, None if to is None else Path(to))
-    view = {
-        "archive": name,
-        "id": found.id,
-        "file": str(file.absolute()),
-        "messages": found.meta.messages,
-        "stored_bytes": found.meta.stored_bytes,
-        "sha256": found.meta.sha256,
-    }
+    fetched = FetchedChunk.of(found, str(file.absolute()))
     lines = {
-        "file": view["file"],
-        "chunk": str(found.id),
-        "messages": found.meta.messages,
-        "size": Size(found.meta.stored_bytes),
-        "sha256": found.meta.sha256,
+        "file": fetched.file,
+        "chunk": str(fetched.id),
+        "messages": fetched.messages,
+        "size": Size(fetched.stored_bytes),
+        "sha256": fetched.sha256,
     }
-    show_one(output, view, lines)
+    show_one(output, fetched.plain(), lines)
     note(f"To read it: {_reading(file)}")
 
 

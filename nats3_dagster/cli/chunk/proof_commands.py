@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,8 +18,9 @@ from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.documents.proofs import BadObject, ComparedSource, RepairedArchive, SealedArchive, VerifiedArchive
 from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError
-from nats3_dagster.model import Archive, Chunk, Seal, SeqRange
+from nats3_dagster.model import Archive, Chunk, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
@@ -47,7 +48,7 @@ def seal(name: ArchiveName, output: Output = Format.table) -> None:
                     on_progress(sealed, len(sealable.hours))
         except Nats3Error as error:
             failed = error
-        view = _sealed_view(name, sealed, status.seals(workspace, archive), ended)
+        view = SealedArchive.of(name, sealed, status.seals(workspace, archive), ended).plain()
     show_one(output, view, view | {"manifest_bytes": Size(view["manifest_bytes"])})
     if failed:  # the other hours stay sealed, and were shown
         raise failed
@@ -82,17 +83,10 @@ def verify(
     _note_unlisted(name, unlisted)
     for stray in strays:
         note(f"Manifest {stray.number} of {stray.hour} has no seal in the catalog: {stray.key}")
-    view = _verified_view(name, chunks, seals, bad_chunks, bad_seals) | {
-        "unlisted": {
-            "objects": len(unlisted),
-            "stored_bytes": sum(item.stored_bytes for item in unlisted),
-            "messages": sum(item.messages for item in unlisted),
-            "missing": sum(item.missing for item in unlisted),
-        },
-        "stray_manifests": [{"hour": stray.hour, "number": stray.number, "key": stray.key} for stray in strays],
-        "source": from_stream,
-    }
-    lines = {f"source {key}": count for key, count in (from_stream or {}).items()}
+    bad_objects = [BadObject.of_chunk(one.chunk, one.error, WORDS) for one in bad_chunks if one.error]
+    bad_objects += [BadObject.of_seal(seal, error, WORDS) for seal, error in bad_seals]
+    view = VerifiedArchive.of(name, chunks, seals, bad_objects, unlisted, strays, from_stream).plain()
+    lines = {f"source {key}": count for key, count in (view["source"] or {}).items()}
     shown = view | {
         "stored_bytes": Size(view["stored_bytes"]),
         "bad": len(view["bad"]),
@@ -152,16 +146,8 @@ def repair(
                     )
     done = [one for one in repaired if one.done]
     refused = [one for one in repaired if not one.done and not one.conflict]
-    lost = sum(one.lost for one in done)
-    view: dict[str, Any] = {
-        "archive": name,
-        "chunks": len(chunks),
-        "bad": len(bad),
-        "repaired": len(done),
-        "manifests_repaired": len(manifests),
-        "messages": sum(one.messages for one in done),
-        "lost": lost,
-    }
+    result = RepairedArchive.of(name, chunks, bad, done, manifests)
+    view = result.plain()
     show_one(output, view, view)
     if planned.as_written:
         raise ChunkError(
@@ -177,9 +163,9 @@ def repair(
         )
     if conflicts := [one.conflict for one in repaired if one.conflict]:
         raise conflicts[0]
-    if lost:
+    if result.lost:
         raise ChunkError(
-            f"{lost:,} messages of the bad chunks are lost: stream {state.name} no longer has them",
+            f"{result.lost:,} messages of the bad chunks are lost: stream {state.name} no longer has them",
             f"The rest was repaired. See nats3 store get {name}",
         )
 
@@ -202,10 +188,10 @@ def _verify(
 
 def _compare_source(
     workspace: Workspace, archive: Archive, hours: Sequence[str] | None, *, correct: bool
-) -> dict[str, int]:
+) -> ComparedSource:
     """Messages of the stream that were compared, that the archive says are absent, that differ, and that were put into
     the archive; a note for each chunk and gap that is wrong."""
-    counts = {"messages": 0, "wrongly_absent": 0, "different": 0, "repaired": 0}
+    counts = ComparedSource()
     for compared in source_check.compare(workspace, archive, hours):
         wrong, different = sum(r.size for r in compared.wrong), sum(r.size for r in compared.different)
         where = f"Chunk {compared.chunk.id}" if compared.chunk else f"Gap {compared.seqs}, {compared.reason}"
@@ -213,21 +199,21 @@ def _compare_source(
             note(f"{where}: the stream has {wrong:,} messages that are absent there: {_some(compared.wrong)}")
         if different:
             note(f"{where}: {different:,} messages are others in the stream: {_some(compared.different)}")
-        counts["messages"] += compared.messages
-        counts["wrongly_absent"] += wrong
-        counts["different"] += different
-        counts["repaired"] += source_check.correct(workspace, archive, compared) if correct else 0
+        counts.messages += compared.messages
+        counts.wrongly_absent += wrong
+        counts.different += different
+        counts.repaired += source_check.correct(workspace, archive, compared) if correct else 0
     return counts
 
 
-def _check_source(archive: Archive, counts: dict[str, int]) -> None:
+def _check_source(archive: Archive, counts: ComparedSource) -> None:
     name, stream = archive.name, archive.spec.stream
-    if counts["different"]:
+    if counts.different:
         raise ChunkError(
-            f"{counts['different']:,} messages of archive {name} are others in stream {stream}",
+            f"{counts.different:,} messages of archive {name} are others in stream {stream}",
             "The server lost messages and gave their sequences to others: create another archive of the stream",
         )
-    if rest := counts["wrongly_absent"] - counts["repaired"]:
+    if rest := counts.wrongly_absent - counts.repaired:
         raise ChunkError(
             f"Stream {stream} has {rest:,} messages that archive {name} says are absent",
             f"Put them into the archive: nats3 chunk verify {name} --source --repair",
@@ -252,39 +238,3 @@ def _note_unlisted(name: str, unlisted: Sequence[Unlisted]) -> None:
 
 def _some(ranges: Sequence[SeqRange]) -> str:
     return ", ".join(map(str, ranges[:5])) + (" ..." if len(ranges) > 5 else "")
-
-
-def _sealed_view(name: str, sealed_now: int, seals: Sequence[Seal], ended: int) -> dict[str, Any]:
-    """`seals`: all that are valid. `ended`: hours of the archive that have ended."""
-    return {
-        "archive": name,
-        "sealed_now": sealed_now,
-        "sealed": len(seals),
-        "not_complete": ended - len(seals),
-        "with_losses": sum(s.losses > 0 for s in seals),
-        "messages": sum(s.messages for s in seals),
-        "manifest_bytes": sum(s.stored_bytes for s in seals),
-        "last_sealed": seals[-1].hour if seals else None,
-    }
-
-
-def _verified_view(
-    name: str,
-    chunks: Sequence[Chunk],
-    seals: Sequence[Seal],
-    bad_chunks: Sequence[Verified],
-    bad_seals: Sequence[tuple[Seal, Nats3Error]],
-) -> dict[str, Any]:
-    bad = [_bad(v.chunk.id, v.chunk.meta.hour, v.chunk.meta.key, v.error) for v in bad_chunks if v.error]
-    return {
-        "archive": name,
-        "chunks": len(chunks),
-        "manifests": len(seals),
-        "messages": sum(c.meta.messages for c in chunks),
-        "stored_bytes": sum(c.meta.stored_bytes for c in chunks),
-        "bad": bad + [_bad(None, seal.hour, seal.key, error) for seal, error in bad_seals],
-    }
-
-
-def _bad(id_: int | None, hour: str, key: str, error: Nats3Error) -> dict[str, Any]:
-    return {"id": id_, "hour": hour, "key": key, "error": error.what, "hint": error.hint_in(WORDS)}

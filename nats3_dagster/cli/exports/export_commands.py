@@ -21,7 +21,9 @@ from nats3_dagster.cli.terminal.spec_options import Given, required_options, wit
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.documents.exports import (
     ChangedExport,
+    ClaimedPlace,
     DeclaredExport,
+    DeletedExport,
     Export,
     ExportDetail,
     ExportedHour,
@@ -185,16 +187,9 @@ def delete(archive: ArchiveName, name: ExportName, yes: Yes = False, output: Out
             f"This deletes export {export.name} of archive {of.name}; the files at {export.spec.destination} stay", yes
         )
         gone = declare.delete(workspace, archive, name)
-    view = {
-        "archive": of.name,
-        "name": name,
-        "deleted": True,
-        "hours_exported": gone.totals.hours,
-        "files_kept": gone.totals.files,
-    }
     show_one(
         output,
-        view,
+        DeletedExport.of(gone).plain(),
         {
             "deleted": f"{of.name}/{name}",
             "hours exported": gone.totals.hours,
@@ -217,11 +212,7 @@ def take_over(archive: ArchiveName, name: ExportName, yes: Yes = False, output: 
         owner = places.other_owner(workspace, of, export)
         if owner is None:
             note(f"Nothing was changed: no other export owns {export.spec.destination}")
-            show_one(
-                output,
-                {"archive": of.name, "name": name, "former": None, "former_hours": 0},
-                {"export": f"{of.name}/{name}"},
-            )
+            show_one(output, ClaimedPlace.of(of.name, name, None).plain(), {"export": f"{of.name}/{name}"})
             return
         confirm(
             f"{places.foreign_text(owner, export.spec.destination)}. That one is refused from now on, wherever it "
@@ -229,18 +220,18 @@ def take_over(archive: ArchiveName, name: ExportName, yes: Yes = False, output: 
             yes,
         )
         taken = places.take_over(workspace, of, export)
-    former = taken and {"archive": taken.former.archive, "name": taken.former.export, "id": taken.former.archive_id}
-    count = taken.hours if taken else 0
+    claimed = ClaimedPlace.of(of.name, name, taken)
+    former = claimed.former
     show_one(
         output,
-        {"archive": of.name, "name": name, "former": former, "former_hours": count},
+        claimed.plain(),
         {
             "export": f"{of.name}/{name}",
-            "taken over from": former and f"{former['archive']}/{former['name']}",
-            "hours with its files": count,
+            "taken over from": former and f"{former.archive}/{former.name}",
+            "hours with its files": claimed.former_hours,
         },
     )
-    if count:
+    if claimed.former_hours:
         note("Each of these hours is replaced when this export makes it; the files of the others stay where they are")
 
 

@@ -10,6 +10,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, show, show_one
 from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.documents.installation import ChangedSetting, Setting
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.config_file import config_label, config_path, set_config, unset_config
@@ -37,7 +38,7 @@ Key = Annotated[
 def show_(output: Output = Format.table) -> None:
     """Every setting with its value in force and where that comes from. Secrets are stars."""
     settings = Settings.load()
-    show(output, [_item(settings, key) for key in KEYS], _COLUMNS)
+    show(output, [Setting.of(settings, key).plain() for key in KEYS], _COLUMNS)
     for name, near in unknown_variables().items():
         if not near:  # of the others every command warns
             note(f"Warning: {name} is not a setting")
@@ -54,7 +55,7 @@ def get(key: Key, output: Output = Format.table) -> None:
     if output is Format.table:
         print(_text(value))
     else:
-        item = _item(settings, name)
+        item = Setting.of(settings, name).plain()
         show_one(output, item, item)
 
 
@@ -92,14 +93,8 @@ def set_(
 
 
 def _show_change(output: Format, key: str, value: bool | int | str | None) -> None:
-    item = {"key": key, "value": masked(key, value), "file": str(config_path())}
+    item = ChangedSetting.of(key, masked(key, value), str(config_path())).plain()
     show_one(output, item, item)
-
-
-def _item(settings: Settings, key: str) -> dict[str, object]:
-    value = settings.shown(key)
-    shown = value if value is None or isinstance(value, bool | int) else str(value)
-    return {"key": key, "value": shown, "source": settings.source(key)}
 
 
 def _text(value: object) -> str:

@@ -23,6 +23,8 @@ from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, show, show_one
 from nats3_dagster.cli.terminal.progress import bar, note, remark, step, steps
 from nats3_dagster.defs.instance import dagster_home
+from nats3_dagster.documents.installation import Migrated, MigratedWithGrant
+from nats3_dagster.documents.stack import EmbeddedServer, ResyncedArchive, StoppedServers
 from nats3_dagster.errors import CatalogUnreachable, Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import grant as grant_role
@@ -70,7 +72,7 @@ def dev(
         with steps() as on_step:
             stack.start(lambda step: on_step(step, 0, 0))
         if stack_only:
-            view = addresses(stack)
+            view = addresses(stack).plain()
             show_one(output, view, view)
             remark("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
         elif not serve(stack, port, output):
@@ -87,8 +89,10 @@ def status(output: Output = Format.table) -> None:
     """Which of the embedded servers run, and where."""
     stack = open_stack()
     at = running(stack)
-    items = [{"server": name, "running": address is not None, "address": address} for name, address in at.items()]
-    show(output, items, _STATUS)
+    servers = [
+        EmbeddedServer(server=name, running=address is not None, address=address) for name, address in at.items()
+    ]
+    show(output, [server.plain() for server in servers], _STATUS)
     ui = at.pop("dagster")
     if not ui and stack.dagster.find():
         remark("Dagster runs and does not answer. To start another in its place: nats3 dev")
@@ -110,7 +114,7 @@ def stop(output: Output = Format.table) -> None:
     if stack.dagster.find():
         stopped.append("dagster")
     stack.stop_all()
-    show_one(output, {"stopped": stopped}, {"stopped": stopped or "nothing ran"})
+    show_one(output, StoppedServers(stopped=stopped).plain(), {"stopped": stopped or "nothing ran"})
 
 
 @app.command()
@@ -124,19 +128,8 @@ def resync(output: Output = Format.table) -> None:
 
     with bar("resync", "hours") as on_progress:
         resynced = resync_dagster(Settings.load(), on_progress)
-    items = [
-        {
-            "archive": r.archive,
-            "chunks": r.chunks,
-            "sealed": r.sealed,
-            "replay": r.replay,
-            "exports": r.exports,
-            "wiped": list(r.wiped),
-        }
-        for r in resynced
-    ]
-    show(output, items, _RESYNCED)
-    if any(item["wiped"] for item in items):
+    show(output, [ResyncedArchive.by_name(one, wiped=list(one.wiped)).plain() for one in resynced], _RESYNCED)
+    if any(one.wiped for one in resynced):
         remark(
             "Dagster had hours that the catalog does not have. It cannot forget single hours: those assets were wiped, "
             "and what the catalog has of them was reported again"
@@ -160,12 +153,13 @@ def migrate(
 ) -> None:
     """Bring the catalog in Postgres to this release's schema. Running it again changes nothing."""
     settings = Settings.load()
-    view = {"schema": _reached(lambda: migrate_catalog(settings), wait)}
+    document = Migrated(schema=_reached(lambda: migrate_catalog(settings), wait))
     if grant is not None:
         from nats3_dagster.defs.storage import make_tables
 
         grant_role(settings, grant, make_tables(settings.postgres))
-        view["granted"] = grant
+        document = MigratedWithGrant(schema=document.schema_, granted=grant)
+    view = document.plain()
     show_one(output, view, view)
 
 
@@ -196,14 +190,14 @@ def demo(
 ) -> None:
     """Archive this host's log lines, replay them into another stream, and compare both message by message."""
     from nats3_dagster.dev.demo import run_demo
-    from nats3_dagster.dev.demo_report import as_json, as_rows
+    from nats3_dagster.dev.demo_report import as_rows, document_of
 
     take_interrupts()
     # The runs of the demo are then in the UI.
     os.environ["DAGSTER_HOME"] = str(dagster_home())
     with steps() as on_step:
         result = run_demo(messages, on_step=on_step)
-    show_one(output, as_json(result), dict(as_rows(result)))
+    show_one(output, document_of(result).plain(), dict(as_rows(result)))
     if not result.ok:
         raise Nats3Error(
             f"What came back is not what went in: {result.mismatches} mismatches, {result.replayed} messages "

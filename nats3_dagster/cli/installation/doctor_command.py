@@ -13,6 +13,7 @@ from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, show
 from nats3_dagster.cli.terminal.progress import step
 from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.documents.installation import Finding as FindingDocument
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.pipeline import engines
 from nats3_dagster.settings import Settings
@@ -39,11 +40,11 @@ def doctor(
         # Before the catalog is read: what another program did to tables is kept there.
         tables = list(_tables(settings))
         report = [*wrong, *examine(settings, bucket or ()), *tables, *_engines(settings, spark)]
+    documents = [FindingDocument.of(found, WORDS) for found in report]
     if output is not Format.table:
-        items = [{"status": f.status, "area": f.area, "what": f.what, "do": _do(f) or None} for f in report]
-        show(output, items, {})
+        show(output, [document.plain() for document in documents], {})
     else:
-        show(output, [line for f in report for line in _lines(f)], _COLUMNS)
+        show(output, [line for document in documents for line in _lines(document)], _COLUMNS)
     if failed := sum(f.status == "fail" for f in report):
         sys.stdout.flush()
         raise Nats3Error(f"{failed} of {len(report)} checks fail", "Do what stands beside them, then run it again")
@@ -78,11 +79,7 @@ def _tables(settings: Settings) -> Iterator[Finding]:
             )
 
 
-def _lines(finding: Finding) -> Iterator[tuple[str, str, str]]:
+def _lines(finding: FindingDocument) -> Iterator[tuple[str, str, str]]:
     yield finding.status, finding.area, Prose(finding.what)
     if finding.do:
-        yield "", "", Prose(f"-> {_do(finding)}")
-
-
-def _do(finding: Finding) -> str:
-    return finding.do if isinstance(finding.do, str) else finding.do.worded(WORDS)
+        yield "", "", Prose(f"-> {finding.do}")

@@ -8,6 +8,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.permissions import Permissions, configuration, names_here, to_capture
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show_one
+from nats3_dagster.documents.installation import Permissions as PermissionsDocument
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.replay.planning.permissions import to_replay
 from nats3_dagster.settings import Settings
@@ -42,8 +43,5 @@ def permissions(
     if output is Format.table:
         print(configuration(needed))
         return
-    view = {
-        "publish": [subject for need in needed.publish for subject in need.subjects],
-        "subscribe": [subject for need in needed.subscribe for subject in need.subjects],
-    }
+    view = PermissionsDocument.of(needed).plain()
     show_one(output, view, view)

@@ -13,7 +13,7 @@ from nats3_dagster.cli.terminal.output import Columns, Format, Prose, Size, coun
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.terminal.watch import Watch, watched
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.documents.streams import Stream
+from nats3_dagster.documents.streams import Stream, SubjectCount
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -107,8 +107,8 @@ def subjects(
     """How many messages of each subject a stream has."""
     with Workspace(Settings.load()) as workspace:
         counts = streams.subjects(workspace, name, subject)
-    items = [{"subject": subject, "messages": count} for subject, count in list(counts.items())[:limit]]
-    show(output, items, _SUBJECTS)
+    items = [SubjectCount(subject=subject, messages=count) for subject, count in list(counts.items())[:limit]]
+    show(output, [item.plain() for item in items], _SUBJECTS)
     if len(counts) > limit:
         note(f"{counted(len(counts) - limit, 'subject')} more. To see them: --limit {len(counts)}")
 

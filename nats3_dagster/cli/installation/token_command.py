@@ -9,6 +9,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.documents.installation import Token
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 
@@ -27,6 +28,6 @@ def create(
     Only its SHA-256 is in the settings. To replace a token, put the new one beside the old one, joined by a comma."""
     value, digest = new_token()
     setting = f"NATS3_API_{'READ_' if read else ''}TOKENS={digest}"
-    item = {"token": value, "access": "read" if read else "write", "setting": setting}
+    item = Token(token=value, access="read" if read else "write", setting=setting).plain()
     show_one(output, item, item)
     note("It is not shown again. The client sends the token, the server has the setting.")

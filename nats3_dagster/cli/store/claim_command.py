@@ -6,6 +6,7 @@ from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.documents.archives import ClaimedFolder
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -16,9 +17,8 @@ def claim(name: ArchiveName, yes: Yes = False, output: Output = Format.table) ->
     verify`."""
     with Workspace(Settings.load()) as workspace:
         archive = status.find(workspace, name)
-        spec = archive.spec
-        confirm(f"Archive {archive.name} becomes the owner of its folder in the bucket {spec.bucket}", yes)
+        confirm(f"Archive {archive.name} becomes the owner of its folder in the bucket {archive.spec.bucket}", yes)
         folder.claim(workspace, archive, take_over=True)
-    view = {"archive": archive.name, "bucket": spec.bucket, "prefix": spec.prefix, "id": str(archive.job_id)}
+    view = ClaimedFolder.of(archive).plain()
     show_one(output, view, view)
     note(f"Archive {archive.name} owns its folder. To see whether its objects are there: nats3 chunk verify {name}")

@@ -16,7 +16,7 @@ from nats3_dagster.cli.terminal.options import ArchiveOrNone, JobId, Output, one
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.cli.terminal.prompts import Interactive, pick
-from nats3_dagster.documents.archives import DeletedArchive
+from nats3_dagster.documents.archives import DeletedArchive, SweptObjects
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
@@ -83,13 +83,8 @@ def sweep(
     Dagster's sweep_sensor does it by itself."""
     with Workspace(Settings.load()) as workspace:
         swept = removal.sweepable(workspace) if dry_run else removal.sweep(workspace)
-        view = {
-            "objects": swept.objects,
-            "bytes": swept.bytes,
-            "delete_grace_s": workspace.settings.delete_grace,
-            "dry_run": dry_run,
-        }
-    show_one(output, view, {"objects removed": swept.objects, "stored": Size(swept.bytes)})
+    document = SweptObjects.of(swept, workspace.settings.delete_grace, dry_run=dry_run)
+    show_one(output, document.plain(), {"objects removed": swept.objects, "stored": Size(swept.bytes)})
     if dry_run:
         note("A dry run: nothing was removed")
 

@@ -12,7 +12,7 @@ from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.terminal.watch import Watch, watched
-from nats3_dagster.documents.tables import SyncedTable, Table, VerifiedTable
+from nats3_dagster.documents.tables import DroppedTable, SyncedTable, Table, VerifiedTable
 from nats3_dagster.errors import TableError
 from nats3_dagster.model.archive_table import ArchiveTable
 from nats3_dagster.settings import Settings
@@ -174,5 +174,5 @@ def drop(
         where += " (of a deleted archive)" if known.archive_deleted else ""
         confirm(f"This {'forgets' if forget else 'drops'} {where}; all chunks stay", yes)
         dropped = tables.drop(workspace, known, forget=forget)
-    view = {"archive": known.archive, "catalog": known.catalog, "table": known.identifier, "dropped": dropped}
+    view = DroppedTable.of(known, dropped=dropped).plain()
     show_one(output, view, view)
