@@ -277,6 +277,7 @@ def output_of(process: subprocess.Popen[str], seconds: float) -> str:
         raise
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_query_that_is_killed_and_restarted_reads_each_message_once(
     spark: SparkSession, nats: NatsServer, wire: Wire, tmp_path: Path
@@ -319,7 +320,8 @@ def test_a_query_that_is_killed_and_restarted_reads_each_message_once(
     ]
 
 
-@pytest.mark.timeout(700)
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_query_between_streams_that_is_killed_again_and_again_writes_each_message_once_and_in_order(
     nats: NatsServer, wire: Wire, tmp_path: Path
 ) -> None:
@@ -343,7 +345,7 @@ def test_a_query_between_streams_that_is_killed_again_and_again_writes_each_mess
                 lambda p=query, n=before: (
                     p.poll() is not None or (wire.state("TO")["messages"] > n + 700 and 0 < uncommitted() < batch)
                 ),
-                90 if LIMIT else 180,
+                180,
                 0.005,
             )
             assert query.poll() is None
@@ -355,7 +357,7 @@ def test_a_query_between_streams_that_is_killed_again_and_again_writes_each_mess
     assert any(0 < messages < batch for messages in left), (left, output[-3000:])
     assert wire.state("TO")["messages"] < count
     query = started(PAIR, nats.url, tmp_path)
-    output = output_of(query, 120 if LIMIT else 300)
+    output = output_of(query, 300)
     assert query.returncode == 0, output[-3000:]
     copies = list(wire.messages("TO"))
     assert sorted((int(m.data), m.subject) for m in copies) == [(n, f"to.ev.{n % 7}") for n in range(count)]
@@ -368,7 +370,8 @@ def test_a_query_between_streams_that_is_killed_again_and_again_writes_each_mess
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_no_login_shows(nats_factory: Callable[..., NatsServer], tmp_path: Path) -> None:
     users = f"{{user: planted, password: {SECRET}}}, {{user: wire, password: wire}}"
     server = nats_factory(f"authorization {{users: [{users}]}}\nno_auth_user: wire")
@@ -378,7 +381,7 @@ def test_no_login_shows(nats_factory: Callable[..., NatsServer], tmp_path: Path)
         wire.create_stream("EV", "ev.>")
         wire.create_stream("TO", "to.>")
         wire.publish([("ev.a", b"", b"x")] * 50)
-    output = output_of(started(SHOWN, server.url, folder), 270)
+    output = output_of(started(SHOWN, server.url, folder), 540)
     # What is looked for was there to be seen.
     assert output.count("count: 50") == 2, output[-3000:]
     assert output.count("\nfailed:") == 6, output[-3000:]
