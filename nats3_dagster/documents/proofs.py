@@ -89,10 +89,10 @@ class StrayManifest(Document):
 class ComparedSource(Document):
     """Chunks and gaps compared with what the stream still has, in messages."""
 
-    messages: int = Field(0, description="That were compared.")
-    wrongly_absent: int = Field(0, description="That the stream has, and the archive says are absent.")
-    different: int = Field(0, description="That are others in the stream.")
-    repaired: int = Field(0, description="That were put into the archive.")
+    messages: int = Field(default=0, description="That were compared.")
+    wrongly_absent: int = Field(default=0, description="That the stream has, and the archive says are absent.")
+    different: int = Field(default=0, description="That are others in the stream.")
+    repaired: int = Field(default=0, description="That were put into the archive.")
 
 
 class VerifiedArchive(Document):

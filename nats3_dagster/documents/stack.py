@@ -11,7 +11,7 @@ class Addresses(Document):
     """The addresses of the embedded servers, without secrets."""
 
     nats: str
-    nats_monitor: str
+    nats_monitor: str | None = Field(description="Null for a server without monitoring.")
     postgres: str
     s3: str
     settings: str = Field(description="The file that tells nats3 where the servers are, with the secrets.")
