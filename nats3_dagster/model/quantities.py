@@ -7,22 +7,26 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 from nats3_dagster.errors import OperatorError
 
 _SIZE = TypeAdapter(ByteSize)
+# Of a size: ByteSize itself passes over what follows it. Parts of a byte are none.
+_SIZE_FORM = re.compile(r"\s*(\d+|\d*\.?\d+\s*[A-Za-z]+)\s*", re.ASCII)
 # Units as people write them, by their seconds.
 _UNITS = {"s|secs?|seconds?": 1, "m|mins?|minutes?": 60, "h|hrs?|hours?": 3600, "d|days?": 86400}
-_PART = re.compile("|".join(rf"(\d+)(?:{names})(?![a-z])" for names in _UNITS))
+_PART = re.compile("|".join(rf"(\d+)(?:{names})(?![a-z])" for names in _UNITS), re.ASCII)
 
 
 def parse_size(text: str) -> int:
     """Bytes from `1000`, `64MiB`, `64 MB`, `1.5GiB`. Raises OperatorError."""
     try:
-        return int(_SIZE.validate_python(text))
+        if _SIZE_FORM.fullmatch(text):
+            return int(_SIZE.validate_python(text))
     except ValidationError:
-        raise OperatorError(f"{text!r} is not a size", "Write it as 67108864, 64MiB or 64MB") from None
+        pass
+    raise OperatorError(f"{text!r} is not a size", "Write it as 67108864, 64MiB or 64MB")
 
 
 def parse_duration(text: str) -> int:
     """Seconds from `60`, `60s`, `5m`, `1h30m`, `2d`, `5sec`, `1min`. Raises OperatorError."""
-    if re.fullmatch(r"\d+", text):
+    if re.fullmatch(r"\d+", text, re.ASCII):
         return int(text)
     if not text or _PART.sub("", text):
         raise OperatorError(f"{text!r} is not a duration", "Write it as 60s, 5m, 1h30m or 2d")

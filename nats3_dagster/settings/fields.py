@@ -12,7 +12,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ByteSize,
     ConfigDict,
     Field,
     SecretStr,
@@ -31,17 +30,22 @@ from nats3_dagster.addresses import (
 )
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.jetstream.login_files import Embedded
-from nats3_dagster.model.quantities import parse_duration
+from nats3_dagster.model.quantities import parse_duration, parse_size
 from nats3_dagster.plausible import NAME, PATH, fault
 
 
-def _seconds(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return parse_duration(value)
-    except OperatorError as error:
-        raise ValueError(f"not a duration. {error.hint}") from None
+def _quantity(parse: Callable[[str], int], what: str) -> BeforeValidator:
+    """A validator that reads a number with its unit."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse(value)
+        except OperatorError as error:
+            raise ValueError(f"not a {what}. {error.hint}") from None
+
+    return BeforeValidator(read)
 
 
 def _postgres(text: str) -> str | None:
@@ -103,7 +107,9 @@ def _checked(parse: Any) -> AfterValidator:
     return AfterValidator(check)
 
 
-Seconds = Annotated[int, BeforeValidator(_seconds), Field(ge=0, le=3650 * 86400)]
+# Strict: `false` is no 0.
+Seconds = Annotated[int, _quantity(parse_duration, "duration"), Field(strict=True, ge=0, le=3650 * 86400)]
+Size = Annotated[int, _quantity(parse_size, "size"), Field(strict=True, gt=0)]
 HttpUrl = Annotated[str, Address(http_fault), AfterValidator(lambda url: url.rstrip("/"))]
 # A path, or the content that a NATS context has in its place.
 LoginFile = Annotated[Path | Embedded, Field(union_mode="left_to_right")]
@@ -196,7 +202,7 @@ class Fields(BaseModel):
     api_read_tokens: TokenHashes = ""
     api_tls_cert: Path | None = None
     api_tls_key: Path | None = None
-    api_max_body: Annotated[ByteSize, Field(gt=0)] = ByteSize(1 << 20)  # bytes of a request
+    api_max_body: Size = 1 << 20  # bytes of a request
     # What the API's server logs at least.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     # The API that commands ask instead of the catalog, none for the catalog; and the token that it asks for.
