@@ -20,6 +20,8 @@ FIRST_HOUR = "2020-01-01-00:00"
 # The server's clock dates messages, and the host's clock ends hours: they may differ by this much.
 CLOCKS_S = 30
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
+# The year 1, which servers write for no time. An offset may lead before it.
+_FIRST_NS = -62_135_596_800 * SECOND_NS
 _KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 
@@ -72,6 +74,8 @@ def parse_time(text: str, now: datetime | None = None) -> int:
     except ValueError as error:
         raise OperatorError(f"{text!r} is not a time", "No such date or time of day") from error
     time_ns = int(whole.timestamp()) * SECOND_NS + int((match[2] or "").ljust(9, "0"))
+    if time_ns < _FIRST_NS:
+        raise OperatorError(f"{text!r} is not a time", "It lies before the year 1")
     if time_ns > LAST_NS:
         raise OperatorError(f"{text!r} is not a time", f"Nanoseconds in 64 bits end at {format_time(LAST_NS)}")
     return time_ns
