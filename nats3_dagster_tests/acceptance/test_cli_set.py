@@ -58,7 +58,7 @@ def test_what_is_refused(nats3: Command, bucket: str) -> None:
                     "2 Error: There is nothing to change. Give a setting with its new value, like",
                 ),
                 (("store", "set", "evv", "--zstd-level", "1"), "2 Error: There is no archive evv. Did you mean ev?"),
-                (("store", "set", "ev", "--max-bytes", "much"), "2 Error: 'much' is not a size."),
+                (("store", "set", "ev", "--max-bytes", "much"), "2 Error: Invalid value for '--max-bytes': 'much'"),
                 (
                     ("store", "set", "ev", "--max-messages", "-1"),
                     "2 Error: max_messages is -1. Use 1 to 281,474,976,710,656",

@@ -107,7 +107,9 @@ NOTHING = (
 def test_what_is_not_there_is_one_line_and_why(nats3: Command, archive: Archive) -> None:
     assert nats3.differences((("message", *words), said) for words, said in NOTHING) == []
     assert nats3.refused("message", "get", "logs").startswith("2 Error: Give one of --seq and --at")
-    assert nats3.refused("message", "get", "logs", "--at", "soon").startswith("2 Error: 'soon' is not a time")
+    assert nats3.refused("message", "get", "logs", "--at", "soon").startswith(
+        "2 Error: Invalid value for '--at': 'soon' is not a time"
+    )
 
 
 def test_a_server_gives_the_same(nats3: Command, archive: Archive, url: str) -> None:

@@ -22,10 +22,10 @@ from nats3_dagster.cli.global_options import take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.main import COMMANDS, root
 from nats3_dagster.cli.terminal import output, progress
-from nats3_dagster.cli.terminal.options import parse_duration, parse_size
 from nats3_dagster.cli.terminal.output import Format, Moment, Size
 from nats3_dagster.errors import CatalogError, OperatorError
 from nats3_dagster.model import Progress, SeqRange, parse_sequences
+from nats3_dagster.model.quantities import parse_duration, parse_size
 from nats3_dagster_tests.support.commands import Command, root_command
 
 # What takes long to import. The help of a command must do without the first, that of `nats3` without all of them.

@@ -9,7 +9,7 @@ from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.reads import message_output as output_of
 from nats3_dagster.cli.reads.message_output import MessageFormat, Text
 from nats3_dagster.cli.remote import server
-from nats3_dagster.cli.terminal.options import ArchiveName, Output, UsageFault, parse_duration
+from nats3_dagster.cli.terminal.options import ArchiveName, Output, UsageFault, parse_duration, parse_time_text
 from nats3_dagster.cli.terminal.output import Format, Size, show_one
 from nats3_dagster.documents.base import time_of
 from nats3_dagster.documents.messages import MessageReference
@@ -30,7 +30,10 @@ Incarnation = Annotated[
 Subject = Annotated[str, typer.Option("--subject", metavar="FILTER", help="A subject, or a NATS filter.")]
 Seq = Annotated[int | None, typer.Option("--seq", metavar="SEQUENCE", help="The sequence in the stream.")]
 _HOUR_S = 3600
-AsOf = Annotated[str | None, typer.Option("--at", metavar="TIME", help="As of this time: 2026-11-21T07:00:00Z or -2h.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", parser=parse_time_text, help="As of this time: 2026-11-21T07:00:00Z or -2h."),
+]
 
 
 @app.command()
@@ -39,7 +42,10 @@ def get(
     name: ArchiveName,
     seq: Seq = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="Or the first message stored at this time or later.")
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", parser=parse_time_text, help="Or the first message stored at this time or later."
+        ),
     ] = None,
     incarnation: Incarnation = None,
     text: Text = False,

@@ -6,15 +6,24 @@ from typing import Annotated
 import typer
 
 from nats3_dagster.archive.read.removed import Removed
+from nats3_dagster.cli.terminal.options import parse_time_text
 from nats3_dagster.cli.terminal.output import counted
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.model import Selection
 
 FromTime = Annotated[
     str | None,
-    typer.Option("--from-time", metavar="TIME", help="From this time on: 2026-11-21T07:00:00Z or -2h."),
+    typer.Option(
+        "--from-time",
+        metavar="TIME",
+        parser=parse_time_text,
+        help="From this time on: 2026-11-21T07:00:00Z or -2h.",
+    ),
 ]
-ToTime = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Up to before this time.")]
+ToTime = Annotated[
+    str | None,
+    typer.Option("--to-time", metavar="TIME", parser=parse_time_text, help="Up to before this time."),
+]
 Sequences = Annotated[str | None, typer.Option("--sequences", metavar="A-B", help="Sequences, both included.")]
 Subjects = Annotated[
     list[str] | None,

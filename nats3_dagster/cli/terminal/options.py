@@ -9,10 +9,12 @@ import typer
 from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.output import Format
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model.quantities import parse_duration as parse_duration
-from nats3_dagster.model.quantities import parse_size as parse_size
+from nats3_dagster.hours import parse_time
+from nats3_dagster.model import quantities
+from nats3_dagster.plausible import fault
 
 Formats = TypeVar("Formats", bound=StrEnum)
+V = TypeVar("V")
 
 
 class UsageFault(typer.TyperException):
@@ -23,6 +25,31 @@ class UsageFault(typer.TyperException):
     def __init__(self, message: str, context: typer.Context) -> None:
         super().__init__(message)
         self.ctx = context
+
+
+def parser(parse: Callable[[str], V]) -> Callable[[str], V]:
+    """The `parser` of an option: what it refuses is named by the option. Nothing is repeated that is no such value, and
+    may be a secret."""
+
+    def read(text: str) -> V:
+        if held := fault(text):
+            raise typer.BadParameter(f"it holds {held}")
+        try:
+            return parse(text)
+        except OperatorError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return read
+
+
+def _time(text: str) -> str:
+    """The text itself: a relative time counts from when it is used."""
+    parse_time(text)
+    return text
+
+
+parse_size, parse_duration = parser(quantities.parse_size), parser(quantities.parse_duration)
+parse_time_text = parser(_time)
 
 
 def one_of(name: str | None, job_id: str | None, context: typer.Context, metavar: str) -> str:

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from nats3_dagster.bodies.base import Interval
+from nats3_dagster.cli.terminal.options import parse_duration, parse_size, parser
 from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster.model import parse_sequences
-from nats3_dagster.model.quantities import parse_duration, parse_size
 from nats3_dagster.model.spec_table import Kind, Setting, file_at, settings_of
 
 # The parameter of a command that gets the values of the options that were given, by the keys of bodies.
@@ -104,6 +104,6 @@ _PARSERS: Mapping[Kind, Callable[[str], Any]] = {
     Kind.DURATION: parse_duration,
     Kind.INTERVAL: _interval,
     Kind.BYTE_RATE: parse_size,
-    Kind.TIME: _absolute,
-    Kind.SEQUENCES: parse_sequences,
+    Kind.TIME: parser(_absolute),
+    Kind.SEQUENCES: parser(parse_sequences),
 }
