@@ -5,7 +5,8 @@ the filter (redaction.py), because they may repeat those of a library or a serve
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from nats3_dagster.redaction import redacted
@@ -144,6 +145,26 @@ class Conflict(CatalogError):
 
 class TableError(Nats3Error):
     """An Iceberg catalog, or a table there: unreachable, refused access, or not what was made."""
+
+
+@contextmanager
+def blaming(field: str) -> Generator[None]:
+    """Has an OperatorError of the block name this field of the request."""
+    try:
+        yield
+    except OperatorError as error:
+        error.field = field
+        raise
+
+
+@contextmanager
+def calling(names: Mapping[str, str]) -> Generator[None]:
+    """Has an OperatorError of the block call its field by another name, where there is one for it."""
+    try:
+        yield
+    except OperatorError as error:
+        error.field = names.get(error.field, error.field)
+        raise
 
 
 def from_json(text: str) -> Nats3Error:

@@ -73,8 +73,6 @@ _STATUSES: tuple[tuple[type[Nats3Error], int, str | None], ...] = (
 _UNSET = {Next.SET_NATS_URL: "nats", Next.SET_POSTGRES_URL: "postgres"}
 # Characters of an error's text and of a name that are repeated: a request may have a value of 1 MiB, which is in both.
 _LONGEST, _LONGEST_NAME = 2000, 200
-# Fields of the model that requests call something else.
-_FIELDS = {"durable": "consumer", "subjects": "subject", "expires_s": "expires"}
 
 
 class FieldProblem(BaseModel):
@@ -137,7 +135,7 @@ def problem(error: Nats3Error) -> dict[str, Any]:
         next=error.hint_in(WORDS) or None,
         code=hint.code.name if isinstance(hint, Step) else None,
         values=jsonable_encoder(dict(hint.values)) if isinstance(hint, Step) else {},
-        fields=[{"field": _FIELDS.get(field, field), "message": shortened(error.what)}] if field else [],
+        fields=[{"field": field, "message": shortened(error.what)}] if field else [],
         dependency=dependency,
     )
 

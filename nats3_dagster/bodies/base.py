@@ -3,6 +3,7 @@ table of settings of a spec."""
 
 import re
 from collections.abc import Container, Mapping
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import (
@@ -18,7 +19,7 @@ from pydantic import (
 from pydantic import model_validator as validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, calling
 from nats3_dagster.hours import SECOND_NS, parse_time
 from nats3_dagster.model.replay import LEAST_PACE, MOST_PACE
 from nats3_dagster.model.spec_table import Kind, Setting, settings_of
@@ -129,6 +130,12 @@ def with_settings(
         attribute, alias = attribute_of(one.body_key)
         fields[attribute] = _field(one, alias, one.required and one.body_key not in optional, defaults)
     return create_model(name, __base__=base, __doc__=base.__doc__, **fields)
+
+
+def named(spec: type[Any], other: Mapping[str, str] | None = None) -> AbstractContextManager[None]:
+    """Has an OperatorError of the block name a field of a spec by its key in bodies. `other`: by another key, because
+    the body gives it so."""
+    return calling({one.name: one.body_key for one in settings_of(spec)} | dict(other or {}))
 
 
 def attribute_of(key: str) -> tuple[str, str | None]:

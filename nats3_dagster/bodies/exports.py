@@ -2,7 +2,7 @@
 
 from pydantic import ConfigDict
 
-from nats3_dagster.bodies.base import Body, Text, with_settings
+from nats3_dagster.bodies.base import Body, Text, named, with_settings
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.model.spec_table import by_key
 
@@ -29,7 +29,8 @@ class _Create(Body):
     def spec(self, name: str) -> ExportSpec:
         """The export of this name. Raises OperatorError if a field is invalid."""
         document = self.model_dump(by_alias=True, exclude_none=True) | {"name": name}
-        return ExportSpec(**by_key(ExportSpec, document))
+        with named(ExportSpec):
+            return ExportSpec(**by_key(ExportSpec, document))
 
 
 # The command names the export; in a document the name is optional.

@@ -1,11 +1,12 @@
 """The body that creates a load job."""
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nats3_dagster.bodies.base import Body, Sequence, Text, with_settings
+from nats3_dagster.bodies.base import Body, Sequence, Text, named, with_settings
 from nats3_dagster.model import ReplaySpec
 from nats3_dagster.model.spec_table import by_key, settings_of
 from nats3_dagster.model.stream import MAX_SEQUENCE
@@ -59,9 +60,15 @@ class CreateLoadJob(with_settings("ReplaySettings", Body, ReplaySpec, defaults=T
         """Which archive is meant."""
         return JobSource(self.archive, self.bucket, self.read_stream, self.prefix, self.read_consumer)
 
+    def named(self) -> AbstractContextManager[None]:
+        """Has errors of the block name fields as this body has them."""
+        end = "start" if self.end is None else "end"
+        return named(ReplaySpec, {} if self.sequences else {"sequences": end})
+
     def spec(self) -> ReplaySpec:
         """The replay, its archive still empty. Raises OperatorError if a field is invalid."""
         given: dict[str, Any] = self.model_dump(include=_KEYS, exclude_none=True)
         if self.start is not None or self.end is not None:
             given["sequences"] = (self.start or 1, self.end or MAX_SEQUENCE)
-        return ReplaySpec("", **by_key(ReplaySpec, given))
+        with self.named():
+            return ReplaySpec("", **by_key(ReplaySpec, given))

@@ -1,11 +1,12 @@
 """The body that creates a store job."""
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from nats3_dagster.archive.lifecycle.job_names import archive_name
-from nats3_dagster.bodies.base import Body, Text, with_settings
+from nats3_dagster.bodies.base import Body, Text, named, with_settings
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.archive_spec import MOST_BYTES, MOST_MESSAGES, with_mode
 from nats3_dagster.model.spec_table import by_key
@@ -73,12 +74,17 @@ class CreateStoreJob(with_settings("StoreJobSettings", Body, ArchiveSpec)):
                 raise ValueError(f"Give {name}, or the fields of this archive in its place, not both")
         return self
 
+    def named(self) -> AbstractContextManager[None]:
+        """Has errors of the block name fields as this body has them."""
+        return named(ArchiveSpec, {"subjects": "subject"} if self.subject else None)
+
     def spec(self) -> ArchiveSpec:
         """Raises OperatorError if a field is invalid."""
         document = self.model_dump(by_alias=True, exclude_none=True, exclude=_BESIDE)
-        given = by_key(ArchiveSpec, document) | {"name": archive_name(self.name)}
-        if self.subject:
-            given["subjects"] = (self.subject,)
-        if self.batch:
-            given |= {"max_messages": self.batch.max_count, "max_bytes": self.batch.max_bytes}
-        return ArchiveSpec(**with_mode(given))
+        with self.named():
+            given = by_key(ArchiveSpec, document) | {"name": archive_name(self.name)}
+            if self.subject:
+                given["subjects"] = (self.subject,)
+            if self.batch:
+                given |= {"max_messages": self.batch.max_count, "max_bytes": self.batch.max_bytes}
+            return ArchiveSpec(**with_mode(given))

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.export_spec import ExportSpec
 from nats3_dagster.model.spec_table import Kind, check_settings, setting
 from nats3_dagster.model.stream import check_stream_name
+from nats3_dagster.subjects import check_filter
 
 Mode = Literal["stream", "consumer"]
 
@@ -134,6 +135,9 @@ class ArchiveSpec:
                 f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens", field="bucket"
             )
         _check_prefix(self.prefix)
+        with blaming("subjects"):
+            for subject in self.subjects:
+                check_filter(subject)
         if ">" in self.subjects:
             object.__setattr__(self, "subjects", ())
 

@@ -6,7 +6,7 @@ from string import Formatter
 from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.spec_table import Kind, check_settings, setting
 from nats3_dagster.plausible import subject_fault
 from nats3_dagster.subjects import check_filter
@@ -136,17 +136,15 @@ class ExportSpec:
             hint = f"Use at most {MAX_EXPORT_NAME} characters"
             raise OperatorError(f"{self.name[:30]!r}... is not an export name", hint, field="name")
         parse_destination(self.destination)
-        for subject in self.subjects:
-            try:
+        with blaming("subjects"):
+            for subject in self.subjects:
                 check_filter(subject)
-            except OperatorError as error:
-                raise OperatorError(error.what, error.hint, field="subjects") from None
         self._check_decode()
         self._check_key()
         self._check_format()
         if self.interval_minutes not in INTERVALS:
             raise OperatorError(
-                f"An interval of {self.interval_minutes} minutes does not exist",
+                f"interval_minutes is {self.interval_minutes}",
                 "Use 1, 5, 15 or 60",
                 field="interval_minutes",
             )

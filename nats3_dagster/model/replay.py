@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, get_args
 from uuid import UUID
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.spec_table import Kind, setting, settings
 from nats3_dagster.model.stream import Incarnation, check_stream_name
@@ -47,7 +47,8 @@ class Pace:
         for name in ("rate", "byte_rate", "speed"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
-                raise OperatorError(f"{name} is {value}", "A pace must be above 0; leave it out for no limit")
+                hint = "A pace must be above 0; leave it out for no limit"
+                raise OperatorError(f"{name} is {value}", hint, field=name)
             if value is not None and not LEAST_PACE <= value <= MOST_PACE:
                 raise OperatorError(
                     f"{name} is {value}", f"Use {LEAST_PACE:g} to {MOST_PACE:g}; leave it out for no limit", field=name
@@ -56,6 +57,7 @@ class Pace:
             raise OperatorError(
                 "The original timing cannot be kept under a limit of messages or bytes a second",
                 "Give a speed, or a rate and byte rate",
+                field="speed",
             )
 
 
@@ -151,27 +153,31 @@ class ReplaySpec:
             raise OperatorError(
                 f"A replay maps one subject filter, and there are {len(self.selection.subjects)}",
                 "Create a replay of each",
+                field="subjects",
             )
         if self.create_stream is not None:
-            check_stream_name(self.create_stream)
+            check_stream_name(self.create_stream, "create_stream")
         if self.order not in ORDERS:
-            raise OperatorError(f"{self.order!r} is not an order", "Use stream, subject or none")
+            raise OperatorError(f"{self.order!r} is not an order", "Use stream, subject or none", field="order")
         if self.order != "stream" and self.pace.speed is not None:
-            raise OperatorError("The original timing needs one publisher", "Use the order stream with a speed")
-
+            hint = "Use the order stream with a speed"
+            raise OperatorError("The original timing needs one publisher", hint, field="speed")
         if self.live and self.order != "stream":
             raise OperatorError(
                 f"A live replay cannot have the order {self.order}: what rollups, TTLs and counters do depends on all "
                 "messages before them",
                 "Use the order stream",
+                field="live",
             )
         if not self.live and not self.marks:
             raise OperatorError(
                 "Only a live replay may leave out the headers that say where a message comes from",
                 "Make it live, or keep them",
+                field="marks",
             )
         if self.poll_interval_s is not None:
-            self._check_follow(self.poll_interval_s)
+            with blaming("poll_interval_s"):
+                self._check_follow(self.poll_interval_s)
 
     def _check_follow(self, poll_interval_s: float) -> None:
         if not LEAST_POLL_S <= poll_interval_s < math.inf:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.hours import LAST_NS, format_time, hour_start, parse_time
 from nats3_dagster.model.spec_table import Kind, setting
 from nats3_dagster.model.stream import MAX_SEQUENCE, SeqRange, parse_sequences
@@ -46,20 +46,30 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
-            raise OperatorError("The selection's start is not before its end", "Give an earlier start or a later end")
-        for time_ns in (self.from_ns, self.to_ns):
+            raise OperatorError(
+                "The selection's start is not before its end", "Give an earlier start or a later end", field="to_ns"
+            )
+        for name, key in (("from_ns", "from_time"), ("to_ns", "to_time")):
+            time_ns = getattr(self, name)
             if time_ns is not None and not -LAST_NS <= time_ns <= LAST_NS:
-                raise OperatorError(f"{time_ns} is not a time", f"Nanoseconds in 64 bits end at {format_time(LAST_NS)}")
+                hint = f"Give one from {format_time(-LAST_NS)} to {format_time(LAST_NS)}"
+                raise OperatorError(f"The {key} is not a time that 64 bits hold", hint, field=name)
+        with blaming("sequences"):
+            self._check_sequences()
+        with blaming("hours"):
+            for hour in self.hours:
+                hour_start(hour)
+        with blaming("subjects"):
+            for subject in self.subjects:
+                check_filter(subject)
+
+    def _check_sequences(self) -> None:
         if self.sequences is not None and not 1 <= self.sequences.first <= self.sequences.last:
             raise OperatorError(
                 f"{self.sequences} is not a sequence range", "Write first-last, from 1, first not above last"
             )
         if self.sequences is not None and self.sequences.last > MAX_SEQUENCE:
             raise OperatorError(f"{self.sequences} is not a sequence range", f"Sequences end at {MAX_SEQUENCE}")
-        for hour in self.hours:
-            hour_start(hour)
-        for subject in self.subjects:
-            check_filter(subject)
 
     @classmethod
     def parse(
@@ -74,11 +84,17 @@ class Selection:
     ) -> "Selection":
         """The selection that a person wrote: hours `YYYY-MM-DD-HH:00`, times as `parse_time` takes them, sequences
         `A-B` or `A`, subject filters. `now`: see `parse_time`. Raises OperatorError."""
+        with blaming("from_ns"):
+            from_ns = None if from_time is None else parse_time(from_time, now)
+        with blaming("to_ns"):
+            to_ns = None if to_time is None else parse_time(to_time, now)
+        with blaming("sequences"):
+            span = None if sequences is None else parse_sequences(sequences.strip())
         return cls(
             hours=tuple(sorted(set(hours or ()))),
-            from_ns=None if from_time is None else parse_time(from_time, now),
-            to_ns=None if to_time is None else parse_time(to_time, now),
-            sequences=None if sequences is None else parse_sequences(sequences.strip()),
+            from_ns=from_ns,
+            to_ns=to_ns,
+            sequences=span,
             subjects=tuple(dict.fromkeys(subjects or ())),
         )
 

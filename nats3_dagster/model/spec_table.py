@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 from nats3_dagster.model.quantities import size_text
 from nats3_dagster.model.stream import SeqRange, parse_sequences
@@ -239,7 +239,8 @@ def by_key(spec: type[Any], document: Mapping[str, Any], now: datetime | None = 
     for key, value in document.items():
         one = known[key]
         into = groups.setdefault(one.group, {}) if one.group else values
-        into[one.name] = one.from_document(value, now)
+        with blaming(one.name):
+            into[one.name] = one.from_document(value, now)
     kinds = {field.name: field for field in fields(spec)}
     return values | {name: _type_of(kinds[name])(**given) for name, given in groups.items()}
 

@@ -71,14 +71,14 @@ def parse_sequences(text: str) -> SeqRange:
     return SeqRange(int(match[1]), int(match[2] or match[1]))
 
 
-def check_stream_name(text: str) -> str:
-    """`text` if a stream can have this name. Raises OperatorError."""
-    check_field("stream", text)
+def check_stream_name(text: str, field: str = "stream") -> str:
+    """`text` if a stream can have this name. Raises OperatorError that names the field."""
+    check_field(field, text)
     if not re.fullmatch(r"[^\s.*>/\\]{1,255}", text):
         raise OperatorError(
-            f"{text!r} is not a stream name",
+            f"{text!r} is not a stream name" + ("" if field == "stream" else f" for {field}"),
             "It may not hold white space or any of . * > / \\, nor be over 255 long",
-            field="stream",
+            field=field,
         )
     return text
 

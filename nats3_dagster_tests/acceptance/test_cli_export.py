@@ -153,7 +153,7 @@ def test_what_cannot_run_is_refused_and_writes_nothing(
         ((*create, "--decode", "json", "--schema", str(tmp_path / "schema.json")), "2 Error: "),
         ((*create, "--path", "{key}/{store}.{ext}"), "2 Error: The path has the unknown name {store}"),
         ((*create, "--key", "subject"), "2 Error: 'subject' is not a key"),
-        ((*create, "--interval-minutes", "7"), "2 Error: An interval of 7 minutes does not exist. Use 1, 5, 15 or 60"),
+        ((*create, "--interval-minutes", "7"), "2 Error: interval_minutes is 7. Use 1, 5, 15 or 60"),
         ((*create, "--format", "xml"), "2 Error: Invalid value for '--format': 'xml' is not one of"),
         (("export", "create", "events", "out", "--to", f"s3://{bucket}"), "2 Error: The export out would write where"),
         (
@@ -211,7 +211,7 @@ def test_a_bad_change_is_refused_and_changes_nothing(settings: Settings, bucket:
     assert [hour["state"] for hour in before["hours"]] == ["due", "due"]
     cases = [
         (("export", "create", "events", "out", "--to", "s3://lake/x"), "1 Error: Archive events has an export out"),
-        (("export", "set", "events", "out", "--interval-minutes", "7"), "2 Error: An interval of 7 minutes"),
+        (("export", "set", "events", "out", "--interval-minutes", "7"), "2 Error: interval_minutes is 7"),
         (("export", "set", "events", "out", "--decode", "nope:nope"), "2 Error: "),
         (("export", "set", "events", "out", "--to", f"s3://{bucket}/archive=events"), "2 Error: The export out would"),
         (

@@ -122,7 +122,7 @@ def test_a_stream_that_cannot_be_created_is_refused_by_a_dry_run_as_by_the_real_
     assert said == "2 Error: Stream AGAIN exists with another configuration. Use it as it is, or another name"
     assert nats3.refused(*create, "AGAIN") == said
     said = nats3.refused(*create, "A.B", "--dry-run")
-    assert said.startswith("2 Error: 'A.B' is not a stream name. It may not hold white space")
+    assert said.startswith("2 Error: 'A.B' is not a stream name for create_stream. It may not")
     assert nats3.refused(*create, "A.B") == said
 
 

@@ -380,7 +380,7 @@ def test_a_schema_is_where_the_file_of_archives_says(file: str, schema: str, pat
     ("old", "new", "error"),
     [
         ("interval_minutes: 15", "interval_minuts: 15", "a.yaml:14: an export has no key 'interval_minuts'"),
-        ("interval_minutes: 15", "interval_minutes: 7", "a.yaml:14: An interval of 7 minutes does not exist"),
+        ("interval_minutes: 15", "interval_minutes: 7", "a.yaml:14: interval_minutes is 7"),
         ("interval_minutes: 15", "interval_minutes: 15m", "a.yaml:14: interval_minutes is '15m', and must be a whole"),
         ("to: s3://lake/pizza", "to: ftp://lake", "a.yaml:8: 'ftp://lake' is not a destination"),
         ("        to: s3://lake/pizza\n", "", "a.yaml:7: an export without to"),

@@ -33,7 +33,7 @@ def made(**fields):
         ({"compression": "snappy"}, "compression", "Files of the format ndjson are not compressed with snappy"),
         ({"columns": ("a",)}, "columns", "Files of the format ndjson have no columns"),
         ({"format": "csv", "columns": ("a", "a")}, "columns", "A column is empty or twice in the columns"),
-        ({"interval_minutes": 10}, "interval_minutes", "An interval of 10 minutes does not exist. Use 1, 5, 15 or 60"),
+        ({"interval_minutes": 10}, "interval_minutes", "interval_minutes is 10. Use 1, 5, 15 or 60"),
         ({"max_undecoded": -1}, "max_undecoded", "max_undecoded is -1"),
         ({"path": "{date}/{hour}/{nothing}"}, "path", "The path has the unknown name {nothing}. It may have archive, "),
         ({"path": "{date}/{hour}/{0}"}, "path", "The path has the unknown name {0}"),

@@ -57,11 +57,13 @@ def create_load_job(
     spec = body.spec()
     if body.dry_run:
         response.status_code = 200
-        return ReplayPlan.of(jobs.plan_job(work, body.source, spec, body.write_stream))
+        with body.named():
+            return ReplayPlan.of(jobs.plan_job(work, body.source, spec, body.write_stream))
     start_with = starts(work.settings, spec)
-    replay, is_new = jobs.begin_job(
-        work, body.source, spec, write_stream=body.write_stream, key=idempotency_key, name=body.name
-    )
+    with body.named():
+        replay, is_new = jobs.begin_job(
+            work, body.source, spec, write_stream=body.write_stream, key=idempotency_key, name=body.name
+        )
     if jobs.needs_start(replay):
         with suppress(Conflict):  # another server started it just now
             loads.start(work, replay, start_with)

@@ -13,6 +13,7 @@ from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.references import MAX_EXPIRES_S
 from nats3_dagster.bodies.base import Text
 from nats3_dagster.documents.messages import Message, MessagePage, MessageReference
+from nats3_dagster.errors import calling
 from nats3_dagster.model import Selection
 from nats3_dagster.model.stream import MAX_SEQUENCE
 
@@ -118,11 +119,9 @@ def list_messages(
 ) -> Response:
     """A page of the messages of a selection, in the order of the stream. 409 if some of them were lost, unless
     `over_gaps`."""
-    selection = replace(
-        Selection.parse(hours=hour, sequences=sequences, subjects=subject),
-        from_ns=time_in("from_time", from_time),
-        to_ns=time_in("to_time", to_time),
-    )
+    times = {"from_ns": time_in("from_time", from_time), "to_ns": time_in("to_time", to_time)}
+    with calling({"hours": "hour", "subjects": "subject", "to_ns": "to_time"}):
+        selection = replace(Selection.parse(hours=hour, sequences=sequences, subjects=subject), **times)
     page = answers.page(
         work,
         name,

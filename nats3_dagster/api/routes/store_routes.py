@@ -30,7 +30,9 @@ def create_store_job(
     body: CreateStoreJob, work: Work, recent: Recent, request: Request, response: Response, later: BackgroundTasks
 ) -> Any:
     """Create an archive. Its sensor captures what the stream has now and what comes."""
-    archive = create_archive(work, body.spec(), job_name=body.name, create_bucket=body.create_bucket)
+    spec = body.spec()
+    with body.named():
+        archive = create_archive(work, spec, job_name=body.name, create_bucket=body.create_bucket)
     later.add_task(_reload_dagster, work.settings)
     response.headers["Location"] = f"{request.url.path}?job_id={archive.job_id}"
     warning = creation_warning(work, archive)

@@ -5,7 +5,6 @@ from typing import Any, cast
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.quantities import parse_duration, parse_size
 from nats3_dagster.plausible import check, fault
-from nats3_dagster.subjects import check_filter
 
 
 def text(key: str, value: Any) -> str:
@@ -25,7 +24,7 @@ def _text(key: str, value: Any) -> str:
 
 def filters(key: str, value: Any) -> tuple[str, ...]:
     listed = cast(list[Any], value) if isinstance(value, list) else [value]
-    return tuple(check_filter(_text(key, one)) for one in listed)
+    return tuple(_text(key, one) for one in listed)
 
 
 def texts(key: str, value: Any) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive.status import ChunkReport
-from nats3_dagster.errors import Unknown
+from nats3_dagster.errors import Unknown, blaming
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, Chunk, Incarnation
 from nats3_dagster.steps import Next
@@ -40,10 +40,12 @@ def page(
     """Returns the next `limit` chunks after `after` of these hours, with a message in `[from, to)` and one that matches
     the filter `subject`; a chunk with too many subjects to count them may have one. Raises OperatorError for a
     malformed hour or filter."""
-    for hour in hours:
-        hour_start(hour)
-    if subject is not None:
-        check_filter(subject)
+    with blaming("hour"):
+        for hour in hours:
+            hour_start(hour)
+    with blaming("subject"):
+        if subject is not None:
+            check_filter(subject)
     chunks: list[Chunk] = []
     read = 0
     while read < MOST_READ:

@@ -15,7 +15,7 @@ from nats3_dagster.archive.read.points import message_of
 from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.catalog.subjects import Place
 from nats3_dagster.chunks import ChunkReader
-from nats3_dagster.errors import ObjectMissing, Unknown
+from nats3_dagster.errors import ObjectMissing, Unknown, blaming
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Message, SeqRange
 from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_names
 from nats3_dagster.subjects import check_filter, matches
@@ -34,7 +34,8 @@ def next_of(
     none. Sequences are those of one incarnation, by default the newest one that the archive has begun. Raises
     OperatorError for a bad filter, Unknown for an incarnation that the archive does not have, StoreError,
     CatalogError."""
-    check_filter(subject_filter)
+    with blaming("subject"):
+        check_filter(subject_filter)
     lives = [coverage.incarnation for coverage in _newest_first(workspace, archive)]
     if incarnation is not None and incarnation not in lives:
         raise Unknown(f"Archive {archive.name} has nothing of the {incarnation.stream} of {incarnation.token}")
@@ -72,7 +73,8 @@ def last_values(
 ) -> Iterator[Message]:
     """The last message of each subject that the filter takes, the newest first: a snapshot of keys and values. Each row
     group is read once, and of each subject only its last chunk. `at_ns` and errors: see `last_of`."""
-    check_filter(subject_filter)
+    with blaming("subject"):
+        check_filter(subject_filter)
     seen = set[str]()
     for coverage in _newest_first(workspace, archive):
         life = coverage.incarnation

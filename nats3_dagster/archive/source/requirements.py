@@ -5,7 +5,7 @@ from nats3_dagster.jetstream.read.contents import next_message
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, StreamState
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import Transform, check_filter, covers, overlap
+from nats3_dagster.subjects import Transform, covers, overlap
 from nats3_dagster.workspace import Workspace
 
 # A server marks erased and deleted records of a file by the two highest bits of their sequences.
@@ -19,8 +19,6 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     check_retention(spec, state)
     check_sequences(state)
     subjects = _stored_subjects(state)
-    for filter_ in spec.subjects:
-        _check_filter(filter_)
     for filter_ in unmatched_filters(spec, state):
         # Of messages from before the stream was given other subjects.
         if workspace.link.call(next_message, spec.stream, 1, filter_) is None:
@@ -36,13 +34,6 @@ def unmatched_filters(spec: ArchiveSpec, state: StreamState) -> tuple[str, ...]:
     """The archive's filters that no subject of the stream matches, as after the stream was given other subjects."""
     subjects = _stored_subjects(state)
     return tuple(f for f in spec.subjects if subjects and not any(overlap(f, subject) for subject in subjects))
-
-
-def _check_filter(text: str) -> None:
-    try:
-        check_filter(text)
-    except OperatorError as error:
-        raise OperatorError(error.what, error.hint, field="subjects") from error
 
 
 def _stored_subjects(state: StreamState) -> tuple[str, ...]:
