@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from nats3_dagster.bodies.load_jobs import CreateLoadJob
+from nats3_dagster.bodies.store_jobs import CreateStoreJob
+from nats3_dagster.bodies.strict_json import loads
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.settings import Settings
+from nats3_dagster_tests.support.commands import everything
 from nats3_dagster_tests.support.wire import Wire
 
 ID = "7f0f3f0a-2d0e-4d5c-9f4e-6f1f0f6b8a11"
@@ -142,41 +148,58 @@ STRANGE: list[Any] = [
 ]
 
 
-def test_a_value_that_fits_nowhere_in_a_store_job(client: TestClient, jobs_stream: Wire, bucket: str) -> None:
-    whole = STORE | {"bucket": bucket}
-    names = (*whole, "subjects", "consumer", "prefix", "batch", "encoding", "mode", "max_bytes", "zstd_level")
-    for name, strange in itertools.product(names, STRANGE):
-        answer = client.post("/store/job", content=body(**whole | {name: strange}), headers=JSON)
-        assert answer.status_code in (201, 404, 409, 422), (name, ascii(strange), answer.text)
+Strange = tuple[str, bytes]
+
+
+def strange(model: type[CreateStoreJob | CreateLoadJob], whole: dict[str, Any]) -> tuple[list[Strange], list[Strange]]:
+    """Bodies with each field and each strange value, and the field: those that cannot be right, and the others."""
+    wrong, others = list[Strange](), list[Strange]()
+    for name, value in itertools.product((field.alias or key for key, field in model.model_fields.items()), STRANGE):
+        content = body(**whole | {name: value})
+        try:
+            model.model_validate(loads(content)).spec()
+        except (ValueError, OperatorError):
+            wrong.append((name, content))
+        else:
+            others.append((name, content))
+    return wrong, others
+
+
+def check_refused(
+    client: TestClient, path: str, bodies: list[Strange], settings: Settings, s3_client: Any, bucket: str
+) -> None:
+    """Asserts that each is refused by its field, or as no JSON, and that nothing is written."""
+    before = everything(settings.postgres, settings.nats_url or "", s3_client, bucket)
+    for name, content in bodies:
+        answer = client.post(path, content=content, headers=JSON)
+        fields = {one["field"].split(".")[0] for one in answer.json()["fields"]}
+        assert (answer.status_code, fields) in ((422, {name}), (422, {""})), (name, content[:200], answer.text)
+    assert everything(settings.postgres, settings.nats_url or "", s3_client, bucket) == before
+
+
+def test_a_value_that_fits_nowhere_in_a_store_job(
+    client: TestClient, jobs_stream: Wire, bucket: str, settings: Settings, s3_client: Any
+) -> None:
+    wrong, others = strange(CreateStoreJob, STORE | {"bucket": bucket})
+    check_refused(client, "/store/job", wrong, settings, s3_client, bucket)
+    for name, content in others:
+        answer = client.post("/store/job", content=content, headers=JSON)
+        assert answer.status_code in (201, 404, 409, 422), (name, content[:200], answer.text)
         if answer.status_code == 201:
             job_id = answer.json()["id"]
             assert client.get("/store/jobs").json()[0]["id"] == job_id
             assert client.delete("/store/job", params={"job_id": job_id}).status_code == 200
 
 
-def test_a_value_that_fits_nowhere_in_a_load_job(client: TestClient, jobs_stream: Wire, bucket: str) -> None:
+def test_a_value_that_fits_nowhere_in_a_load_job(
+    client: TestClient, jobs_stream: Wire, bucket: str, settings: Settings, s3_client: Any
+) -> None:
     assert client.post("/store/job", json=STORE | {"bucket": bucket}).status_code == 201
-    whole = LOAD | {"bucket": bucket, "dry_run": True}
-    names = (
-        *whole,
-        "name",
-        "archive",
-        "prefix",
-        "read_consumer",
-        "write_stream",
-        "poll_interval",
-        "from_time",
-        "start",
-        "end",
-        "sequences",
-        "hours",
-        "rate",
-        "create_stream",
-        "delete_chunks",
-    )
-    for name, strange in itertools.product(names, STRANGE):
-        answer = client.post("/load/job", content=body(**whole | {name: strange}), headers=JSON)
-        assert answer.status_code in (200, 404, 409, 422), (name, ascii(strange), answer.text)
+    wrong, others = strange(CreateLoadJob, LOAD | {"bucket": bucket})
+    check_refused(client, "/load/job", wrong, settings, s3_client, bucket)
+    for name, content in others:
+        answer = client.post("/load/job", content=content[:-1] + b', "dry_run": true}', headers=JSON)
+        assert answer.status_code in (200, 404, 409, 422), (name, content[:200], answer.text)
 
 
 VALUES = ("%00", "%ff", "%ed%a0%80", "9" * 5000, "-1", "", "a" * 5000, "%0d%0a", "1e3", "٣")
