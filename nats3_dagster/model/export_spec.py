@@ -227,7 +227,7 @@ class ExportSpec:
     def _check_format(self) -> None:
         if self.compression == "snappy" and self.format != "parquet":
             raise OperatorError(
-                f"Files of the format {self.format} are not compressed with snappy",
+                f"Files of the format {self.format} do not have the compression snappy",
                 "Use gzip, zstd or none",
                 field="compression",
             )

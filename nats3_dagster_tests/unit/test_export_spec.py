@@ -30,7 +30,7 @@ def made(**fields):
         ({"key": "decoder", "decode": "json"}, "key", "The decoder json gives no key"),
         ({"format": "xls"}, "format", "There is no format 'xls'. Use parquet, csv, ndjson, raw or messages"),
         ({"compression": "lz4"}, "compression", "There is no compression 'lz4'. Use gzip, zstd, snappy or none"),
-        ({"compression": "snappy"}, "compression", "Files of the format ndjson are not compressed with snappy"),
+        ({"compression": "snappy"}, "compression", "Files of the format ndjson do not have the compression snappy"),
         ({"columns": ("a",)}, "columns", "Files of the format ndjson have no columns"),
         ({"format": "csv", "columns": ("a", "a")}, "columns", "A column is empty or twice in the columns"),
         ({"interval_minutes": 10}, "interval_minutes", "interval_minutes is 10. Use 1, 5, 15 or 60"),
