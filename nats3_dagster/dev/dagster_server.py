@@ -6,17 +6,16 @@ Invariant: there is one for each stack, and one that answers is never stopped to
 import os
 import signal
 import sys
-import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from http.client import HTTPException
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from nats3_dagster.defs.instance import dagster_home
+from nats3_dagster.dev.health import is_healthy
 from nats3_dagster.dev.process import HOST, Marker, Process, exclusive, free_port, wait_for
 from nats3_dagster.errors import EngineError
 from nats3_dagster.settings.private import make_folder, write_private
@@ -77,7 +76,7 @@ class DagsterServer:
         """Returns the running Dagster if it answers; None when there is none."""
         process = self._find()
         address = self.address
-        if process is None or address is None or not _answers(f"{address}/server_info"):
+        if process is None or address is None or not is_healthy(f"{address}/server_info"):
             return None
         started_at = datetime.fromtimestamp(process.started_s, UTC)
         return DagsterUi(address, process.pid, urlsplit(address).port or 0, started_at)
@@ -142,17 +141,9 @@ class DagsterServer:
         env = os.environ | environment | {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
         # Runs write exports and objects for others too: by the umask of this process.
         self._process = Process.start(argv, self._marker, self.log, env=env, end_signal=signal.SIGINT, umask=-1)
-        self._process.wait_until(lambda: _answers(f"http://{HOST}:{port}/server_info"), "Dagster", timeout_s=_START_S)
+        self._process.wait_until(lambda: is_healthy(f"http://{HOST}:{port}/server_info"), "Dagster", timeout_s=_START_S)
 
     @property
     def _marker(self) -> Marker:
         """Returns the words that identify it in its command line."""
         return "-w", str(self._workspace)
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=5) as answer:  # noqa: S310  our own http:// address
-            return answer.status == 200
-    except (OSError, HTTPException):
-        return False

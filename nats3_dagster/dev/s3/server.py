@@ -11,11 +11,11 @@ import secrets
 import signal
 import sys
 import threading
-import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 
 import nats3_dagster
+from nats3_dagster.dev.health import is_healthy
 from nats3_dagster.dev.process import HOST, Marker, Process, free_port
 from nats3_dagster.dev.s3.config import ACCOUNT, BACKENDS, REGION, USER, read_ports, write_config
 from nats3_dagster.errors import EngineError, Nats3Error
@@ -76,7 +76,7 @@ class S3Server:
             return False
         ports = read_ports(self.folder)
         self.port = ports["proxy"]
-        return all(port and _healthy(port) for port in ports.values())
+        return all(port and is_healthy(_health_of(port)) for port in ports.values())
 
     @property
     def ended(self) -> Process | None:
@@ -100,7 +100,8 @@ class S3Server:
             for name in SERVERS:
                 self.processes[name] = self._start(name)
             for name in SERVERS:
-                self.processes[name].wait_until(lambda port=ports[name]: _healthy(port), f"Swift's {name} server")
+                address = _health_of(ports[name])
+                self.processes[name].wait_until(lambda at=address: is_healthy(at), f"Swift's {name} server")
         except BaseException:
             self.kill()
             raise
@@ -155,13 +156,8 @@ def _free_ports(count: int, taken: int) -> list[int]:
     return sorted(ports)
 
 
-def _healthy(port: int) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
-    try:
-        with opener.open(f"http://{HOST}:{port}/healthcheck", timeout=5) as response:
-            return response.status == 200
-    except OSError:  # not listening yet
-        return False
+def _health_of(port: int) -> str:
+    return f"http://{HOST}:{port}/healthcheck"
 
 
 def main() -> None:
