@@ -14,7 +14,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
@@ -86,7 +85,7 @@ class Archive:
         no such archive."""
         workspace = Workspace(settings or Settings.load())
         try:
-            return cls(workspace, status.find(workspace, name).name)
+            return cls(workspace, workspace.catalog.archives.get(name).name)
         except BaseException:
             workspace.close()
             raise

@@ -10,8 +10,6 @@ from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.hours import hour_of, hour_start
 from nats3_dagster.model import (
     Archive,
-    ArchiveTotals,
-    ArchiveVersion,
     Chunk,
     Coverage,
     Gap,
@@ -102,22 +100,6 @@ class Outputs:
     exports: tuple[ExportLag, ...] = ()
 
 
-def archives(workspace: Workspace) -> tuple[ArchiveTotals, ...]:
-    """All archives by name, with their sums."""
-    return workspace.catalog.archives.totals()
-
-
-def find(workspace: Workspace, name: str) -> Archive:
-    """Finds it by its own name, else by its job's. Raises OperatorError, with names that are near, when there is
-    none."""
-    return workspace.catalog.archives.get(name)
-
-
-def find_or_none(workspace: Workspace, name: str) -> Archive | None:
-    """Returns None if there is none of this name, or no longer one."""
-    return workspace.catalog.archives.find(name)
-
-
 def pause(workspace: Workspace, name: str) -> Archive:
     """Stop its sensors. Raises OperatorError when there is none."""
     return workspace.catalog.archives.pause(name)
@@ -152,21 +134,6 @@ def covered_hours(with_messages: Iterable[str], sealed: Iterable[Seal], captured
     """Returns the hours that are covered: those with messages, those sealed without one, and an open one that is
     captured completely. Dagster shows them as materialized."""
     return {*with_messages, *(seal.hour for seal in sealed if not seal.chunks), *captured}
-
-
-def versions(workspace: Workspace) -> tuple[ArchiveVersion, ...]:
-    """How far each archive has changed, oldest archive first."""
-    return workspace.catalog.archives.versions()
-
-
-def deleted_names(workspace: Workspace) -> tuple[set[str], set[str]]:
-    """The names and the streams of deleted archives, also those that an archive has again."""
-    return workspace.catalog.archives.deleted_names()
-
-
-def revisions(workspace: Workspace, archive: Archive) -> dict[str, int]:
-    """The hours that have messages, ascending, and the archive's revision when each last changed."""
-    return workspace.catalog.hours.revisions(archive)
 
 
 def hour(workspace: Workspace, archive: Archive, key: str) -> HourReport:

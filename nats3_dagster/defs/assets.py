@@ -21,7 +21,6 @@ from dagster import (
 )
 
 from nats3_dagster.archive.captures.hour_run import HourRun
-from nats3_dagster.archive.status import find
 from nats3_dagster.defs.backoff import note_failed_hours
 from nats3_dagster.defs.events import event_of, seal_events
 from nats3_dagster.defs.failures import step_failures
@@ -151,7 +150,7 @@ def sealed_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefin
             hours_to_seal = hours_of_run(context, hours, name)
             settings = with_store(nats3_settings, nats3_s3)
             with Workspace(settings) as workspace:
-                archive = find(workspace, name)
+                archive = workspace.catalog.archives.get(name)
                 for done in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
                     yield from seal_events(naming, workspace, archive, done)
 

@@ -15,7 +15,6 @@ from dagster import (
     sensor,
 )
 
-from nats3_dagster.archive import status
 from nats3_dagster.defs.cursor import ArchiveCursor, read, write
 from nats3_dagster.defs.failures import CannotTick, tick_failures
 from nats3_dagster.defs.instance import dagster_home
@@ -96,7 +95,7 @@ def resync(settings: Settings, on_progress: Progress = lambda done, total: None)
                 on_progress(done + n, done + len(found.events))
             reported.update(event.asset_key for event in found.events)
             wiped += found.wiped
-        names = {version.archive.name for version in status.versions(workspace)}
+        names = {version.archive.name for version in workspace.catalog.archives.versions()}
     names |= {key.path[0] for key in wiped if key.path[0] != PROJECT.stream_key("").path[0]}
     return [_resynced(name, reported, wiped) for name in sorted(names)]
 

@@ -21,7 +21,6 @@ from dagster import (
 )
 from pydantic import Field
 
-from nats3_dagster.archive.status import find
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, Naming
 from nats3_dagster.defs.markdown import code
@@ -94,7 +93,7 @@ def checks(naming: Naming, spec: ArchiveSpec) -> AssetChecksDefinition:
         chosen = {key.name for key in context.selected_asset_check_keys}
         settings = nats3_settings
         with step_failures(context, naming, STOPPED_CHECKS), Workspace(with_store(settings, nats3_s3)) as workspace:
-            current = find(workspace, name)
+            current = workspace.catalog.archives.get(name)
             if NO_GAPS in chosen:
                 yield _no_gaps(naming, workspace, current)
             if INTACT in chosen:

@@ -12,7 +12,6 @@ from dagster import AssetCheckEvaluation, AssetKey, AssetRecordsFilter, DagsterE
 
 from nats3_dagster.defs.keys import CHECKS, Naming
 from nats3_dagster.defs.marks import marks_of
-from nats3_dagster.exports.status import all_exports, deleted_names
 from nats3_dagster.model import Archive
 from nats3_dagster.model.export import Export
 from nats3_dagster.workspace import Workspace
@@ -123,7 +122,7 @@ class Exports:
     @classmethod
     def read(cls, workspace: Workspace, naming: Naming) -> "Exports":
         live: dict[int, list[Export]] = {}
-        for export in all_exports(workspace):
+        for export in workspace.catalog.exports.all():
             live.setdefault(export.archive_id, []).append(export)
         return cls(naming, live)
 
@@ -136,4 +135,4 @@ class Exports:
 
 def gone_exports(workspace: Workspace, naming: Naming) -> list[AssetKey]:
     """The keys of exports that were deleted, also of those that there are again."""
-    return [naming.export_key(archive, name) for archive, name in sorted(deleted_names(workspace))]
+    return [naming.export_key(archive, name) for archive, name in sorted(workspace.catalog.exports.deleted_names())]

@@ -29,7 +29,6 @@ from dagster import (
 )
 
 from nats3_dagster.archive.captures.hour_run import HourRun
-from nats3_dagster.archive.status import find_or_none
 from nats3_dagster.defs.backoff import active_run, back_off, note_failed_hours
 from nats3_dagster.defs.events import event_of
 from nats3_dagster.defs.failures import step_failures, tick_failures
@@ -43,7 +42,6 @@ from nats3_dagster.defs.wording import STOPPED_EXPORT
 from nats3_dagster.errors import Nats3Error, Unknown
 from nats3_dagster.exports import hours as of_exports
 from nats3_dagster.exports.status import find
-from nats3_dagster.exports.status import find_or_none as find_export_or_none
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
 from nats3_dagster.model.export import ExportHour
 from nats3_dagster.model.spec_table import settings_of
@@ -133,7 +131,7 @@ def export_sensor(
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            found = find_or_none(workspace, name)
+            found = workspace.catalog.archives.find(name)
             if found is None:
                 return deleted(name)
             _settle(workspace, found, declared)
@@ -156,7 +154,7 @@ def _evaluate(
     why: list[str] = []
     for name in exports:
         tag = {EXPORT_TAG: f"{archive.name}/{name}"}
-        export = find_export_or_none(workspace, archive, name)
+        export = workspace.catalog.exports.find(archive, name)
         if export is None:
             why.append(f"Export {name} was deleted: reload the code location, and its asset is gone")
             continue
@@ -189,7 +187,7 @@ def _check_some_sealed(
 ) -> None:
     """Before Spark starts: raises OperatorError if none of the hours is sealed, or there is no such export."""
     with Workspace(settings) as workspace:
-        if found := find_or_none(workspace, archive):
+        if found := workspace.catalog.archives.find(archive):
             _settle(workspace, found, declared)
         errors: list[Nats3Error] = []
         for hour in hours:

@@ -11,7 +11,6 @@ from typing import Any
 
 from dagster import AssetChecksDefinition, BetaWarning, Definitions, SensorDefinition, in_process_executor
 
-from nats3_dagster.archive.status import archives
 from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, stream_asset
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.check_sensor import check_sensor
@@ -24,7 +23,6 @@ from nats3_dagster.defs.partitions import ended_hours_from, hours_from
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor, sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.exports.status import all_exports
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec
 from nats3_dagster.redaction import redact_logs
 from nats3_dagster.settings import Settings
@@ -60,8 +58,8 @@ def read(naming: Naming, declared: Mapping[str, Declaration | None] | None = Non
         settings = Settings.load()
         owners = owners_of(settings.owners)
         with Workspace(settings) as workspace:
-            totals = {found.archive.name: found for found in archives(workspace)}
-            every = all_exports(workspace)
+            totals = {found.archive.name: found for found in workspace.catalog.archives.totals()}
+            every = workspace.catalog.exports.all()
         chosen = dict.fromkeys(totals) if declared is None else declared
         defined = [_defined(name, chosen[name], totals) for name in sorted(chosen)]
         of_archive = {found.archive.id: name for name, found in totals.items()}

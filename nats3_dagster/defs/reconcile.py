@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from dagster import AssetKey, DagsterInstance
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.defs.cursor import ArchiveCursor
 from nats3_dagster.defs.dagster_partitions import Exports, gone_exports, newest_events
@@ -91,10 +90,10 @@ def _read(
     workspace: Workspace, naming: Naming, heard: Mapping[int, ArchiveCursor], chosen: Collection[str] | None
 ) -> _Kept:
     """Read what was deleted before what there is: what is made again in between does not count as deleted."""
-    names, streams = status.deleted_names(workspace)
+    names, streams = workspace.catalog.archives.deleted_names()
     exports_gone = gone_exports(workspace, naming)
     fault_point("tick.former_read")
-    every = status.versions(workspace)
+    every = workspace.catalog.archives.versions()
     fault_point("tick.versions_read")
     exports = Exports.read(workspace, naming)
     versions = [v for v in every if chosen is None or v.archive.name in chosen]

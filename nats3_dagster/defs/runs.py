@@ -39,7 +39,7 @@ def capture_hour(
     )
     context.log.info(_summary(result))
     with Workspace(settings) as workspace:
-        report = archive_status.hour(workspace, archive_status.find(workspace, archive), hour)
+        report = archive_status.hour(workspace, workspace.catalog.archives.get(archive), hour)
     return hour_metadata(report, settings) | run_metadata(result)
 
 
@@ -51,7 +51,7 @@ def log_failures(context: AssetExecutionContext, naming: Naming, what: str) -> C
 def observe_stream(context: AssetExecutionContext, naming: Naming, settings: Settings, archive: str) -> None:
     """Reports the stream's state, as the capture met it, on its asset: the UI plots the archive's lag."""
     with Workspace(settings) as workspace:
-        lag = archive_status.stream_lag(workspace, archive_status.find(workspace, archive))
+        lag = archive_status.stream_lag(workspace, workspace.catalog.archives.get(archive))
     if lag is not None:
         metadata = stream_metadata(lag.state) | {f"{archive}_behind": lag.behind}
         context.log_event(AssetObservation(naming.stream_key(lag.state.name), metadata=metadata))

@@ -26,7 +26,6 @@ from dagster import (
     sensor,
 )
 
-from nats3_dagster.archive.status import find_or_none
 from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.backoff import active_capture, active_run, back_off, failing_hours
 from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
@@ -77,7 +76,11 @@ def capture_sensor(
         from nats3_dagster.archive.declared.declaration import ensure_declared
 
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            archive = find_or_none(workspace, name) if declaration is None else ensure_declared(workspace, declaration)
+            archive = (
+                workspace.catalog.archives.find(name)
+                if declaration is None
+                else ensure_declared(workspace, declaration)
+            )
             if archive is None:
                 return deleted(name)
             return _evaluate_capture(context, naming, workspace, archive, hours.get_first_partition_key() or "")
@@ -190,7 +193,7 @@ def _evaluate_seal(
     from nats3_dagster.archive.proof.seal import position, sealable
 
     with Workspace(settings) as workspace:
-        archive = find_or_none(workspace, name)
+        archive = workspace.catalog.archives.find(name)
         if archive is None:
             return deleted(name)
         at = position(workspace, archive)

@@ -13,7 +13,6 @@ from nats3_dagster.defs.dagster_partitions import Exports, forget, newest_of
 from nats3_dagster.defs.events import Replayed, export_event, hour_event, replayed, seal_event
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.errors import Nats3Error, OperatorError, StreamChanged, UnknownStream
-from nats3_dagster.exports import hours
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import FIRST_HOUR
 from nats3_dagster.model import Archive, Replay, Seal
@@ -200,7 +199,7 @@ class Tick:
                 said = {h for h in newest.metadata if h in expected}
                 wrong = {h for h in said if newest.says(h, "change") != (own, expected[h])}
                 wrong |= expected.keys() - known
-            rows = {h.hour: h for h in hours.hours_of(self.workspace, archive, export)} if wrong else {}
+            rows = {h.hour: h for h in self.workspace.catalog.exports.hours(archive, export)} if wrong else {}
             self.report(wrong, lambda hour, e=export, r=rows: export_event(self.naming, archive, e, r[hour]))
             if newest.reached < end:
                 reached.append(newest.reached)
@@ -242,7 +241,7 @@ class Tick:
         deleted during this tick is left to the next one: the events may be those of its successor."""
         if not surplus and not is_foreign:
             return False
-        now = status.find_or_none(self.workspace, archive.name)
+        now = self.workspace.catalog.archives.find(archive.name)
         if now is None or now.id != archive.id:
             self.undecided = True
             return False
@@ -257,7 +256,7 @@ class Tick:
 
     def revisions_of(self, archive: Archive) -> dict[str, int]:
         """The hours with messages. Of hours before the first one Dagster has no partitions."""
-        return {h: r for h, r in status.revisions(self.workspace, archive).items() if h >= FIRST_HOUR}
+        return {h: r for h, r in self.workspace.catalog.hours.revisions(archive).items() if h >= FIRST_HOUR}
 
     def replays_of(self, archive: Archive) -> dict[str, Replay]:
         """The replayed hours, each with the replay that succeeded last."""
@@ -265,7 +264,7 @@ class Tick:
 
     def changes_of(self, export: Export) -> dict[str, int]:
         """The exported hours, each with the number of its change."""
-        return {h: n for h, n in hours.changes(self.workspace, export).items() if h >= FIRST_HOUR}
+        return {h: n for h, n in self.workspace.catalog.exports.changes(export).items() if h >= FIRST_HOUR}
 
     def condition(self, archive: Archive) -> "Condition":
         from nats3_dagster.archive.source.condition import conditions

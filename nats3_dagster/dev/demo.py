@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source.windows import hours_to_capture
-from nats3_dagster.archive.status import archives, find, holdings
+from nats3_dagster.archive.status import holdings
 from nats3_dagster.defs.run_times import run_times
 from nats3_dagster.dev.compare import compare
 from nats3_dagster.dev.demo_names import Names, free_names
@@ -106,7 +106,7 @@ def _publish(workspace: Workspace, names: Names, lines: list[tuple[str, bytes]],
 def _capture(workspace: Workspace, names: Names, on_step: OnStep) -> str:
     """Capture the whole stream in one run; the value of its tag."""
     state = stream_state(workspace.link, names.stream)
-    hours = hours_to_capture(workspace, find(workspace, names.archive), state)
+    hours = hours_to_capture(workspace, workspace.catalog.archives.get(names.archive), state)
     run = secrets.token_hex(8)
     tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[-1], _TAG: run}
     for _ in _dagster_job(f"{names.archive}_capture", "--tags", json.dumps(tags)):
@@ -132,7 +132,7 @@ def _replay(workspace: Workspace, names: Names, on_step: OnStep) -> str:
 
 def _totals(workspace: Workspace, names: Names) -> ArchiveTotals:
     """The sums over the archive's chunks."""
-    return next(totals for totals in archives(workspace) if totals.archive.name == names.archive)
+    return next(totals for totals in workspace.catalog.archives.totals() if totals.archive.name == names.archive)
 
 
 def _dagster_job(name: str, *arguments: str) -> Iterator[None]:

@@ -5,7 +5,6 @@ Invariant: a demo deletes and changes nothing. The user may have put own data in
 
 from dataclasses import dataclass
 
-from nats3_dagster.archive.status import find_or_none
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.streams import stream_names, streams_listening
 from nats3_dagster.workspace import Workspace
@@ -50,7 +49,7 @@ def free_names(workspace: Workspace) -> Names:
     streams = set(stream_names(workspace.link))
     for number in range(1, _NUMBERS + 1):
         names = Names(number)
-        if streams.isdisjoint({names.stream, names.target}) and find_or_none(workspace, names.archive) is None:
+        if streams.isdisjoint({names.stream, names.target}) and workspace.catalog.archives.find(names.archive) is None:
             subjects = names.read, names.write
             if not any(streams_listening(workspace.link, subject) for subject in subjects):
                 return names

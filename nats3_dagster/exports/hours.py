@@ -19,42 +19,31 @@ from nats3_dagster.workspace import Workspace
 FIRST_WAIT_S, LONGEST_WAIT_S = 30, 900
 
 
-def hours_of(
-    workspace: Workspace, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
-) -> tuple[ExportHour, ...]:
-    """The hours from `first` to `last` that are sealed, were exported, or had chunks that were deleted after a replay,
-    ascending."""
-    return workspace.catalog.exports.hours(archive, export, first=first, last=last)
-
-
 def due(
     workspace: Workspace, archive: Archive, export: Export, *, first: str | None = None, last: str | None = None
 ) -> tuple[ExportHour, ...]:
     """The hours from `first` to `last` that are sealed and were not exported as they are, ascending; also those that
     failed."""
-    return tuple(one for one in hours_of(workspace, archive, export, first=first, last=last) if one.is_due)
+    return tuple(one for one in workspace.catalog.exports.hours(archive, export, first=first, last=last) if one.is_due)
 
 
 def one_hour(workspace: Workspace, archive: Archive, export: Export, hour: str) -> ExportHour | None:
     """The hour as the catalog has it; None where it is not sealed and was not exported."""
-    return next(iter(hours_of(workspace, archive, export, first=hour, last=hour)), None)
+    return next(iter(workspace.catalog.exports.hours(archive, export, first=hour, last=hour)), None)
 
 
 def states(workspace: Workspace, archive_name: str | None = None) -> tuple[tuple[Listed, tuple[ExportHour, ...]], ...]:
     """The exports of an archive, or of all, each with its hours. Raises OperatorError when there is no such archive."""
-    return tuple((one, hours_of(workspace, one.archive, one.export)) for one in listed(workspace, archive_name))
+    return tuple(
+        (one, workspace.catalog.exports.hours(one.archive, one.export)) for one in listed(workspace, archive_name)
+    )
 
 
 def state_of(workspace: Workspace, archive_name: str, name: str) -> tuple[Listed, tuple[ExportHour, ...]]:
     """One export with its hours. Raises OperatorError when there is no such archive or export."""
     archive, export = find(workspace, archive_name, name)
     totals = workspace.catalog.exports.totals(archive).get(export.id, ExportTotals())
-    return Listed(archive, export, totals), hours_of(workspace, archive, export)
-
-
-def changes(workspace: Workspace, export: Export) -> dict[str, int]:
-    """The hours that were exported, and the number of the change that each came with."""
-    return workspace.catalog.exports.changes(export)
+    return Listed(archive, export, totals), workspace.catalog.exports.hours(archive, export)
 
 
 def wait_s(hour: ExportHour, now_s: float) -> float:
@@ -83,7 +72,9 @@ def select_hours(
         hour_start(hour)
     if not hours:
         return archive, export, due(workspace, archive, export, first=first, last=last)
-    known = {one.hour: one for one in hours_of(workspace, archive, export, first=min(hours), last=max(hours))}
+    known = {
+        one.hour: one for one in workspace.catalog.exports.hours(archive, export, first=min(hours), last=max(hours))
+    }
     chosen = sorted(set(hours))
     for hour in chosen:
         _check_retired(archive, export, known.get(hour), over_retired)

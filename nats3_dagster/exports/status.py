@@ -22,21 +22,6 @@ def find(workspace: Workspace, archive_name: str, name: str) -> tuple[Archive, E
     return archive, workspace.catalog.exports.get(archive, name)
 
 
-def find_or_none(workspace: Workspace, archive: Archive, name: str) -> Export | None:
-    """Returns None when the archive has none of this name, or no longer has it."""
-    return workspace.catalog.exports.find(archive, name)
-
-
-def all_exports(workspace: Workspace, archive: Archive | None = None) -> tuple[Export, ...]:
-    """The exports of an archive, or of all, by name."""
-    return workspace.catalog.exports.all(archive)
-
-
-def deleted_names(workspace: Workspace) -> set[tuple[str, str]]:
-    """The names of deleted exports, each after its archive's; also those that there are again."""
-    return workspace.catalog.exports.deleted_names()
-
-
 def listed(workspace: Workspace, archive_name: str | None = None) -> tuple[Listed, ...]:
     """The exports of an archive, or of all, by the names of both. Raises OperatorError when there is no such
     archive."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Selection
@@ -85,7 +84,7 @@ def run(
     without DuckDB, and where the limits do not suffice; and as a read of chunks does."""
     duckdb = _duckdb()
     scanned = Scanned()
-    given = {} if archive is None else {MESSAGES: status.find(workspace, archive)}
+    given = {} if archive is None else {MESSAGES: workspace.catalog.archives.get(archive)}
     limits = limits or Limits()
     with _temporary(limits) as folder, duckdb.connect(config=_CONFIG) as session:
         session.execute(_MACROS.read_text())
@@ -177,7 +176,7 @@ def _archives(
     with _placed(session, sql):
         names = session.get_table_names(sql)
     for name in names:
-        known = given.get(name.lower()) or status.find_or_none(workspace, name)
+        known = given.get(name.lower()) or workspace.catalog.archives.find(name)
         if known is None:
             continue
         if twins := [other for other in found if other.lower() == name.lower()]:

@@ -5,12 +5,10 @@ task of an earlier attempt still does (the fence).
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from nats3_dagster.archive.read.extent import extent
 from nats3_dagster.archive.read.lookup import chunks_of
-from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
@@ -33,15 +31,9 @@ class Attempt:
     messages: int
 
 
-def lock(workspace: Workspace, replay_id: str) -> AbstractContextManager[ReplayLock]:
-    """Drive the replay, as the only process. Raises Conflict when another one does, OperatorError if there is no such
-    replay."""
-    return workspace.catalog.replays.lock(replay_id)
-
-
 def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) -> Attempt:
-    """Check the targets and the objects, and begin an attempt at what is not done yet; call it under `lock`. Raises
-    Nats3Error."""
+    """Check the targets and the objects, and begin an attempt at what is not done yet; call it under the replay's
+    lock. Raises Nats3Error."""
     replays, replay_chunks = workspace.catalog.replays, workspace.catalog.replay_chunks
     settings = workspace.settings
     replay = replays.get(replay_id)

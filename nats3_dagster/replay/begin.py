@@ -12,7 +12,7 @@ from nats3_dagster.replay.job import new_id
 from nats3_dagster.replay.planning.creation import create
 from nats3_dagster.replay.planning.plan import ReplayPlan, plan, target_of
 from nats3_dagster.replay.planning.reach import check_reach
-from nats3_dagster.replay.status import check_forerunner, replays
+from nats3_dagster.replay.status import check_forerunner
 from nats3_dagster.replay.targets import takes_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -38,7 +38,7 @@ def begin(
     that will be recorded, before anything is created or written; what it raises ends it. Raises as `plan`, also for the
     same replay if another process began it meanwhile; Conflict if a chunk was retired meanwhile, or an id was given
     before."""
-    known = {replay.id for replay in replays(workspace, workspace.catalog.archives.get(spec.archive))}
+    known = {replay.id for replay in workspace.catalog.replays.select(workspace.catalog.archives.get(spec.archive))}
     planned = plan(workspace, spec)
     check_reach(workspace.link, planned)
     agree(planned)

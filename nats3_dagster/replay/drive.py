@@ -36,7 +36,7 @@ def drive(
     """Publish what the replay has not yet published; one that follows its archive goes on until its selection ends. See
     pipeline.run_replay. Raises Nats3Error."""
     began = time.monotonic()
-    with attempt.lock(workspace, replay_id) as lock:
+    with workspace.catalog.replays.lock(replay_id) as lock:
         started = attempt.start(workspace, replay_id, run_id=run_id)
         job = started.job
         if on_attempt:

@@ -48,7 +48,7 @@ def check_forerunner(
     what it published would be published once more. `known`: the replays that there were when this one was planned, by
     their ids; another one is in the way even if it has succeeded."""
     wanted = spec.selection, spec.write_subject
-    for replay in replays(workspace, archive):
+    for replay in workspace.catalog.replays.select(archive):
         if (replay.spec.selection, replay.spec.write_subject) != wanted:
             continue
         if replay.state == "succeeded":
@@ -67,17 +67,12 @@ def check_forerunner(
         )
 
 
-def replays(workspace: Workspace, archive: Archive) -> tuple[Replay, ...]:
-    """All replays of an archive, newest first, their states as in the catalog."""
-    return workspace.catalog.replays.select(archive)
-
-
 def replayed_hours(workspace: Workspace, archive: Archive) -> dict[str, Replay]:
     """Returns the hours that were replayed, each with the replay that succeeded last.
 
     A replay of hours, whichever subjects it selects, has replayed those; any other one the hours that it published
     whole. A deleted replay does not count."""
-    succeeded = [replay for replay in replays(workspace, archive) if replay.state == "succeeded"]
+    succeeded = [replay for replay in workspace.catalog.replays.select(archive) if replay.state == "succeeded"]
     asked = {replay.id: set(replay.spec.selection.hours) for replay in succeeded if _of_hours(replay.spec.selection)}
     rest = [replay.id for replay in succeeded if replay.id not in asked]
     hours = asked | (workspace.catalog.replay_chunks.whole_hours(archive, rest) if rest else {})

@@ -17,11 +17,6 @@ from nats3_dagster.workspace import Workspace
 NAMESPACE: Final = "nats3"
 
 
-def tables(workspace: Workspace) -> list[ArchiveTable]:
-    """The tables of all archives. Asked of our catalog alone."""
-    return workspace.catalog.tables.all()
-
-
 def find(workspace: Workspace, name: str) -> ArchiveTable:
     """The table of the archive of this name, or of a deleted one if no other has the name now. Raises Unknown."""
     known = find_any(workspace, name)
@@ -132,7 +127,7 @@ def _check_replaceable(
     """Raises WrongState unless the table may be dropped: nats3 made it, the caller asked for it, and no archive of this
     catalog that is not deleted has it."""
     what = f"The Iceberg catalog {catalog} has a table {identifier}, which is not of archive {archive.name}"
-    rows = [t for t in tables(workspace) if (t.catalog, t.identifier) == (catalog, identifier)]
+    rows = [t for t in workspace.catalog.tables.all() if (t.catalog, t.identifier) == (catalog, identifier)]
     if owner is None or any(not t.archive_deleted for t in rows):
         raise WrongState(what, "Choose another name for the table")
     if not replace:

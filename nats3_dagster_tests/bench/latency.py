@@ -27,7 +27,7 @@ from rich.table import Table
 
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source.backlog import backlog
-from nats3_dagster.archive.status import chunks, find
+from nats3_dagster.archive.status import chunks
 from nats3_dagster.defs.instance import dagster_home
 from nats3_dagster.dev.process import Process, answers, free_port, wait_for
 from nats3_dagster.dev.stack import Stack
@@ -121,7 +121,9 @@ def _publish(wire: Wire, seconds: float, rate: float) -> None:
 
 def _is_captured(workspace: Workspace) -> bool:
     """Whether every message is captured, and the runs that captured them have written their last events."""
-    if not backlog(workspace, find(workspace, ARCHIVE), stream_state(workspace.link, STREAM), time.time_ns()).is_empty:
+    if not backlog(
+        workspace, workspace.catalog.archives.get(ARCHIVE), stream_state(workspace.link, STREAM), time.time_ns()
+    ).is_empty:
         return False
     run_ids = list(_by_run(chunks(workspace, ARCHIVE)))
     with DagsterInstance.get() as instance:

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.source.durables import durable_of
-from nats3_dagster.archive.status import archives
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
@@ -72,7 +71,7 @@ def take_alone(spark: SparkSession, case: Case) -> float:
 def replay(spark: SparkSession, case: Case) -> float:
     """The archive that was captured last, into the empty stream SINK."""
     with Workspace(case.settings) as workspace:
-        newest = max((totals.archive for totals in archives(workspace)), key=lambda archive: archive.id)
+        newest = max(workspace.catalog.archives.all(), key=lambda archive: archive.id)
     spec = ReplaySpec(newest.name, "bench.sink.>", Selection(subjects=("bench.in.>",)))
     began = time.perf_counter()
     result = run_replay(spark, case.settings, begin_replay(case.settings, spec))

@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.table import Table
 
 from nats3_dagster.archive.read.lookup import chunks_of
-from nats3_dagster.archive.status import archives
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.model import Selection
 from nats3_dagster.objects import create_bucket
@@ -115,7 +114,7 @@ def main() -> None:
             spark_rows.peak_mb(spark)  # starts the workers and their imports
             spark_rows.capture(spark, case)
             with Workspace(case.settings) as workspace:
-                (captured,) = (totals.archive.name for totals in archives(workspace))
+                (captured,) = (archive.name for archive in workspace.catalog.archives.all())
             for _ in range(arguments.rounds):
                 for name in arguments.only:
                     rates[name].append(case.messages / ROWS[name][0](spark, case, captured))

@@ -40,7 +40,7 @@ def export_all(archive: str, name: str, every: bool = False) -> int:
     export_run.run_tasks = jobs.run_tasks  # type: ignore[assignment]
     with Workspace(Settings.load()) as workspace:
         row, export = find(workspace, archive, name)
-        hours = export_hours.hours_of(workspace, row, export) if every else export_hours.due(workspace, row, export)
+        hours = workspace.catalog.exports.hours(row, export) if every else export_hours.due(workspace, row, export)
         for hour in hours:
             export_hours.attempt(
                 workspace,

@@ -41,7 +41,7 @@ def archive(workspace: Workspace, bucket: str) -> Archive:
 
 def changed(workspace: Workspace) -> str | None:
     """What the kept answer is after the Iceberg catalog was asked."""
-    assert [seen.error for seen in observe(workspace, tables.tables(workspace))] == [None]
+    assert [seen.error for seen in observe(workspace, workspace.catalog.tables.all())] == [None]
     return tables.find(workspace, "logs").changed
 
 
@@ -138,7 +138,7 @@ def test_the_guard_of_the_chunks_is_set_back(workspace: Workspace, archive: Arch
     if look == "inspect":
         assert inspect(workspace, tables.find(workspace, "logs"))[0].was_unguarded
     elif look == "observe":
-        assert [seen.was_unguarded for seen in observe(workspace, tables.tables(workspace))] == [True]
+        assert [seen.was_unguarded for seen in observe(workspace, workspace.catalog.tables.all())] == [True]
     else:
         assert synced(workspace, full=look == "full").was_unguarded
     with iceberg(workspace) as table:
@@ -202,7 +202,7 @@ def test_the_table_of_a_former_archive_is_not_taken_for_that_of_its_successor(
     tables.create(workspace, "logs", replace=True)
     synced(workspace)
     assert seqs(workspace) == numbers((1, 5))
-    assert [(t.archive_id, t.archive_deleted) for t in tables.tables(workspace)] == [(again.id, False)]
+    assert [(t.archive_id, t.archive_deleted) for t in workspace.catalog.tables.all()] == [(again.id, False)]
 
 
 def test_the_table_of_another_installation_is_refused(workspace: Workspace, archive: Archive) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.permissions import Permissions, configuration, names_at, to_capture
 from nats3_dagster.archive.proof import source_check
@@ -87,7 +86,7 @@ def test_a_capture_needs_all_that_is_printed_and_no_more(
         wire.create_stream("EV", "ev.>")
         wire.publish(MESSAGES)
         archived(workspace, wire, "EV", bucket, subjects=subjects)
-        archive = status.find(workspace, "a")
+        archive = workspace.catalog.archives.get("a")
         assert condition.condition(workspace, archive).source == "ok"
         assert sum(c.messages for c in source_check.compare(workspace, archive, None)) == len(MESSAGES)
         reported(workspace)

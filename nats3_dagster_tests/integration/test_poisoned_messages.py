@@ -43,7 +43,7 @@ def capture_hour(workspace: Workspace, hour: str) -> CaptureResult:
 def replay(workspace: Workspace, spec: ReplaySpec) -> int:
     """What a run does, without Spark; the messages published."""
     replay_id = begin(workspace, spec)[0].id
-    with attempt.lock(workspace, replay_id):
+    with workspace.catalog.replays.lock(replay_id):
         begun = attempt.start(workspace, replay_id)
         results = []
         with Link(workspace.settings.nats) as link:

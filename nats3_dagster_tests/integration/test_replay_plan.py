@@ -80,7 +80,7 @@ def test_the_same_replay_begun_while_somebody_is_asked_is_refused(
     begun: list[str] = []
     with pytest.raises(OperatorError, match="of the same selection to back.> is planned"):
         begin(ws, TO_BACK, agree=lambda planned: begun.append(begin(ws, TO_BACK)[0].id))
-    assert [replay.id for replay in status.replays(ws, ws.catalog.archives.get("ev"))] == begun
+    assert [replay.id for replay in ws.catalog.replays.select(ws.catalog.archives.get("ev"))] == begun
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 2  # until they are swept
     assert set(status.chunks_by_hour(ws, begun)) == set(HOURS)
     control.delete(ws, replay_id)
-    assert status.replays(ws, ws.catalog.archives.get("ev")) == ()
+    assert ws.catalog.replays.select(ws.catalog.archives.get("ev")) == ()
 
 
 def test_chunks_that_an_export_lacks_are_deleted_only_when_that_is_asked_for(
@@ -349,7 +349,7 @@ def test_an_attempt_that_is_interrupted_is_canceled_and_not_failed(
     archive(ws, s3_client, bucket)
     wire.create_stream("BACK", "back.>")
     begun, _ = begin(ws, TO_BACK)
-    with attempt.lock(ws, begun.id):
+    with ws.catalog.replays.lock(begun.id):
         attempt.abandon(ws, attempt.start(ws, begun.id).job, error)
     now = status.status(ws, begun.id)
     assert (now.state, now.replay.error) == ended

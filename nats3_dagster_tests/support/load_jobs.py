@@ -108,7 +108,11 @@ def listening(app: FastAPI) -> Iterator[str]:
 
 def drive(settings: Settings, replay_id: str, number: int) -> None:
     """One attempt, as `nats3 load resume` makes it."""
-    with launched(settings, replay_id, number), Workspace(settings) as workspace, attempt.lock(workspace, replay_id):
+    with (
+        launched(settings, replay_id, number),
+        Workspace(settings) as workspace,
+        workspace.catalog.replays.lock(replay_id),
+    ):
         started = attempt.start(workspace, replay_id)
         try:
             results = [result for share in shares(started.job, started.chunks, 1) for result in publish_share(share)]

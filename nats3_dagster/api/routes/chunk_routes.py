@@ -8,7 +8,6 @@ from fastapi import APIRouter, Path, Query
 from nats3_dagster.api.context import Json, Work
 from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.parameters import JobId, time_in
-from nats3_dagster.archive import status
 from nats3_dagster.archive.lifecycle import jobs
 from nats3_dagster.archive.read import chunk_pages
 from nats3_dagster.archive.read.chunk_pages import Position
@@ -68,7 +67,7 @@ def get_chunk(
 def _archive(work: Workspace, name: str | None, job_id: JobId | None) -> Archive:
     if (name is None) == (job_id is None):
         raise OperatorError("The archive is not given", "Give archive or job_id, not both", field="archive")
-    return jobs.find(work, job_id) if job_id is not None else status.find(work, name or "")
+    return jobs.find(work, job_id) if job_id is not None else work.catalog.archives.get(name or "")
 
 
 def _position(cursor: str | None) -> Position | None:

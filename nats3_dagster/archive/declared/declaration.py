@@ -5,7 +5,6 @@ Invariant: a declaration changes nothing that the catalog has, and does not crea
 
 from nats3_dagster.archive.lifecycle.change import differences
 from nats3_dagster.archive.lifecycle.create import create
-from nats3_dagster.archive.status import deleted_names, find_or_none
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.model import Archive, Declaration
 from nats3_dagster.steps import Next
@@ -16,9 +15,9 @@ def ensure_declared(workspace: Workspace, declaration: Declaration) -> Archive:
     """The archive as declared; created where there is none. Raises OperatorError where the catalog has other settings,
     or had an archive of this name that was deleted, and what `create` raises."""
     name = declaration.spec.name
-    archive = find_or_none(workspace, name)
+    archive = workspace.catalog.archives.find(name)
     if archive is None:
-        if name in deleted_names(workspace)[0]:
+        if name in workspace.catalog.archives.deleted_names()[0]:
             raise OperatorError(
                 f"Archive {name} is declared, and was deleted", Next.DECLARE_NO_MORE_OR_CREATE(archive=name)
             )
@@ -26,7 +25,7 @@ def ensure_declared(workspace: Workspace, declaration: Declaration) -> Archive:
             archive = create(workspace, declaration.spec, create_bucket=declaration.create_bucket)
         except Conflict:
             # Another process was faster.
-            archive = find_or_none(workspace, name)
+            archive = workspace.catalog.archives.find(name)
             if archive is None:
                 raise
     written = {field: getattr(declaration.spec, field) for field in sorted(declaration.given)}

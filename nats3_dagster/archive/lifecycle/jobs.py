@@ -9,7 +9,6 @@ from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.source.backlog import Backlog
 from nats3_dagster.archive.source.condition import Condition, RecentConditions, condition
 from nats3_dagster.archive.source.loss import Loss, time_to_loss
-from nats3_dagster.archive.status import archives
 from nats3_dagster.archive.stored import removal
 from nats3_dagster.errors import OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, ArchiveTotals
@@ -66,7 +65,7 @@ def jobs(
     """The jobs that meet all conditions, by the names of their archives: the first `limit` of them."""
     asked = [
         sums
-        for sums in archives(workspace)
+        for sums in workspace.catalog.archives.totals()
         if stream in (None, sums.archive.spec.stream) and bucket in (None, sums.archive.spec.bucket)
     ]
     if status is None:

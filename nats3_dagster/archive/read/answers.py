@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.read import points, references, subjects
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
@@ -39,7 +38,7 @@ def get(
     `points`."""
     if (seq is None) == (at_ns is None):
         raise OperatorError("The message is not given", "Give its sequence, or a time", field="seq")
-    archive = status.find(workspace, name)
+    archive = workspace.catalog.archives.get(name)
     if seq is not None:
         return points.by_sequence(workspace, archive, seq, _life(workspace, archive, incarnation))
     if incarnation is not None:
@@ -53,7 +52,7 @@ def get(
 
 def next_of(workspace: Workspace, name: str, subject: str, after: int, *, incarnation: str | None = None) -> Message:
     """Returns the first message of a subject filter after a sequence. Raises NotArchived, and as `subjects.next_of`."""
-    archive = status.find(workspace, name)
+    archive = workspace.catalog.archives.get(name)
     life = _life(workspace, archive, incarnation)
     message = subjects.next_of(workspace, archive, subject, after, life)
     if message is None:
@@ -63,7 +62,7 @@ def next_of(workspace: Workspace, name: str, subject: str, after: int, *, incarn
 
 def last_of(workspace: Workspace, name: str, subject: str, *, at_ns: int | None = None) -> Message:
     """The last message of a subject filter, also as of a time. Raises NotArchived, and as `subjects.last_of`."""
-    archive = status.find(workspace, name)
+    archive = workspace.catalog.archives.get(name)
     message = subjects.last_of(workspace, archive, subject, at_ns)
     if message is None:
         raise _nothing(archive, f"of {subject}" + (f" stored by {format_time(at_ns)}" if at_ns is not None else ""))
@@ -72,25 +71,25 @@ def last_of(workspace: Workspace, name: str, subject: str, *, at_ns: int | None 
 
 def last_values(workspace: Workspace, name: str, subject: str, *, at_ns: int | None = None) -> Iterator[Message]:
     """The last message of each subject that the filter takes; see `subjects.last_values`."""
-    return subjects.last_values(workspace, status.find(workspace, name), subject, at_ns)
+    return subjects.last_values(workspace, workspace.catalog.archives.get(name), subject, at_ns)
 
 
 def reference(
     workspace: Workspace, name: str, seq: int, expires_s: int, *, incarnation: str | None = None
 ) -> Reference:
     """See `references.reference`."""
-    archive = status.find(workspace, name)
+    archive = workspace.catalog.archives.get(name)
     return references.reference(workspace, archive, seq, expires_s, _life(workspace, archive, incarnation))
 
 
 def cursor(workspace: Workspace, name: str, selection: Selection, *, over_gaps: bool = False) -> Cursor:
     """A cursor before the first message of the selection. Raises OperatorError."""
-    return Cursor.begin(workspace, status.find(workspace, name), selection, over_gaps=over_gaps)
+    return Cursor.begin(workspace, workspace.catalog.archives.get(name), selection, over_gaps=over_gaps)
 
 
 def resumed(workspace: Workspace, name: str, token: str) -> Cursor:
     """The cursor that was saved. Raises OperatorError, also if it is of another archive, and as `Cursor.resume`."""
-    archive = status.find(workspace, name)
+    archive = workspace.catalog.archives.get(name)
     found = Cursor.resume(workspace, token)
     if found.archive.name != archive.name:
         raise OperatorError(

@@ -1,6 +1,5 @@
 """`nats3 chunk adopt`: messages of objects that no chunk lists become part of the archive."""
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.proof.unlisted import adopt_unlisted, examine, unlisted_orphans
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show_one
@@ -17,7 +16,7 @@ def adopt(name: ArchiveName, output: Output = Format.table) -> None:
     restored from a backup; also what an archive of this name had that was deleted without --purge. What the stream
     contradicts is left out, and named. Exit status 1 if messages are left."""
     with Workspace(Settings.load()) as workspace:
-        archive = status.find(workspace, name)
+        archive = workspace.catalog.archives.get(name)
         orphans = unlisted_orphans(workspace, archive)
         with followed(workspace, archive.name):
             adopted = adopt_unlisted(workspace, archive, orphans)

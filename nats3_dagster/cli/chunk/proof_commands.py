@@ -34,7 +34,7 @@ def seal(name: ArchiveName, output: Output = Format.table) -> None:
 
     The archive's sensor does the same without being asked."""
     with Workspace(Settings.load()) as workspace:
-        archive = status.find(workspace, name)
+        archive = workspace.catalog.archives.get(name)
         first, ended = sealing.ended_hours(workspace, archive)
         sealable = sealing.sealable(workspace, archive, first)
         if sealable.problem:
@@ -70,7 +70,7 @@ def verify(
     if correct and not source:
         raise OperatorError("--repair goes with --source", f"To repair bad objects: nats3 chunk repair {name}")
     with Workspace(Settings.load()) as workspace:
-        archive = status.find(workspace, name)
+        archive = workspace.catalog.archives.get(name)
         chunks, bad_chunks = _verify(workspace, archive, hour)
         seals = status.seals(workspace, archive, hour)
         bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
@@ -124,7 +124,7 @@ def repair(
     write such manifests again from the catalog. Exit status 1 if the stream no longer has some of it: such a chunk is
     left as it is, unless --accept-loss is given."""
     with Workspace(Settings.load()) as workspace:
-        archive = status.find(workspace, name)
+        archive = workspace.catalog.archives.get(name)
         # Manifests first: they need no stream.
         manifests = [seal.hour for seal in repair_manifests(workspace, archive, hour)]
         for manifest_hour in manifests:

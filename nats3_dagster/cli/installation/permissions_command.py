@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.permissions import Permissions, configuration, names_here, to_capture
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show_one
@@ -36,7 +35,7 @@ def permissions(
     if (only_replay or create_stream) and write_subject is None:
         raise OperatorError("Nothing says where replays go", "Give --write-subject and --into")
     with Workspace(Settings.load()) as workspace:
-        spec, names = status.find(workspace, name).spec, names_here(workspace)
+        spec, names = workspace.catalog.archives.get(name).spec, names_here(workspace)
     needed = Permissions((), ()) if only_replay else to_capture(spec, names)
     if write_subject is not None and into is not None:
         needed = needed | to_replay(spec.stream, write_subject, into, names, create=create_stream)

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.declared import apply as applying
 from nats3_dagster.archive.declared.apply import Applied, Planned
 from nats3_dagster.archive.declared.entries import entry_of, read
@@ -28,7 +27,6 @@ from nats3_dagster.documents.declared import (
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.exports import apply as of_exports
 from nats3_dagster.exports.apply import AppliedExport, PlannedExport
-from nats3_dagster.exports.status import all_exports
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -120,10 +118,10 @@ def export(
     """Print archives as a file that `nats3 store apply` takes, and would find unchanged; their exports are in it."""
     with Workspace(Settings.load()) as workspace:
         if names:
-            archives = [status.find(workspace, name) for name in names]
+            archives = [workspace.catalog.archives.get(name) for name in names]
         else:
-            archives = [sums.archive for sums in status.archives(workspace)]
-        of_archive = {a.id: [one.spec for one in all_exports(workspace, a)] for a in archives}
+            archives = list(workspace.catalog.archives.all())
+        of_archive = {a.id: [one.spec for one in workspace.catalog.exports.all(a)] for a in archives}
     declared = {"archives": [entry_of(archive, of_archive[archive.id]) for archive in archives]}
     print(yaml.safe_dump(declared, sort_keys=False, allow_unicode=True, width=1000), end="")
 

@@ -1,6 +1,5 @@
 """`nats3 store claim`: an archive becomes the owner of its folder in the bucket."""
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
@@ -16,7 +15,7 @@ def claim(name: ArchiveName, yes: Yes = False, output: Output = Format.table) ->
     was restored from an older copy, or moved. Objects are not changed; those that are missing are named by `nats3 chunk
     verify`."""
     with Workspace(Settings.load()) as workspace:
-        archive = status.find(workspace, name)
+        archive = workspace.catalog.archives.get(name)
         confirm(f"Archive {archive.name} becomes the owner of its folder in the bucket {archive.spec.bucket}", yes)
         folder.claim(workspace, archive, take_over=True)
     view = ClaimedFolder.of(archive).plain()

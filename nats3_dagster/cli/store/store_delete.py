@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.lifecycle import jobs, remove
 from nats3_dagster.archive.lifecycle.jobs import as_id
 from nats3_dagster.archive.stored import removal
@@ -45,7 +44,7 @@ def delete(
             return
     with Workspace(settings) as workspace:
         if interactive and name is None and job_id is None:
-            name = pick("Archive to delete:", [sums.archive.name for sums in status.archives(workspace)])
+            name = pick("Archive to delete:", [archive.name for archive in workspace.catalog.archives.all()])
         name = jobs.name_to_delete(workspace, one_of(name, job_id, context, "ARCHIVE"))
         planned = remove.to_delete(workspace, name, purge=purge)
         if planned.holdings:

@@ -129,8 +129,8 @@ def list_(watch: Watch = None, output: Output = Format.table) -> None:
 
     def look() -> list[dict[str, Any]]:
         with Workspace(settings) as workspace:
-            _observe(workspace, tables.tables(workspace), watch)
-            return [Table.of(known).plain() for known in tables.tables(workspace)]
+            _observe(workspace, workspace.catalog.tables.all(), watch)
+            return [Table.of(known).plain() for known in workspace.catalog.tables.all()]
 
     watched(watch, output, look, lambda items: show(output, items, views.LIST))
 

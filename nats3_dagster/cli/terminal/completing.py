@@ -60,7 +60,6 @@ def _within(look: Callable[[], Iterable[str]], incomplete: str) -> list[str]:
 
 
 def _archives() -> list[str]:
-    from nats3_dagster.archive.status import archives as totals
     from nats3_dagster.cli.remote import server
     from nats3_dagster.settings import Settings
     from nats3_dagster.workspace import Workspace
@@ -70,7 +69,7 @@ def _archives() -> list[str]:
         if api:
             return [one["name"] for one in api.archives()]
     with Workspace(settings) as workspace:
-        return [sums.archive.name for sums in totals(workspace)]
+        return [archive.name for archive in workspace.catalog.archives.all()]
 
 
 def _exports(archive: str) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from nats3_dagster.archive import status
 from nats3_dagster.archive.lifecycle.job_names import archive_name
 from nats3_dagster.archive.source import streams
 from nats3_dagster.cli.terminal.progress import note
@@ -31,7 +30,7 @@ def ask_archive(workspace: Workspace | None, given: Fields) -> Fields:
     _check_terminal()
     fields = dict(given)
     names = _known(workspace, lambda work: [report.state.incarnation.stream for report in streams.report(work)])
-    buckets = _known(workspace, lambda work: sorted({sums.archive.spec.bucket for sums in status.archives(work)}))
+    buckets = _known(workspace, lambda work: sorted({archive.spec.bucket for archive in work.catalog.archives.all()}))
     _fill(fields, "name", "Name of the archive", archive_name)
     _fill(fields, "stream", "Stream to archive", _is_field("stream", names), choices=names)
     if fields.get("subjects") is None:
@@ -47,7 +46,7 @@ def ask_replay(workspace: Workspace | None, given: Fields) -> Fields:
     _check_terminal()
     fields = dict(given)
     if fields.get("archive") is None and fields.get("bucket") is None:
-        names = _known(workspace, lambda work: [sums.archive.name for sums in status.archives(work)])
+        names = _known(workspace, lambda work: [archive.name for archive in work.catalog.archives.all()])
         _fill(fields, "archive", "Archive to replay", archive_name, choices=names)
     _fill(fields, "read_subject", "Archived subjects, a NATS filter", _subjects, default=">")
     filter_ = fields["read_subject"]
