@@ -31,7 +31,7 @@ INTERVAL_S = 20
 # How long a tick waits for Iceberg catalogs: Dagster ends one after a minute.
 TABLES_S = 25.0
 # Called with (hours reported, hours found so far that are to be reported).
-Progress = Callable[[int, int], None]
+OnReport = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def catalog_sensor(naming: Naming = PROJECT, chosen: Collection[str] | None = No
     return evaluate
 
 
-def resync(settings: Settings, on_progress: Progress = lambda done, total: None) -> list[Resynced]:
+def resync(settings: Settings, on_progress: OnReport = lambda done, total: None) -> list[Resynced]:
     """Reconcile until nothing is left to report, in the instance that DAGSTER_HOME names, or in the one under .nats3;
     what was done, by archive. Deleted archives that Dagster still had are among them. Raises CannotLoad or
     Nats3Error."""

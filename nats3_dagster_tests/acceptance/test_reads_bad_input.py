@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from nats3_dagster.api.app import create_app
 from nats3_dagster.archive.read.cursor import Cursor
-from nats3_dagster.archive.read.progress import Progress
+from nats3_dagster.archive.read.cursor_state import CursorState
 from nats3_dagster.model import Archive, Gap, Incarnation, Selection, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -219,9 +219,9 @@ def test_the_api_says_the_same(client: TestClient, archive: Archive) -> None:
             assert problem["error"].startswith(what), (case, problem)
 
 
-def saved(workspace: Workspace, archive: Archive) -> Progress:
+def saved(workspace: Workspace, archive: Archive) -> CursorState:
     """Of a cursor behind the fourth message."""
-    progress = Progress.begin(archive, Selection(sequences=SeqRange(1, 8)), over_gaps=False)
+    progress = CursorState.begin(archive, Selection(sequences=SeqRange(1, 8)), over_gaps=False)
     progress.move(LOGS, 4)
     return progress
 
@@ -232,7 +232,7 @@ def test_a_saved_cursor_that_does_not_fit(
     good = saved(workspace, archive).token()
     of_another_life, later = saved(workspace, archive), Incarnation("LOGS", LOGS.created_ns + 1_000)
     of_another_life.move(later, 4)
-    elsewhere = Progress.begin(archive, Selection(), over_gaps=False)
+    elsewhere = CursorState.begin(archive, Selection(), over_gaps=False)
     elsewhere.job_id = "another"
     late = workspace.catalog.archives.get("late")
     digits = base64.urlsafe_b64decode(good + "=" * (-len(good) % 4)).replace(b",4]", b",7]")
@@ -243,7 +243,7 @@ def test_a_saved_cursor_that_does_not_fit(
         ("\x00\x01 no text", "'\\x00\\x01 no text' is not a cursor"),
         (of_another_life.token(), f"The cursor is of the LOGS of {later.token}, which archive logs does not have"),
         (elsewhere.token(), "The cursor is of another archive logs: one that was deleted, or of another catalog"),
-        (Progress.begin(late, Selection(), over_gaps=False).token(), "The cursor is of archive late, not of logs"),
+        (CursorState.begin(late, Selection(), over_gaps=False).token(), "The cursor is of archive late, not of logs"),
     )
     file = tmp_path / "at"
     for token, why in cases:

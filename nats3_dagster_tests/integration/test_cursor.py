@@ -15,7 +15,7 @@ from nats3_dagster.archive.captures import commit, plan
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.read import cursor as cursor_module
-from nats3_dagster.archive.read import live, progress
+from nats3_dagster.archive.read import cursor_state, live
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.errors import LostMessages, OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import hour_of
@@ -247,10 +247,10 @@ def test_a_token_that_does_not_fit_is_refused(workspace: Workspace, bucket: str)
     cursor = Cursor.begin(workspace, archive, Selection())
     assert seqs(cursor.batches()) == [1]
     token = cursor.token()
-    saved = progress._loads(token)
+    saved = cursor_state._loads(token)
 
     def changed(**more: Any) -> str:
-        return progress._dumps({**saved, **more})
+        return cursor_state._dumps({**saved, **more})
 
     for text, why in [
         ("", "is not a cursor"),

@@ -10,9 +10,9 @@ from typing import Self
 import pyarrow as pa
 
 from nats3_dagster.archive.read import live
+from nats3_dagster.archive.read.cursor_state import CursorState
 from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.archive.read.next_chunks import NextChunks, Position, is_over, next_chunks
-from nats3_dagster.archive.read.progress import Progress
 from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.archive.stored.ranged import open_ranged
@@ -32,7 +32,7 @@ class Cursor:
 
     The token counts a batch as read when the next one is asked for, or when `advance` is called."""
 
-    def __init__(self, workspace: Workspace, archive: Archive, progress: Progress) -> None:
+    def __init__(self, workspace: Workspace, archive: Archive, progress: CursorState) -> None:
         """Use `begin` or `resume`."""
         self._workspace, self._archive, self._progress = workspace, archive, progress
         self._few = False
@@ -40,14 +40,14 @@ class Cursor:
     @classmethod
     def begin(cls, workspace: Workspace, archive: Archive, selection: Selection, *, over_gaps: bool = False) -> Self:
         """A cursor before the first message of the selection. `over_gaps`: pass what was lost."""
-        return cls(workspace, archive, Progress.begin(archive, selection, over_gaps=over_gaps))
+        return cls(workspace, archive, CursorState.begin(archive, selection, over_gaps=over_gaps))
 
     @classmethod
     def resume(cls, workspace: Workspace, token: str) -> Self:
-        """The cursor that was saved. Raises OperatorError as `Progress.parse`, and if it is of another catalog, of an
-        archive that was deleted (and maybe made again), or of an incarnation of the stream that the archive does not
+        """The cursor that was saved. Raises OperatorError as `CursorState.parse`, and if it is of another catalog, of
+        an archive that was deleted (and maybe made again), or of an incarnation of the stream that the archive does not
         have."""
-        progress = Progress.parse(token)
+        progress = CursorState.parse(token)
         archive = workspace.catalog.archives.find(progress.archive)
         if archive is None:
             raise Unknown(f"The cursor is of archive {progress.archive}, which is not there", Next.LIST_ARCHIVES())
@@ -65,7 +65,7 @@ class Cursor:
         return cls(workspace, archive, progress)
 
     def token(self) -> str:
-        """The cursor as text; see `Progress.token`."""
+        """The cursor as text; see `CursorState.token`."""
         return self._progress.token()
 
     @property

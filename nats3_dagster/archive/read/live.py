@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.read.progress import Progress
+from nats3_dagster.archive.read.cursor_state import CursorState
 from nats3_dagster.archive.source.absence import Absences
 from nats3_dagster.archive.source.observe import source_state
 from nats3_dagster.archive.source.stream_changes import ends_before_error, recreated_error, rewritten_error
@@ -26,7 +26,7 @@ POLL_S, LOOK_S = 0.25, 10.0
 
 
 def tail(
-    workspace: Workspace, archive: Archive, progress: Progress, coverages: Sequence[Coverage], *, is_open: bool
+    workspace: Workspace, archive: Archive, progress: CursorState, coverages: Sequence[Coverage], *, is_open: bool
 ) -> Generator[pa.RecordBatch, None, SeqRange | None]:
     """Reads the stream after the archived messages, for a while; a range that must be read from the archive ends it,
     and is the generator's value. `coverages`: as they were before the archive was read. `is_open`: there is a hole,

@@ -1,4 +1,4 @@
-"""Progress: the position of a cursor in its selection, and the text that another process continues from.
+"""The saved state of a cursor: its position of a cursor in the selection, as text for another process.
 
 Invariant: a text that was cut or changed is refused; it is never another position.
 """
@@ -23,7 +23,7 @@ _CHECK_BYTES = 4
 
 
 @dataclass(slots=True)
-class Progress:
+class CursorState:
     """The saved state of a cursor, and the batch that its caller has."""
 
     # The archive by its name, and by the id that one of the same name which is made later does not have.
